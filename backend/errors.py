@@ -1,0 +1,8 @@
+"""Errors that the user of a command can mend."""
+
+
+class UserError(Exception):
+    """One clear line: the file, line or argument, what was expected and what came.
+
+    The command line prints it and exits with status 2; nothing else is printed.
+    """

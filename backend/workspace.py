@@ -1,0 +1,60 @@
+"""Recycled buffers: fresh megabyte temporaries cost more than the arithmetic done in them.
+
+A forward pass asks the workspace for uninitialised arrays and keeps them in its cache. A buffer
+becomes free again when nobody outside the workspace refers to it, which CPython's reference
+counts tell exactly: a view holds its base. So two forwards before two backwards can never share
+a buffer, and no pass has to give anything back.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from backend.switch import Array
+
+_UNUSED = 3  # references to a free buffer: its list, the loop variable, getrefcount's argument
+_SMALL = 1 << 14  # bytes; below this malloc is as fast
+
+
+class Workspace:
+    """A pool of raw memory for one model. On CuPy the array module's own memory pool serves."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[int, list[np.ndarray]] = {}
+
+    def empty(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An uninitialised C-contiguous array of `shape` and `dtype`.
+
+        Arguments: xp the array module; shape; dtype. The array is the caller's for as long as
+        it, or any view of it, is referred to.
+        """
+        dtype = np.dtype(dtype)
+        size = math.prod(shape) * dtype.itemsize
+        if xp is not np or size < _SMALL:
+            return xp.empty(shape, dtype=dtype)
+        return self._raw(_size_class(size))[:size].view(dtype).reshape(shape)
+
+    def _raw(self, size: int) -> np.ndarray:
+        """A free buffer of `size` bytes, new if there is none."""
+        pool = self._buffers.setdefault(size, [])
+        for buffer in pool:
+            if sys.getrefcount(buffer) == _UNUSED:
+                return buffer
+        buffer = np.empty(size, dtype=np.uint8)
+        pool.append(buffer)
+        return buffer
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, in use or free."""
+        return sum(size * len(pool) for size, pool in self._buffers.items())
+
+
+def _size_class(size: int) -> int:
+    """`size` rounded up to an eighth of its power of two, so that nearby shapes share."""
+    step = 1 << max(size.bit_length() - 4, 6)
+    return -(-size // step) * step

@@ -1,0 +1,1 @@
+"""Recurrent units, and what they need to be a language model."""

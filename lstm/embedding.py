@@ -1,0 +1,28 @@
+"""Embedding look-up with sparse gradients (section 2.2; `Emb_LookUp` of Algorithms 3 and 4).
+
+A row of `W_e` (V, E) here is a column of the thesis's W_e (d_e x |V|).
+"""
+
+from __future__ import annotations
+
+from backend import Array
+from backend.rows import RowGradient, RowIndex, gather, sum_rows
+
+
+def embedding_forward(W_e: Array, index: RowIndex) -> tuple[Array, tuple[RowIndex, int]]:
+    """x_t = the embedding of word t.
+
+    Arguments: W_e (V, E); index of ids (T, B), made by `backend.rows.row_index`.
+    Returns x (T, B, E) and what `embedding_backward` reads.
+    """
+    return gather(W_e, index), (index, W_e.shape[0])
+
+
+def embedding_backward(dx: Array, cache: tuple[RowIndex, int]) -> RowGradient:
+    """dW_e for the participating words only (Algorithm 1, line 7; Algorithm 4, line 18).
+
+    Arguments: dx (T, B, E). Returns the rows of dW_e (V, E) that the batch used; the gradients
+    of a word that occurs several times are summed.
+    """
+    index, V = cache
+    return sum_rows(dx, index, V)

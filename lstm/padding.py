@@ -1,0 +1,31 @@
+"""Ragged batches: sequences of different lengths side by side, padded at the end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from backend import Array, to_device
+
+
+class Padding(NamedTuple):
+    """Which steps of a padded batch (T, B) are real."""
+
+    full: int  # number of leading steps at which every sequence is alive
+    live: Array  # (T, B, 1) bool, True on real steps
+    dead: Array  # (T, B, 1) bool, its complement
+
+
+def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
+    """Describe a batch padded to `steps`; None when no sequence is shorter.
+
+    Arguments: lengths (B,) host integers, real steps of each sequence, from 0 to `steps`.
+    Raises ValueError when a length is out of that range.
+    """
+    if lengths.size and (lengths.min() < 0 or lengths.max() > steps):
+        raise ValueError(f"lengths: expected 0 to {steps}, got {lengths.min()} to {lengths.max()}")
+    if lengths.size == 0 or lengths.min() == steps:
+        return None
+    live = (np.arange(steps)[:, None] < lengths[None, :])[:, :, None]  # (T, B, 1)
+    return Padding(int(lengths.min()), to_device(live), to_device(~live))

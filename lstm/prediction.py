@@ -1,0 +1,86 @@
+"""The prediction layer: logits, softmax, cross-entropy and their gradient.
+
+Source: Luong (2016), Eqs. 2.4-2.6 and 2.19-2.23; Algorithm 1 line 2 and Algorithm 2 line 3 print
+ds_t with the opposite sign (erratum 1): Eq. 2.21 is the gradient and is what stands here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from backend import Array, array_module
+from backend.workspace import Workspace
+
+CHUNK = 64  # rows of logits that pass through exp and sums while they are in the CPU's cache
+
+
+class PredictionCache(NamedTuple):
+    h: Array  # (N, H)
+    ds: Array  # (N, V), the gradient of the summed loss with respect to the logits (Eq. 2.21)
+    W_hy: Array  # (V, H)
+    has_bias: bool
+
+
+def prediction_forward(
+    h: Array, targets: Array, W_hy: Array, b: Array | None = None,
+    workspace: Workspace | None = None,
+) -> tuple[Array, PredictionCache]:
+    """l = sum over rows of -log p_t(y_t), p_t = softmax(W_hy h_t + b) (Eqs. 2.4-2.6, 2.8).
+
+    Arguments: h (N, H), one row per predicted word; targets (N,) integers; W_hy (V, H); b (V,)
+    or None. Returns the loss, a 0-d array in nats, summed over rows; and the cache. The buffer
+    of the logits becomes that of ds_t chunk by chunk.
+    """
+    xp = array_module(h, targets, W_hy)
+    workspace = workspace or Workspace()
+    N, V = h.shape[0], W_hy.shape[0]
+    s = workspace.empty(xp, (N, V), h.dtype)
+    losses = xp.empty((N,), dtype=h.dtype)
+    W_hy_t = W_hy.T
+    chunk = CHUNK if xp.__name__ == "numpy" else max(N, 1)
+    for start in range(0, N, chunk):
+        rows = slice(start, min(start + chunk, N))
+        xp.matmul(h[rows], W_hy_t, out=s[rows])        # s_t = W_hy h_t              (2.4)
+        if b is not None:
+            s[rows] += b
+        cross_entropy(s[rows], targets[rows], losses[rows])
+    return losses.sum(), PredictionCache(h, s, W_hy, b is not None)
+
+
+def cross_entropy(s: Array, targets: Array, losses: Array) -> None:
+    """losses = -log softmax(s)[targets], and s is overwritten by its gradient p - 1_y, in place.
+
+    Arguments: s (N, V) logits; targets (N,); losses (N,) is written, in nats. The row maximum is
+    subtracted first, so that no exponential overflows.
+    """
+    xp = array_module(s, targets)
+    row = xp.arange(s.shape[0])
+    s -= s.real.max(axis=1, keepdims=True)
+    at_target = s[row, targets]                        # (N,)
+    xp.exp(s, out=s)
+    total = s.sum(axis=1)                              # (N,)
+    losses[...] = xp.log(total) - at_target            # l_t = -log p_t(y_t)
+    s *= (1.0 / total)[:, None]                        # p_t = softmax(s_t)          (2.6)
+    s[row, targets] -= 1.0                             # ds_t = p_t - 1_{y_t}        (2.21)
+
+
+def prediction_backward(
+    cache: PredictionCache, d_loss: Array | float = 1.0, workspace: Workspace | None = None
+) -> tuple[Array, Array, Array | None]:
+    """Gradients of the summed loss times d_loss (Eqs. 2.22, 2.23).
+
+    Arguments: d_loss, the upstream gradient, a Python float or 0-d array.
+    Returns dh (N, H), dW_hy (V, H), db (V,) or None.
+    """
+    h, ds, W_hy, has_bias = cache
+    xp = array_module(h, ds, W_hy)
+    workspace = workspace or Workspace()
+    dW_hy = ds.T @ h                                   # dW_hy = ds_t h_t'           (2.23)
+    dh = workspace.empty(xp, h.shape, h.dtype)
+    xp.matmul(ds, W_hy, out=dh)                        # dh_t = W_hy' ds_t           (2.22)
+    db = ds.sum(axis=0) if has_bias else None
+    if not (isinstance(d_loss, float) and d_loss == 1.0):
+        dW_hy *= d_loss
+        dh *= d_loss
+        db = None if db is None else db * d_loss
+    return dh, dW_hy, db

@@ -1,0 +1,203 @@
+"""Depth, direction and dropout: layers of a recurrent unit on top of each other.
+
+Source: Luong (2016), Algorithm 3 lines 8-11 and Algorithm 4 lines 13-17: the state of layer l - 1
+is the input of layer l, and dx of layer l is added to the gradient of layer l - 1. Dropout is on
+these vertical connections only (Zaremba et al., 2014). A bidirectional layer joins the states of
+two units, one running from each end: output (T, B, 2H), forward half first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from backend import Array, array_module
+from backend.workspace import Workspace
+from lstm.lstm import (
+    lstm_backward,
+    lstm_cell_backward,
+    lstm_cell_forward,
+    lstm_forward,
+    lstm_step_forward,
+)
+from lstm.padding import Padding
+from lstm.parameters import Parameters, Weight
+from lstm.rnn import rnn_backward, rnn_cell_backward, rnn_forward, rnn_step_forward
+
+State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of a vanilla unit; each (B, H)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A recurrent unit as its users see it: a sequence, one step, or the bare cell.
+
+    The cell's signatures are those of `lstm_cell_forward` and `lstm_cell_backward`; a unit
+    without a memory cell ignores c and tanh_c.
+    """
+
+    states: int  # arrays in a state: 2 (h, c) or 1 (h,)
+    blocks: int  # gates stacked in T
+    forward: Callable[..., tuple[Array, State, Any]]
+    backward: Callable[..., tuple[Array, State, Array, Array]]
+    step: Callable[..., State]
+    cell_forward: Callable[..., None]
+    cell_backward: Callable[..., None]
+
+
+def _lstm_forward(x: Array, state: State, T: Array, b: Array | None, **how: Any) -> Any:
+    return lstm_forward(x, *state, T, b, **how)
+
+
+def _lstm_backward(dh: Array | None, d_last: State, cache: Any, clip: float | None) -> Any:
+    dx, dh0, dc0, dT, db = lstm_backward(dh, *d_last, cache, clip=clip)
+    return dx, (dh0, dc0), dT, db
+
+
+def _lstm_step(x: Array, state: State, T: Array, b: Array | None) -> State:
+    return lstm_step_forward(x, *state, T, b)[0]
+
+
+def _rnn_forward(x: Array, state: State, T: Array, b: Array | None, **how: Any) -> Any:
+    out, last, cache = rnn_forward(x, *state, T, b, **how)
+    return out, (last,), cache
+
+
+def _rnn_backward(dh: Array | None, d_last: State, cache: Any, clip: float | None) -> Any:
+    dx, dh0, dT, db = rnn_backward(dh, *d_last, cache, clip=clip)
+    return dx, (dh0,), dT, db
+
+
+def _rnn_step(x: Array, state: State, T: Array, b: Array | None) -> State:
+    return (rnn_step_forward(x, *state, T, b)[0],)
+
+
+def _rnn_cell_forward(z: Array, c_prev: Array, c: Array, tanh_c: Array, h: Array) -> None:
+    array_module(z).tanh(z, out=z)
+    h[...] = z
+
+
+def _rnn_cell_backward(
+    dh: Array, dc: Array, u: Array, c_prev: Array, tanh_c: Array, dz: Array, scratch: Array
+) -> None:
+    rnn_cell_backward(dh, u, dz)
+
+
+UNITS = {
+    "lstm": Unit(
+        2, 4, _lstm_forward, _lstm_backward, _lstm_step, lstm_cell_forward, lstm_cell_backward
+    ),
+    "rnn": Unit(
+        1, 1, _rnn_forward, _rnn_backward, _rnn_step, _rnn_cell_forward, _rnn_cell_backward
+    ),
+}
+
+
+def stack_weights(
+    prefix: str, unit: str, layers: int, input_size: int, hidden_size: int, *,
+    bidirectional: bool = False, biases: bool = True,
+) -> dict[str, Weight]:
+    """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].T` and `.b`."""
+    blocks, weights = UNITS[unit].blocks, {}
+    for layer in range(layers):
+        for name in _names(prefix, layer, bidirectional):
+            weights[f"{name}.T"] = Weight((blocks * hidden_size, input_size + hidden_size), blocks)
+            if biases:
+                weights[f"{name}.b"] = Weight((blocks * hidden_size,), blocks)
+        input_size = hidden_size * (2 if bidirectional else 1)
+    return weights
+
+
+def _names(prefix: str, layer: int, bidirectional: bool) -> list[str]:
+    """The dotted names of the units of one layer."""
+    base = f"{prefix}.{layer}"
+    return [f"{base}.forward", f"{base}.backward"] if bidirectional else [base]
+
+
+def zero_state(xp: Any, unit: str, batch: int, hidden_size: int, dtype: Any) -> State:
+    """A state of zeros, where an encoder or language model begins."""
+    return tuple(xp.zeros((batch, hidden_size), dtype=dtype) for _ in range(UNITS[unit].states))
+
+
+class StackCache(NamedTuple):
+    prefix: str
+    unit: str
+    layers: list[list[tuple[str, Any]]]  # per layer and direction: parameter name, unit's cache
+    masks: Sequence[Array | None]
+    has_bias: bool
+
+
+def stack_forward(
+    x: Array, parameters: Mapping[str, Array], prefix: str, unit: str,
+    initial: Sequence[Sequence[State]], *, padding: Padding | None = None,
+    masks: Sequence[Array | None] | None = None, workspace: Workspace | None = None,
+) -> tuple[Array, list[list[State]], StackCache]:
+    """All layers over a whole sequence.
+
+    Arguments: x (T, B, E); parameters with `{prefix}.{l}.T`; initial[l][d], the state that layer
+    l's direction d (0 forward, 1 backward) starts from: its nesting says how deep the stack is
+    and whether it runs both ways; padding of a ragged batch; masks[l], the dropout mask of layer
+    l's input, (T, B, width), or None.
+    Returns the top layer's states (T, B, H or 2H), last[l][d] and the cache.
+    """
+    xp = array_module(x)
+    masks = masks or [None] * len(initial)
+    last, caches, has_bias = [], [], False
+    for layer, states in enumerate(initial):
+        if masks[layer] is not None:
+            x = x * masks[layer]
+        outs, ends, layer_caches = [], [], []
+        for name, state in zip(_names(prefix, layer, len(states) == 2), states, strict=True):
+            b = parameters.get(f"{name}.b")
+            has_bias = b is not None
+            out, end, cache = UNITS[unit].forward(
+                x, state, parameters[f"{name}.T"], b, padding=padding,
+                reverse=name.endswith(".backward"), workspace=workspace,
+            )
+            outs.append(out)
+            ends.append(end)
+            layer_caches.append((name, cache))
+        x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)
+        last.append(ends)
+        caches.append(layer_caches)
+    return x, last, StackCache(prefix, unit, caches, masks, has_bias)
+
+
+def stack_backward(
+    dh_out: Array | None, d_last: Sequence[Sequence[State]] | None, cache: StackCache, *,
+    clip: float | None = None,
+) -> tuple[Array, list[list[State]], Parameters]:
+    """Backpropagation through all layers, top to bottom (Algorithm 4, lines 13-17).
+
+    Arguments: dh_out (T, B, H or 2H), gradient of the top states, or None; d_last[l][d], of the
+    last states, or None; clip as in `lstm_backward`. Returns dx (T, B, E), d_initial[l][d], and
+    the gradients of the parameters by name.
+    """
+    _, unit, layers, masks, has_bias = cache
+    nothing: State = (None,) * UNITS[unit].states
+    gradients: Parameters = {}
+    d_initial: list[list[State]] = []
+    dx = dh_out
+    for layer in reversed(range(len(layers))):
+        dh_halves = _split(dx, len(layers[layer]))
+        dx, d_states = None, []
+        for d, (name, unit_cache) in enumerate(layers[layer]):
+            d_end = d_last[layer][d] if d_last is not None else nothing
+            dx_d, d_state, dT, db = UNITS[unit].backward(dh_halves[d], d_end, unit_cache, clip)
+            gradients[f"{name}.T"] = dT
+            if has_bias:
+                gradients[f"{name}.b"] = db
+            dx = dx_d if dx is None else dx + dx_d
+            d_states.append(d_state)
+        if masks[layer] is not None:
+            dx = dx * masks[layer]
+        d_initial.insert(0, d_states)
+    return dx, d_initial, gradients
+
+
+def _split(dh: Array | None, directions: int) -> list[Array | None]:
+    """The share of each direction in the gradient of a layer's output."""
+    if dh is None or directions == 1:
+        return [dh] * directions
+    H = dh.shape[2] // 2
+    return [dh[:, :, :H], dh[:, :, H:]]

@@ -1,0 +1,1 @@
+"""Neural machine translation: corpora, models, training, search, evaluation, the command line."""

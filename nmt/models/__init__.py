@@ -1,0 +1,1 @@
+"""Encoder, decoder and output layer, and the translator put together from them."""

@@ -1,0 +1,168 @@
+"""The decoder without input feeding: all steps through the stack, then all through attention.
+
+Source: Luong (2016), Algorithm 3 lines 5-13 and Eqs. 4.5, 4.7. Because no step needs the
+attentional vector of the one before, attention is one batched product over all target steps.
+A padded target step needs no mask: nothing follows it and its loss is not counted, so every
+gradient through it is exactly zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.attend import (
+    Memory,
+    attend_backward,
+    attend_forward,
+    attend_memory_backward,
+    attentional_backward,
+    attentional_forward,
+)
+from attention.scores import score_weights
+from backend import Array, array_module
+from backend.rows import row_index
+from backend.workspace import Workspace
+from lstm.embedding import embedding_backward, embedding_forward
+from lstm.parameters import Parameters, Weight
+from lstm.stack import UNITS, StackCache, State, stack_backward, stack_forward, stack_weights
+from nmt.models.config import ModelConfig
+
+
+class DecoderMasks(NamedTuple):
+    """Dropout masks: one per layer's input (T, B, width), one of [c_t; h_t] (T, B, He + H)."""
+
+    layers: Sequence[Array | None]
+    joined: Array | None
+
+
+class MemoryGradient(NamedTuple):
+    dhbar: Array  # (B, S, He), through the contexts
+    dkeys: Array  # (B, S, H), through the scores
+
+
+def decoder_weights(config: ModelConfig, vocabulary_size: int) -> dict[str, Weight]:
+    """`decoder.W_e`, the stack's `decoder.{l}.T`, `attention.W_a`, `attention.W_c`."""
+    E, H, He = config.embedding_size, config.hidden_size, config.source_width
+    width = E + H if config.input_feeding else E
+    weights = {
+        "decoder.W_e": Weight((vocabulary_size, E), embedding=True),
+        **stack_weights("decoder", config.unit, config.layers, width, H, biases=config.biases),
+    }
+    if config.attention != "none":
+        weights |= score_weights(config.score, "attention", H, He)
+        weights["attention.W_c"] = Weight((H, He + H))
+    return weights
+
+
+class DecoderCache(NamedTuple):
+    embedding: Any
+    stack: StackCache
+    h: Array  # (B, T, H), the top states
+    alignment: Array | None  # (B, T, S)
+    joined: Array | None  # (B, T, He + H), after dropout
+    h_tilde: Array | None  # (B, T, H)
+    mask: Array | None  # of the joined vector, (T, B, He + H)
+
+
+def decoder_forward(
+    target_in: np.ndarray, initial: Sequence[State], memory: Memory | None,
+    parameters: Mapping[str, Array], config: ModelConfig, masks: DecoderMasks,
+    workspace: Workspace,
+) -> tuple[Array, DecoderCache]:
+    """What the output layer reads, for all steps of a teacher-forced batch.
+
+    Arguments: target_in (T, B) host ids; initial, a state per layer; memory, None without
+    attention. Returns h~ (T, B, H) (h where there is no attention), and the cache.
+    """
+    xp = array_module(parameters["decoder.W_e"])
+    x, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
+    top, _, stack_cache = stack_forward(
+        x, parameters, "decoder", config.unit, [[state] for state in initial],
+        masks=masks.layers, workspace=workspace,
+    )
+    if memory is None:
+        out = top if masks.joined is None else top * masks.joined
+        return out, DecoderCache(embedding_cache, stack_cache, top, None, None, None, masks.joined)
+    T, B, H = top.shape
+    h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
+    c, a = attend_forward(h, memory)                                       # (4.7)
+    joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
+    if masks.joined is not None:
+        joined *= masks.joined.transpose(1, 0, 2)
+    h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters["attention.W_c"])
+    h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
+    cache = DecoderCache(embedding_cache, stack_cache, h, a, joined, h_tilde, masks.joined)
+    return h_tilde.transpose(1, 0, 2), cache
+
+
+def decoder_backward(
+    d_out: Array, memory: Memory | None, cache: DecoderCache, parameters: Mapping[str, Array],
+    config: ModelConfig,
+) -> tuple[list[State], MemoryGradient | None, Parameters]:
+    """Attention backward for all steps at once, then Algorithm 4 through the stack.
+
+    Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned. Returns the gradient
+    of the initial states, of the memory, and of the parameters.
+    """
+    gradients: Parameters = {}
+    d_memory = None
+    if memory is None:
+        d_top = d_out if cache.mask is None else d_out * cache.mask
+    else:
+        d_top, d_memory, dW_c = _attention_backward(d_out, memory, cache, parameters)
+        gradients["attention.W_c"] = dW_c
+    dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=config.clip_dh)
+    gradients["decoder.W_e"] = embedding_backward(dx, cache.embedding)
+    return [states[0] for states in d_initial], d_memory, gradients | stack_gradients
+
+
+def _attention_backward(
+    d_out: Array, memory: Memory, cache: DecoderCache, parameters: Mapping[str, Array]
+) -> tuple[Array, MemoryGradient, Array]:
+    """From dh~ (T, B, H) to dh (T, B, H), the memory's gradient and dW_c."""
+    xp = array_module(d_out)
+    h, a, joined, h_tilde = cache.h, cache.alignment, cache.joined, cache.h_tilde
+    B, T, H = h.shape
+    d_rows = xp.ascontiguousarray(d_out.transpose(1, 0, 2)).reshape(B * T, H)
+    W_c = parameters["attention.W_c"]
+    d_joined, dz = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
+    dW_c = dz.T @ joined.reshape(B * T, -1)                                # (2.12)
+    d_joined = d_joined.reshape(B, T, -1)
+    if cache.mask is not None:
+        d_joined = d_joined * cache.mask.transpose(1, 0, 2)
+    dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
+    dh_attention, de = attend_backward(dc, a, memory)
+    d_memory = MemoryGradient(*attend_memory_backward(de, dc, a, h))
+    return (dh + dh_attention).transpose(1, 0, 2), d_memory, dW_c
+
+
+def decoder_step(
+    x: Array, states: Sequence[State], h_tilde: Array | None, memory: Memory | None,
+    parameters: Mapping[str, Array], config: ModelConfig,
+) -> tuple[list[State], Array, Array | None]:
+    """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
+
+    Arguments: x (N, E) embeddings of the last words; states, one per layer, rows (N, H);
+    h_tilde (N, H), fed back where the model feeds it; memory of B sentences, N = B K with the K
+    rows of a sentence together. Returns the new states, what the output layer reads (N, H), and
+    the alignment (N, S) or None.
+    """
+    xp = array_module(x)
+    rows = x if h_tilde is None else xp.concatenate([x, h_tilde], axis=1)
+    after: list[State] = []
+    for layer, state in enumerate(states):
+        name = f"decoder.{layer}"
+        state = UNITS[config.unit].step(
+            rows, state, parameters[f"{name}.T"], parameters.get(f"{name}.b")
+        )
+        after.append(state)
+        rows = state[0]
+    if memory is None:
+        return after, rows, None
+    B, S, _ = memory.hbar.shape
+    c, a = attend_forward(rows.reshape(B, -1, rows.shape[1]), memory)
+    joined = xp.concatenate([c.reshape(rows.shape[0], -1), rows], axis=1)
+    return after, attentional_forward(joined, parameters["attention.W_c"]), a.reshape(-1, S)

@@ -1,0 +1,201 @@
+"""The translator: encoder, bridge, attention memory, decoder, output, joined by their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.attend import Memory, memory_backward, memory_forward
+from backend import Array, array_module, to_device
+from backend.workspace import Workspace
+from lstm.parameters import Parameters, Weight, dropout_mask, initialise
+from lstm.stack import State
+from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
+from nmt.models.config import ModelConfig
+from nmt.models.decoder import (
+    DecoderMasks,
+    decoder_backward,
+    decoder_forward,
+    decoder_step,
+    decoder_weights,
+)
+from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
+from nmt.models.input_feeding import feeding_backward, feeding_forward
+from nmt.models.output import OutputCache, output_backward, output_forward, output_weights
+from nmt.text.batches import Batch
+
+
+class TranslatorCache(NamedTuple):
+    parameters: Mapping[str, Array]
+    encoder: EncoderCache
+    bridge: BridgeCache
+    memory: Memory | None
+    decoder: Any
+    output: OutputCache
+
+
+class SearchState(NamedTuple):
+    """Where a batch of hypotheses stands: N rows, K for each of B sentences, kept together."""
+
+    layers: list[State]  # per layer, rows (N, H)
+    h_tilde: Array | None  # (N, H), what input feeding gives to the next step
+    memory: Memory | None  # of the B sentences
+
+
+class Translator:
+    """A neural machine translation model put together from the parts that `config` names.
+
+    The model holds no parameters and no state: they are passed in and returned. It owns a
+    workspace, so that its passes reuse each other's memory.
+    """
+
+    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+        """`source_size` and `target_size` are the sizes of the two vocabularies."""
+        self.config, self.source_size, self.target_size = config, source_size, target_size
+        self.workspace = Workspace()
+
+    def weights(self) -> dict[str, Weight]:
+        """Names and shapes of all parameters, in the order in which they are initialised."""
+        config = self.config
+        return {
+            **encoder_weights(config, self.source_size),
+            **bridge_weights(config),
+            **decoder_weights(config, self.target_size),
+            **output_weights(config.hidden_size, self.target_size, config.output_bias),
+        }
+
+    def initial_parameters(self, rng: np.random.Generator, dtype: str = "float32") -> Parameters:
+        """Fresh parameters on the backend in use, drawn from `rng`."""
+        config = self.config
+        return initialise(self.weights(), rng, scheme=config.initialisation, scale=config.scale,
+                          forget_bias=config.forget_bias, dtype=dtype)
+
+    # --- training -------------------------------------------------------------------------------
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, rng: np.random.Generator | None = None
+    ) -> tuple[Array, TranslatorCache]:
+        """J of Eq. 2.52 for one batch: Algorithm 3.
+
+        Arguments: rng draws the dropout masks; None switches dropout off. Returns the loss, the
+        sum over all target words (with the end marker) of -log p in nats, a 0-d array, and what
+        `backward` reads.
+        """
+        config = self.config
+        encoder_masks, decoder_masks = self._masks(batch, rng, parameters)
+        states, padding, last, encoder_cache = encoder_forward(
+            batch.source, batch.source_lengths, parameters, config, encoder_masks, self.workspace
+        )
+        initial, bridge_cache = bridge_forward(last, parameters, config)
+        memory = None
+        if config.attention != "none":
+            memory = memory_forward(states, padding, config.score, parameters, "attention")
+        forward: Any = feeding_forward if config.input_feeding else decoder_forward
+        h, decoder_cache = forward(
+            batch.target_in, initial, memory, parameters, config, decoder_masks, self.workspace
+        )
+        loss, output_cache = output_forward(
+            h, batch.target_out, batch.target_lengths, parameters, self.workspace
+        )
+        return loss, TranslatorCache(
+            parameters, encoder_cache, bridge_cache, memory, decoder_cache, output_cache
+        )
+
+    def backward(self, cache: TranslatorCache) -> Parameters:
+        """Gradient of the loss with respect to every parameter, by name: Algorithm 4."""
+        config, parameters, memory = self.config, cache.parameters, cache.memory
+        dh, gradients = output_backward(cache.output, self.workspace)
+        if config.input_feeding and memory is not None:
+            d_initial, d_memory, more = feeding_backward(
+                dh, memory, cache.decoder, parameters, config, self.workspace
+            )
+        else:
+            d_initial, d_memory, more = decoder_backward(
+                dh, memory, cache.decoder, parameters, config
+            )
+        gradients |= more
+        d_last, more = bridge_backward(d_initial, cache.bridge, parameters, config)
+        gradients |= more
+        dstates = None
+        if memory is not None and d_memory is not None:
+            dstates, more = memory_backward(
+                d_memory.dhbar, d_memory.dkeys, memory, config.score, parameters, "attention"
+            )
+            gradients |= more
+        return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_dh)
+
+    def _masks(
+        self, batch: Batch, rng: np.random.Generator | None, parameters: Mapping[str, Array]
+    ) -> tuple[list[Array | None], DecoderMasks]:
+        """Dropout masks on every vertical connection (Zaremba et al., 2014), or none."""
+        config = self.config
+        if rng is None or config.dropout == 0.0:
+            return [None] * config.layers, DecoderMasks([None] * config.layers, None)
+        dtype = parameters["encoder.W_e"].real.dtype
+
+        def draw(steps: int, width: int) -> Array:
+            shape = (steps, len(batch.indices), width)
+            return dropout_mask(rng, shape, config.dropout, dtype)
+
+        E, H, He = config.embedding_size, config.hidden_size, config.source_width
+        (S, _), (T, _) = batch.source.shape, batch.target_in.shape
+        encoder = [draw(S, E if layer == 0 else He) for layer in range(config.layers)]
+        decoder = [draw(T, E if layer == 0 else H) for layer in range(config.layers)]
+        joined = draw(T, H if config.attention == "none" else He + H)
+        return encoder, DecoderMasks(decoder, joined)
+
+    # --- search ---------------------------------------------------------------------------------
+
+    def encode(
+        self, parameters: Mapping[str, Array], source: np.ndarray, lengths: np.ndarray
+    ) -> SearchState:
+        """Algorithm 5, line 1, for a batch: source (S, B) host ids, lengths (B,)."""
+        config = self.config
+        states, padding, last, _ = encoder_forward(
+            source, lengths, parameters, config, None, self.workspace
+        )
+        layers, _ = bridge_forward(last, parameters, config)
+        memory = h_tilde = None
+        if config.attention != "none":
+            memory = memory_forward(states, padding, config.score, parameters, "attention")
+        if config.input_feeding:
+            h_tilde = array_module(states).zeros_like(layers[0][0])
+        return SearchState(layers, h_tilde, memory)
+
+    def step(
+        self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
+    ) -> tuple[Array, SearchState, Array | None]:
+        """Algorithm 5, lines 5-6: feed one word to each hypothesis.
+
+        Arguments: tokens (N,) host ids. Returns logits (N, V), unnormalised log-probabilities of
+        the next word; the new state; the alignment (N, S) or None.
+        """
+        xp = array_module(parameters["decoder.W_e"])
+        x = xp.take(parameters["decoder.W_e"], to_device(tokens), axis=0)  # (N, E)
+        layers, h, alignment = decoder_step(
+            x, state.layers, state.h_tilde, state.memory, parameters, self.config
+        )
+        logits = h @ parameters["output.W_hy"].T                           # (N, V)
+        if self.config.output_bias:
+            logits += parameters["output.b"]
+        fed = h if self.config.input_feeding else None
+        return logits, SearchState(layers, fed, state.memory), alignment
+
+    def select(
+        self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
+    ) -> SearchState:
+        """Reorder, widen or drop hypotheses; drop finished sentences.
+
+        Arguments: rows (N',) host, which hypotheses to keep, those of a sentence together;
+        sentences (B',) host, ascending, which sentences they belong to.
+        """
+        on_device = to_device(rows)
+        layers: list[State] = [tuple(a[on_device] for a in state_l) for state_l in state.layers]
+        h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
+        memory = state.memory
+        if memory is not None and len(sentences) != memory.hbar.shape[0]:
+            kept = to_device(sentences)
+            memory = Memory(*(None if a is None else a[kept] for a in memory))
+        return SearchState(layers, h_tilde, memory)

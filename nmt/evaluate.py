@@ -1,0 +1,65 @@
+"""Scores of translations and of language models."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from backend.errors import UserError
+
+
+class Score(NamedTuple):
+    """A score and the settings that it was computed with."""
+
+    score: float  # 0 to 100
+    signature: str  # sacrebleu's, to be reported with the score
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Score:
+    """Corpus BLEU against one reference (Papineni et al. 2002; Post 2018 for the signature).
+
+    hypotheses, references: lines in the same order. tokenize: sacrebleu's tokenisation, 13a for
+    plain text, none for text that is already tokenised (as the thesis reports its BLEU).
+    Raises UserError if the numbers of lines differ or are zero.
+    """
+    _check_lines(hypotheses, references)
+    metric = BLEU(tokenize=tokenize, force=tokenize == "none")  # force: no warning about tokens
+    return _score(metric, hypotheses, references)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Corpus chrF2, the F-score of character 6-grams, against one reference (Popovic 2015).
+
+    hypotheses, references: lines in the same order, plain text.
+    Raises UserError if the numbers of lines differ or are zero.
+    """
+    _check_lines(hypotheses, references)
+    return _score(CHRF(), hypotheses, references)
+
+
+def perplexity(total_nats: float, tokens: int) -> float:
+    """exp(total_nats / tokens): the negative log-likelihood per token, as a branching factor.
+
+    total_nats: summed over tokens, `</s>` included. Infinite where a float cannot hold it.
+    Raises ValueError if tokens < 1.
+    """
+    if tokens < 1:
+        raise ValueError(f"tokens: expected at least 1, got {tokens}")
+    try:
+        return math.exp(total_nats / tokens)
+    except OverflowError:
+        return math.inf
+
+
+def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if len(hypotheses) != len(references):
+        sizes = f"{len(hypotheses)} hypotheses and {len(references)} references"
+        raise UserError(f"expected one reference for each hypothesis, got {sizes}")
+    if not hypotheses:
+        raise UserError("expected at least one line to score, got none")
+
+
+def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    result = metric.corpus_score(list(hypotheses), [list(references)])
+    return Score(float(result.score), str(metric.get_signature()))

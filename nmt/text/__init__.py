@@ -1,0 +1,1 @@
+"""Text: corpora, vocabularies, tokenisation, batches and the embedded CLDR corpus."""

@@ -1,0 +1,182 @@
+"""Padded batches of sentence pairs, and parallel streams for language models."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmt.text.vocabulary import END
+
+POOL = 64  # batches sorted together: little padding, yet sentences still meet in new company
+
+IdPair = tuple[Sequence[int], Sequence[int]]  # source ids, target ids, neither with `</s>`
+Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sentence pairs on the host, time first; padded positions hold id 1 and do not count."""
+
+    source: np.ndarray  # (S, B) int64, already reversed if the model reads it reversed
+    source_lengths: np.ndarray  # (B,) int64
+    target_in: np.ndarray  # (T, B) int64: </s>, y_1 .. y_m
+    target_out: np.ndarray  # (T, B) int64: y_1 .. y_m, </s>
+    target_lengths: np.ndarray  # (B,) int64: m + 1
+    indices: np.ndarray  # (B,) int64: positions in the corpus
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """T consecutive positions of B streams; row b goes on where row b of the batch before ended."""
+
+    inputs: np.ndarray  # (T, B) int64
+    targets: np.ndarray  # (T, B) int64: the token after each input
+
+
+def source_batch(
+    sentences: Sequence[Sequence[int]], reverse: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Source sentences side by side, reversed before padding if asked for.
+
+    sentences: ids without `</s>`. Returns the padded ids (S, B) int64 and the lengths (B,) int64.
+    Raises ValueError if there is no sentence or one is empty.
+    """
+    if not sentences:
+        raise ValueError("sentences: expected at least one, got none")
+    for place, sentence in enumerate(sentences):
+        if len(sentence) == 0:
+            raise ValueError(f"sentences: expected no empty sentence, got one at place {place}")
+    return _padded([s[::-1] for s in sentences] if reverse else sentences)
+
+
+def make_batch(pairs: Sequence[IdPair], indices: Indices, reverse_source: bool) -> Batch:
+    """The pairs at the given positions as one batch (thesis Algorithms 3-5: s = [x, _, y, _]).
+
+    pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it.
+    Raises ValueError if there is no position or a source sentence is empty.
+    """
+    source, source_lengths = source_batch([pairs[i][0] for i in indices], reverse_source)
+    targets = [list(pairs[i][1]) for i in indices]
+    target_in, target_lengths = _padded([[END, *y] for y in targets])
+    target_out, _ = _padded([[*y, END] for y in targets])
+    places = np.array(indices, dtype=np.int64)  # (B,)
+    return Batch(source, source_lengths, target_in, target_out, target_lengths, places)
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows as columns of one array, padded below with END, and their lengths."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)  # (B,)
+    ids = np.full((lengths.max(), len(rows)), END, dtype=np.int64)  # (length, B)
+    for b, row in enumerate(rows):
+        ids[: len(row), b] = row
+    return ids, lengths
+
+
+def bucketed_batches(
+    lengths: np.ndarray, batch_size: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """One epoch in random order, sentences of similar lengths together.
+
+    The corpus is shuffled and taken in pools of 64 batches; a pool is sorted by target then
+    source length and cut into batches; then the batches are shuffled. Every position occurs in
+    exactly one batch, and only one batch can be smaller than batch_size.
+
+    lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
+    """
+    _check_batch_size(batch_size)
+    order = rng.permutation(len(lengths))
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), POOL * batch_size):
+        pool = order[start : start + POOL * batch_size]
+        by_length = np.lexsort((lengths[pool, 0], lengths[pool, 1]))  # last key sorts first
+        batches += _cut(pool[by_length], batch_size)
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def sorted_batches(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """The whole corpus by target then source length, for evaluation: no shuffling.
+
+    lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
+    """
+    _check_batch_size(batch_size)
+    return _cut(np.lexsort((lengths[:, 0], lengths[:, 1])), batch_size)
+
+
+def _cut(order: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Consecutive pieces of batch_size, the last one perhaps smaller."""
+    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+
+
+class TextBatches:
+    """A corpus of id pairs and how it is cut into batches.
+
+    pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
+    reverse_source: whether the source ids are reversed.
+    Batches are made on demand, so a resumed run can go to any place in an epoch:
+    `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
+    Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
+    """
+
+    def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool) -> None:
+        _check_batch_size(batch_size)
+        if not pairs:
+            raise ValueError("pairs: expected at least one, got none")
+        self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
+        self.lengths = np.array([(len(x), len(y)) for x, y in pairs], dtype=np.int64)  # (N, 2)
+        if not self.lengths[:, 0].all():
+            place = int(self.lengths[:, 0].argmin())
+            raise ValueError(f"pairs: expected no empty source, got one at position {place}")
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        return -(-len(self.pairs) // self.batch_size)
+
+    def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """The positions (B,) of each batch of one shuffled epoch; the same for the same state."""
+        return bucketed_batches(self.lengths, self.batch_size, rng)
+
+    def batch(self, indices: Indices) -> Batch:
+        """The batch of the pairs at these positions."""
+        return make_batch(self.pairs, indices, self.reverse_source)
+
+    def tokens(self, batch: Batch) -> int:
+        """Target words in a batch, `</s>` included: what its loss is summed over."""
+        return int(batch.target_lengths.sum())
+
+    def sentences(self, batch: Batch) -> int:
+        """Sentence pairs in a batch: what its gradient is divided by."""
+        return len(batch.indices)
+
+    def in_order(self) -> Iterator[Batch]:
+        """All batches sorted by length, for evaluation."""
+        return (self.batch(i) for i in sorted_batches(self.lengths, self.batch_size))
+
+
+def stream_batches(ids: Sequence[int], batch_size: int, length: int) -> list[StreamBatch]:
+    """A long text as B parallel streams, cut in time for truncated backpropagation.
+
+    The ids are divided into batch_size consecutive streams of equal length; each batch is the next
+    `length` positions of every stream, the last batch what is left. The state that a model holds
+    after a batch is the state it starts the next one with.
+
+    ids: (N,) the text. batch_size: streams. length: positions per batch. Returns the batches in
+    order; they predict every id but the first and at most batch_size - 1 at the end, which do not
+    fill all streams. Raises ValueError if a stream would have no position.
+    """
+    _check_batch_size(batch_size)
+    if length < 1:
+        raise ValueError(f"length: expected at least 1, got {length}")
+    text = np.asarray(ids, dtype=np.int64)  # (N,)
+    positions = (len(text) - 1) // batch_size
+    if positions < 1:
+        raise ValueError(f"ids: expected more than batch_size = {batch_size}, got {len(text)}")
+    used = batch_size * positions
+    inputs = np.ascontiguousarray(text[:used].reshape(batch_size, positions).T)  # (positions, B)
+    targets = np.ascontiguousarray(text[1 : used + 1].reshape(batch_size, positions).T)
+    starts = range(0, positions, length)
+    return [StreamBatch(inputs[t : t + length], targets[t : t + length]) for t in starts]

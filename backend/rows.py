@@ -18,6 +18,7 @@ class RowIndex(NamedTuple):
 
     ids: Array  # (...,) integers
     unique: Array  # (N,) the distinct ids, ascending
+    inverse: Array  # (number of ids,) which of the distinct ids each position holds
     order: Array  # (number of ids,) positions sorted by id, stable
     starts: Array  # (N,) where each distinct id begins in `order`
 
@@ -40,8 +41,10 @@ def row_index(ids: np.ndarray) -> RowIndex:
     """Prepare host `ids` (any shape, integers) for `gather` and `sum_rows`, on the device in use."""
     flat = ids.reshape(-1)
     order = np.argsort(flat, kind="stable")
-    unique, starts = np.unique(flat[order], return_index=True)
-    return RowIndex(*(to_device(a) for a in (ids, unique, order, starts)))
+    unique, starts, inverse = np.unique(flat[order], return_index=True, return_inverse=True)
+    place = np.empty_like(inverse)
+    place[order] = inverse
+    return RowIndex(*(to_device(a) for a in (ids, unique, place, order, starts)))
 
 
 def gather(table: Array, index: RowIndex) -> Array:
@@ -53,10 +56,16 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
     """Gradient of `gather`: rows with the same id are summed.
 
     Arguments: d_rows (..., E) upstream gradient; index as given to `gather`; number V of rows in
-    the table. Summing the sorted rows segment by segment is deterministic, unlike atomic adds.
+    the table. NumPy sums the sorted rows segment by segment. CuPy's reduceat takes differences
+    of one running sum, which loses digits, so there the rows are added by atomics, whose order
+    (and so the last bit) is not fixed.
     """
     xp = array_module(d_rows)
     width = d_rows.shape[-1]
-    sorted_rows = xp.take(d_rows.reshape(-1, width), index.order, axis=0)
-    return RowGradient(index.unique, xp.add.reduceat(sorted_rows, index.starts, axis=0),
-                       (number, width))
+    rows = d_rows.reshape(-1, width)
+    if xp is np:
+        values = np.add.reduceat(rows[index.order], index.starts, axis=0)
+    else:
+        values = xp.zeros((index.unique.shape[0], width), dtype=rows.dtype)
+        xp.add.at(values, index.inverse, rows)
+    return RowGradient(index.unique, values, (number, width))

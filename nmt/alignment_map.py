@@ -1,0 +1,68 @@
+"""An attention map: which source words each target word looked at (Bahdanau et al., Figure 3).
+
+Source words on x, target words on y; in the terminal as shades, as PNG through matplotlib.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.cells import cell_len
+
+SHADES = " .:-=+*#%@"  # weight 0 to 1 in tenths: readable without colours and in a pipe
+NARROW = 3  # columns for each source word
+
+
+def in_terminal(source: Sequence[str], target: Sequence[str], alignment: np.ndarray) -> str:
+    """The map as text.
+
+    Arguments: source and target words; alignment (at least len(target), len(source)), rows sum to
+    one. Each column is a source word, named at the bottom by its number in the list that follows.
+    """
+    _check(source, target, alignment)
+    margin = max(cell_len(word) for word in target)
+    lines = []
+    for word, row in zip(target, alignment, strict=False):
+        shades = "".join(_shade(weight) * 2 + " " for weight in row)
+        lines.append(f"{' ' * (margin - cell_len(word))}{word} |{shades}")
+    numbers = "".join(f"{number:<{NARROW}}" for number in range(1, len(source) + 1))
+    lines.append(f"{' ' * margin} +{'-' * NARROW * len(source)}")
+    lines.append(f"{' ' * margin}  {numbers}")
+    names = "  ".join(f"{number} {word}" for number, word in enumerate(source, 1))
+    return "\n".join([*lines, f"{' ' * margin}  {names}"])
+
+
+def write_png(
+    source: Sequence[str], target: Sequence[str], alignment: np.ndarray, path: Path
+) -> bool:
+    """Draw the map into a PNG file; False, and no file, where matplotlib is not installed."""
+    _check(source, target, alignment)
+    if importlib.util.find_spec("matplotlib") is None:
+        return False
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1.5 + 0.45 * len(source), 1.2 + 0.4 * len(target)))
+    axes = figure.add_subplot()
+    image = axes.imshow(alignment[: len(target)], cmap="gray", vmin=0.0, vmax=1.0)
+    axes.set_xticks(range(len(source)), source, rotation=60, ha="left")
+    axes.set_yticks(range(len(target)), target)
+    axes.xaxis.tick_top()
+    figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    return True
+
+
+def _shade(weight: float) -> str:
+    """The character for a weight in [0, 1]."""
+    return SHADES[min(int(weight * len(SHADES)), len(SHADES) - 1)]
+
+
+def _check(source: Sequence[str], target: Sequence[str], alignment: np.ndarray) -> None:
+    """Raise ValueError unless the words fit the alignment."""
+    rows, columns = alignment.shape
+    if columns != len(source) or rows < len(target):
+        raise ValueError(f"alignment: expected at least ({len(target)}, {len(source)}), got "
+                         f"{alignment.shape}")

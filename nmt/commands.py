@@ -1,0 +1,186 @@
+"""What the subcommands of `nmt` do, one function each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from backend.errors import UserError
+from nmt import demo as demonstration
+from nmt import language_models
+from nmt.data import load_corpus, tokenisers
+from nmt.evaluate import Score, bleu, chrf
+from nmt.evaluate import perplexity as perplexity_of
+from nmt.recipe import LanguageModelRecipe, Recipe, load_recipe
+from nmt.search.interface import SearchOptions
+from nmt.system import RECIPE, System, Translation
+from nmt.text.corpus import prepare_pairs, read_lines, read_parallel, write_lines
+from nmt.train import score_bleu
+from nmt.train import train as train_system
+from nmt.training.progress import ConsoleObserver
+
+BLOCK = 1024  # lines of stdin that are sorted by length and translated together
+
+
+def demo(options: argparse.Namespace) -> None:
+    """`nmt demo`."""
+    demonstration.run(options.source, options.target, options.phrases, options.epochs,
+                      options.seed, options.output)
+
+
+def train(options: argparse.Namespace) -> None:
+    """`nmt train`."""
+    recipe, folder, console = *_recipe_and_folder(Recipe, options), Console(highlight=False)
+    corpus = load_corpus(recipe.data)
+    console.print(f"{len(corpus.train)} training pairs; left out: {corpus.empty} with an empty "
+                  f"side, {corpus.too_long} over {recipe.data.max_length} words", soft_wrap=True)
+    system = train_system(recipe, folder, ConsoleObserver(console), corpus=corpus,
+                          resume=options.resume is not None)
+    if corpus.test is not None:
+        score = score_bleu(system, corpus.test, recipe.search)
+        console.print(f"test: {_described('BLEU', score)}, beam {recipe.search.beam}, perplexity "
+                      f"{system.perplexity(corpus.test.pairs):.2f}", soft_wrap=True)
+    console.print(f"model directory: {folder}", soft_wrap=True)
+
+
+def _recipe_and_folder(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
+    """The recipe with its overrides, and where the model goes."""
+    if options.resume is not None:
+        if options.recipe is not None:
+            raise UserError("--resume: expected no recipe beside it; its own is in the directory")
+        if not (options.resume / RECIPE).is_file():
+            raise UserError(f"{options.resume}: expected a model directory, found no recipe.yaml")
+        return load_recipe(kind, options.resume / RECIPE, options.overrides), options.resume
+    if options.recipe is None:
+        raise UserError("recipe: expected a YAML file or --resume DIR, got neither")
+    folder = options.output or Path("runs") / options.recipe.stem
+    return load_recipe(kind, options.recipe, options.overrides), folder
+
+
+def translate(options: argparse.Namespace) -> None:
+    """`nmt translate`: stdin to stdout, block by block; lines stay aligned."""
+    system = System.open(options.model)
+    search = _search_options(system.recipe.search, options)
+    rng = np.random.default_rng(options.seed)
+    cut = tokenisers(system.recipe.data)[0].tokenise
+    links: list[str] = []
+    first = 1
+    for block in _blocks(_stdin_lines()):
+        sentences = [cut(line) for line in block]
+        if options.sample is not None:
+            found = system.sample(sentences, search, options.sample, rng, first)
+        else:
+            found = system.translate(sentences, search, first)
+        for number, nbest in enumerate(found, first - 1):
+            for translation in nbest:
+                print(_output_line(system, number, translation, options.nbest))
+                links.append(_links(translation))
+        sys.stdout.flush()
+        first += len(block)
+    if options.alignments is not None:
+        write_lines(options.alignments, links)
+
+
+def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
+    """The recipe's search settings with those of the command line."""
+    given = {"beam": options.beam, "nbest": options.nbest, "length_factor": options.length_factor,
+             "length_normalisation": options.length_normalisation}
+    given = {name: value for name, value in given.items() if value is not None}
+    if "nbest" in given and "beam" not in given:
+        given["beam"] = max(search.beam, given["nbest"])
+    return replace(search, **given)
+
+
+def _stdin_lines() -> Iterable[str]:
+    """Lines of stdin, UTF-8, ending at "\\n" only. Raises UserError naming a bad line."""
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"<stdin>:{number}: expected UTF-8, got byte "
+                            f"0x{raw[error.start]:02x} at column {error.start + 1}") from None
+        yield line.removesuffix("\n").removesuffix("\r")
+
+
+def _blocks(lines: Iterable[str]) -> Iterable[list[str]]:
+    """Lines in lists of at most BLOCK."""
+    block: list[str] = []
+    for line in lines:
+        block.append(line)
+        if len(block) == BLOCK:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _output_line(system: System, number: int, translation: Translation, nbest: int | None) -> str:
+    """Plain text, or Moses' n-best format: line number from 0, text, log p, score."""
+    text = system.text(translation)
+    if nbest is None:
+        return text
+    return (f"{number} ||| {text} ||| {translation.log_probability:.4f} ||| "
+            f"{translation.score:.4f}")
+
+
+def _links(translation: Translation) -> str:
+    """For each target word the source word it looks at most, as Pharaoh links `source-target`."""
+    if translation.alignment is None:
+        return ""
+    rows = translation.alignment[: len(translation.words)]
+    return " ".join(f"{int(row.argmax())}-{t}" for t, row in enumerate(rows))
+
+
+def score(options: argparse.Namespace) -> None:
+    """`nmt score`."""
+    hypotheses, references = read_parallel(options.hypotheses, options.references)
+    print(_described("BLEU", bleu(hypotheses, references, options.tokenize)))
+    print(_described("chrF", chrf(hypotheses, references)))
+
+
+def _described(name: str, score: Score) -> str:
+    """A score with its signature."""
+    return f"{name} {score.score:.2f} ({score.signature})"
+
+
+def perplexity(options: argparse.Namespace) -> None:
+    """`nmt perplexity`."""
+    system = System.open(options.model)
+    lines = read_parallel(options.source, options.target)
+    cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
+    prepared = prepare_pairs(*lines, None, cut_source, cut_target)
+    if not prepared.pairs:
+        raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
+                        "empty lines only")
+    print(f"perplexity {system.perplexity(prepared.pairs):.4f} over {len(prepared.pairs)} pairs "
+          f"({prepared.empty} with an empty side left out)")
+
+
+def lm_train(options: argparse.Namespace) -> None:
+    """`nmt lm train`."""
+    recipe, folder = _recipe_and_folder(LanguageModelRecipe, options)
+    language_models.train(recipe, folder, ConsoleObserver(), resume=options.resume is not None)
+    print(f"model directory: {folder}")
+
+
+def lm_sample(options: argparse.Namespace) -> None:
+    """`nmt lm sample`."""
+    system = language_models.LanguageSystem.open(options.model)
+    rng = np.random.default_rng(options.seed)
+    print(system.sample(options.prompt, options.length, options.temperature, rng))
+
+
+def lm_perplexity(options: argparse.Namespace) -> None:
+    """`nmt lm perplexity`."""
+    system = language_models.LanguageSystem.open(options.model)
+    nats, tokens = system.nats(system.ids(read_lines(options.text), str(options.text)))
+    unit = "character" if system.recipe.text.level == "characters" else "word"
+    print(f"perplexity {perplexity_of(nats, tokens):.4f} per {unit}, "
+          f"{nats / tokens / np.log(2):.4f} bits, over {tokens} {unit}s")

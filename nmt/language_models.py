@@ -1,0 +1,242 @@
+"""Training a language model on a text, in a model directory; sampling from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend import Array, to_device, to_host
+from backend.errors import UserError
+from lstm.language_model import LanguageModel, LanguageModelCache
+from lstm.stack import State
+from nmt.evaluate import perplexity
+from nmt.recipe import LanguageModelRecipe, TextConfig, load_recipe, save_recipe
+from nmt.search.sample import draw
+from nmt.text.batches import StreamBatch, stream_batches
+from nmt.text.corpus import read_lines, split_words
+from nmt.text.vocabulary import END, Vocabulary
+from nmt.training import checkpoint
+from nmt.training.progress import Observer
+from nmt.training.trainer import BEST, LAST, Trainer
+
+RECIPE, VOCABULARY = "recipe.yaml", "vocabulary"
+LINE_END, SPACE = "\\n", "\u2581"  # how characters that a vocabulary file cannot hold are written
+
+
+def tokens_of(lines: Sequence[str], level: str) -> list[str]:
+    """A text as one stream: words with `</s>` after each line, or characters with line ends."""
+    if level == "words":
+        return [word for line in lines for word in (*split_words(line), "</s>")]
+    return [token for line in lines for token in (*line.replace(" ", SPACE), LINE_END)]
+
+
+def text_of(tokens: Sequence[str], level: str) -> str:
+    """The reverse of `tokens_of`."""
+    if level == "words":
+        return " ".join(tokens).replace(" </s> ", "\n").removesuffix(" </s>")
+    return "".join(tokens).replace(SPACE, " ").replace(LINE_END, "\n")
+
+
+class Streams:
+    """A text as a batch source for the trainer: always in order, the state carried along."""
+
+    def __init__(self, ids: Sequence[int], text: TextConfig) -> None:
+        self._batches = stream_batches(ids, text.streams, text.length)
+
+    def epoch(self, rng: np.random.Generator) -> range:
+        """The pieces of the streams, in their order: there is nothing to shuffle."""
+        return range(len(self._batches))
+
+    def batch(self, key: int) -> tuple[StreamBatch, bool]:
+        """A piece, and whether the streams begin with it."""
+        return self._batches[key], key == 0
+
+    def tokens(self, batch: tuple[StreamBatch, bool]) -> int:
+        """Predictions in a piece."""
+        return batch[0].targets.size
+
+    def sentences(self, batch: tuple[StreamBatch, bool]) -> int:
+        """Streams in a piece: what its gradient is divided by."""
+        return batch[0].targets.shape[1]
+
+
+class CarriedModel:
+    """A language model as the trainer sees it: the state goes from each piece to the next.
+
+    The state at the end of a piece is the one thing that outlives a pass; `carried_arrays` and
+    `load_carried_arrays` put it into a checkpoint, so that a resumed run goes on unchanged.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self._states: list[State] = []
+
+    def loss(
+        self, parameters: dict[str, Array], batch: tuple[StreamBatch, bool],
+        rng: np.random.Generator | None = None,
+    ) -> tuple[Array, LanguageModelCache]:
+        """The loss of a piece, from where the piece before ended."""
+        piece, begins = batch
+        if begins:
+            self._states = self._model.zero_states(parameters, piece.inputs.shape[1])
+        loss, cache = self._model.loss(
+            parameters, piece.inputs, piece.targets, self._states, rng
+        )
+        self._states = [tuple(a.copy() for a in state) for state in cache.last]
+        return loss, cache
+
+    def backward(self, cache: LanguageModelCache) -> dict[str, Array]:
+        """The gradient of the last piece's loss; nothing flows into the pieces before."""
+        return self._model.backward(cache)
+
+    def carried_arrays(self) -> dict[str, Array]:
+        """The states as named arrays."""
+        return {f"{layer}.{place}": array for layer, state in enumerate(self._states)
+                for place, array in enumerate(state)}
+
+    def load_carried_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Put back what `carried_arrays` gave."""
+        layers = sorted({int(name.split(".")[0]) for name in arrays})
+        self._states = [
+            tuple(to_device(arrays[name]) for name in sorted(arrays)
+                  if name.startswith(f"{layer}."))
+            for layer in layers
+        ]
+
+
+@dataclass
+class LanguageSystem:
+    """Recipe, vocabulary, model and parameters of a language model."""
+
+    recipe: LanguageModelRecipe
+    vocabulary: Vocabulary
+    model: LanguageModel
+    parameters: dict[str, Array]
+
+    @classmethod
+    def create(cls, recipe: LanguageModelRecipe, vocabulary: Vocabulary) -> LanguageSystem:
+        """A system with fresh parameters, drawn from the recipe's seed."""
+        model = LanguageModel(recipe.model, len(vocabulary))
+        rng = np.random.default_rng([recipe.train.seed, 2])
+        return cls(recipe, vocabulary, model, model.initial_parameters(rng))
+
+    @classmethod
+    def open(cls, folder: str | Path) -> LanguageSystem:
+        """Read a model directory. Raises UserError when it is not one, or does not match."""
+        folder = Path(folder)
+        if not (folder / RECIPE).is_file() or not (folder / VOCABULARY).is_file():
+            raise UserError(f"{folder}: expected the model directory of a language model")
+        recipe = load_recipe(LanguageModelRecipe, folder / RECIPE)
+        system = cls.create(recipe, Vocabulary.read(folder / VOCABULARY))
+        best = folder / BEST
+        system.parameters = checkpoint.load_parameters(
+            best if best.is_file() else folder / LAST, system.parameters
+        )
+        return system
+
+    def ids(self, lines: Sequence[str], name: str) -> list[int]:
+        """A text as ids, beginning after an end marker. Raises UserError for an empty text."""
+        level = self.recipe.text.level
+        ids = [END] + _ids(self.vocabulary, tokens_of(lines, level))
+        if len(ids) < 2:
+            raise UserError(f"{name}: expected text, found none")
+        return ids
+
+    def nats(self, ids: Sequence[int]) -> tuple[float, int]:
+        """-log p of a text under the model, summed, and the number of predictions."""
+        total, tokens = 0.0, 0
+        states = self.model.zero_states(self.parameters, 1)
+        for piece in stream_batches(ids, 1, 256):
+            loss, cache = self.model.loss(self.parameters, piece.inputs, piece.targets, states)
+            states = cache.last
+            total += float(to_host(loss))
+            tokens += piece.targets.size
+        return total, tokens
+
+    def sample(
+        self, prompt: str, length: int, temperature: float, rng: np.random.Generator
+    ) -> str:
+        """The prompt and `length` tokens drawn from softmax(logits / temperature)."""
+        if temperature <= 0:
+            raise UserError(f"temperature: expected a positive number, got {temperature}")
+        if length < 1:
+            raise UserError(f"length: expected at least 1, got {length}")
+        level = self.recipe.text.level
+        tokens = tokens_of(prompt.split("\n"), level)[:-1] if prompt else []
+        states = self.model.zero_states(self.parameters, 1)
+        for token in [END, *_ids(self.vocabulary, tokens)]:
+            logits, states = self.model.step(self.parameters, states, np.array([token]))
+        for _ in range(length):
+            uniform = to_device(rng.random(1))
+            token = int(to_host(draw(logits, logits.max(axis=1), uniform, temperature))[0])
+            tokens += self.vocabulary.tokens([token])
+            logits, states = self.model.step(self.parameters, states, np.array([token]))
+        return text_of(tokens, level)
+
+
+def train(
+    recipe: LanguageModelRecipe, folder: str | Path, observer: Observer, *, resume: bool = False
+) -> LanguageSystem:
+    """Train in `folder` and return the system with its best parameters."""
+    folder = Path(folder)
+    if (folder / LAST).exists() and not resume:
+        raise UserError(f"{folder / LAST}: a training run is here already; resume it or choose "
+                        "another folder")
+    train_tokens, dev_tokens = _read_text(recipe.text)
+    if resume:
+        vocabulary = Vocabulary.read(folder / VOCABULARY)
+    else:
+        vocabulary = Vocabulary.build(
+            [train_tokens], recipe.text.min_frequency, recipe.text.max_vocabulary
+        )
+    system = LanguageSystem.create(recipe, vocabulary)
+    if not resume:
+        _begin_folder(folder, system)
+    dev_ids = [END, *_ids(vocabulary, dev_tokens)]
+
+    def validate(parameters: dict[str, Array]) -> dict[str, float]:
+        return {"perplexity": perplexity(*system.nats(dev_ids))}
+
+    source = Streams([END, *_ids(vocabulary, train_tokens)], recipe.text)
+    model: Any = CarriedModel(system.model)
+    trainer = Trainer(model, system.parameters, source, recipe.train, folder, validate, observer,
+                      {"kind": "language model"})
+    if resume:
+        trainer.resume()
+    trainer.train()
+    return LanguageSystem.open(folder)
+
+
+def _ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:
+    """Ids of a stream, in which the end marker stands for itself."""
+    found = vocabulary.ids(tokens)
+    return [END if token == "</s>" else i for token, i in zip(tokens, found, strict=True)]
+
+
+def _read_text(text: TextConfig) -> tuple[list[str], list[str]]:
+    """Training and dev tokens. Raises UserError when a file is missing or too short."""
+    lines = read_lines(text.train)
+    if text.dev:
+        parts = lines, read_lines(text.dev)
+    else:
+        cut = len(lines) - max(1, round(len(lines) * text.dev_share))
+        parts = lines[:cut], lines[cut:]
+    tokens = tokens_of(parts[0], text.level), tokens_of(parts[1], text.level)
+    if len(tokens[0]) <= text.streams or not tokens[1]:
+        raise UserError(f"{text.train}: expected more than {text.streams} tokens to train on and "
+                        f"some to test on, got {len(tokens[0])} and {len(tokens[1])}")
+    return tokens
+
+
+def _begin_folder(folder: Path, system: LanguageSystem) -> None:
+    """Write the recipe and the vocabulary of a new run."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot make the folder: {error.strerror}") from error
+    system.vocabulary.write(folder / VOCABULARY)
+    save_recipe(system.recipe, folder / RECIPE)

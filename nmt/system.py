@@ -1,0 +1,176 @@
+"""A trained translator and everything it needs: what a model directory holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend import Array, to_host
+from backend.errors import UserError
+from nmt.data import tokenisers
+from nmt.evaluate import perplexity
+from nmt.models.translator import Translator
+from nmt.recipe import Recipe, load_recipe
+from nmt.search.beam import beam_search
+from nmt.search.interface import Hypothesis, SearchOptions
+from nmt.search.sample import sample
+from nmt.text.batches import TextBatches, source_batch
+from nmt.text.corpus import Pair
+from nmt.text.vocabulary import Vocabulary
+from nmt.training import checkpoint
+from nmt.training.trainer import BEST, LAST
+
+RECIPE, SOURCE_VOCABULARY, TARGET_VOCABULARY = "recipe.yaml", "source.vocab", "target.vocab"
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a sentence, as words."""
+
+    words: list[str]
+    log_probability: float  # nats
+    score: float  # what hypotheses are ranked by
+    alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
+
+
+@dataclass
+class System:
+    """Recipe, vocabularies, model and parameters of a translator."""
+
+    recipe: Recipe
+    source: Vocabulary
+    target: Vocabulary
+    model: Translator
+    parameters: dict[str, Array]
+
+    @classmethod
+    def create(cls, recipe: Recipe, source: Vocabulary, target: Vocabulary) -> System:
+        """A system with fresh parameters, drawn from the recipe's seed."""
+        model = Translator(recipe.model, len(source), len(target))
+        rng = np.random.default_rng([recipe.train.seed, 2])
+        return cls(recipe, source, target, model, model.initial_parameters(rng))
+
+    @classmethod
+    def open(cls, folder: str | Path) -> System:
+        """Read a model directory: its best parameters, or the last where no score was kept.
+
+        Raises UserError when the folder is not a model directory or its files do not match.
+        """
+        folder = Path(folder)
+        if not (folder / RECIPE).is_file():
+            found = "no recipe.yaml in it" if folder.is_dir() else "no such folder"
+            raise UserError(f"{folder}: expected a model directory, found {found}")
+        system = cls.create(
+            load_recipe(Recipe, folder / RECIPE), Vocabulary.read(folder / SOURCE_VOCABULARY),
+            Vocabulary.read(folder / TARGET_VOCABULARY),
+        )
+        system.load(folder / (BEST if (folder / BEST).is_file() else LAST))
+        return system
+
+    def load(self, path: Path) -> None:
+        """Take the parameters of a checkpoint, once its vocabularies are known to be ours."""
+        saved = checkpoint.load(path).metadata.get("model", {})
+        for key, file in (("source", SOURCE_VOCABULARY), ("target", TARGET_VOCABULARY)):
+            if saved.get(key) != self.metadata()[key]:
+                raise UserError(
+                    f"{path.parent / file}: this is not the vocabulary that the model in "
+                    f"{path.name} was trained with"
+                )
+        self.parameters = checkpoint.load_parameters(path, self.parameters)
+
+    def metadata(self) -> dict[str, Any]:
+        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
+        return {"kind": "translator", "source": _fingerprint(self.source),
+                "target": _fingerprint(self.target)}
+
+    # --- use --------------------------------------------------------------------------------------
+
+    def batches(self, pairs: Sequence[Pair], batch_size: int) -> TextBatches:
+        """Word pairs as batches of ids."""
+        ids = [(self.source.ids(x), self.target.ids(y)) for x, y in pairs]
+        return TextBatches(ids, batch_size, self.recipe.data.reverse_source)
+
+    def perplexity(self, pairs: Sequence[Pair]) -> float:
+        """exp of the mean negative log-likelihood per target word, `</s>` included."""
+        source = self.batches(pairs, self.recipe.evaluate.batch_size)
+        total, tokens = 0.0, 0
+        for batch in source.in_order():
+            total += float(to_host(self.model.loss(self.parameters, batch)[0]))
+            tokens += source.tokens(batch)
+        return perplexity(total, tokens)
+
+    def translate(
+        self, sentences: Sequence[Sequence[str]], options: SearchOptions, first_line: int = 1
+    ) -> list[list[Translation]]:
+        """Translate sentences of words by beam search: for each its n-best list, best first.
+
+        An empty sentence has one empty translation, so that lines stay aligned.
+        Raises UserError for a sentence over the limit: nothing is cut in silence. `first_line` is
+        the number of the first sentence in the user's file, for that message.
+        """
+        find = partial(beam_search, options=options)
+        return self._search(sentences, find, first_line)
+
+    def sample(
+        self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
+        rng: np.random.Generator, first_line: int = 1,
+    ) -> list[list[Translation]]:
+        """As `translate`, with one translation drawn from softmax(logits / temperature)."""
+
+        def find(*what: Any) -> list[list[Hypothesis]]:
+            drawn = sample(*what, options=options, temperature=temperature, rng=rng)
+            return [[hypothesis] for hypothesis in drawn]
+
+        return self._search(sentences, find, first_line)
+
+    def _search(
+        self, sentences: Sequence[Sequence[str]],
+        find: Callable[..., list[list[Hypothesis]]], first_line: int,
+    ) -> list[list[Translation]]:
+        """Run `find` over batches of similar length; results in the order of the sentences."""
+        limit = self.recipe.data.max_translate_length
+        for number, sentence in enumerate(sentences, first_line):
+            if len(sentence) > limit:
+                raise UserError(
+                    f"line {number}: expected at most {limit} words to translate, got "
+                    f"{len(sentence)}; raise data.max_translate_length or split the sentence"
+                )
+        reverse = self.recipe.data.reverse_source
+        results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
+        for places in self._by_length(sentences):
+            source, lengths = source_batch(
+                [self.source.ids(sentences[i]) for i in places], reverse
+            )
+            found = find(self.model, self.parameters, source, lengths)
+            for place, hypotheses in zip(places, found, strict=True):
+                results[place] = [self._translation(h, reverse) for h in hypotheses]
+        return results
+
+    def text(self, translation: Translation) -> str:
+        """A translation as plain text."""
+        return tokenisers(self.recipe.data)[1].detokenise(translation.words)
+
+    def _by_length(self, sentences: Sequence[Sequence[str]]) -> Iterator[list[int]]:
+        """Places of non-empty sentences in batches of similar length."""
+        order = sorted((i for i, s in enumerate(sentences) if s), key=lambda i: len(sentences[i]))
+        size = self.recipe.evaluate.batch_size
+        return (order[k : k + size] for k in range(0, len(order), size))
+
+    def _translation(self, hypothesis: Hypothesis, reverse: bool) -> Translation:
+        """Ids as words; alignment columns in reading order."""
+        alignment = hypothesis.alignment
+        if alignment is not None and reverse:
+            alignment = alignment[:, ::-1]
+        return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
+                           hypothesis.score, alignment)
+
+
+def _fingerprint(vocabulary: Vocabulary) -> str:
+    """A digest that tells vocabularies apart."""
+    return hashlib.sha256("\n".join(vocabulary.words).encode()).hexdigest()[:16]

@@ -1,0 +1,97 @@
+"""Training a translator from a recipe, in a model directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from backend import Array
+from backend.errors import UserError
+from nmt.data import EvaluationSet, ParallelCorpus, load_corpus
+from nmt.evaluate import Score, bleu
+from nmt.recipe import Recipe, save_recipe
+from nmt.search.interface import SearchOptions
+from nmt.system import RECIPE, SOURCE_VOCABULARY, TARGET_VOCABULARY, System
+from nmt.text.vocabulary import Vocabulary
+from nmt.training.progress import Observer
+from nmt.training.trainer import BEST, LAST, Trainer
+
+
+def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> tuple[Vocabulary, Vocabulary]:
+    """Source and target vocabularies of the training pairs, by frequency."""
+    data = recipe.data
+    source, target = (
+        Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
+                         data.max_vocabulary)
+        for side in (0, 1)
+    )
+    return source, target
+
+
+def train(
+    recipe: Recipe, folder: str | Path, observer: Observer, *, corpus: ParallelCorpus | None = None,
+    resume: bool = False,
+) -> System:
+    """Train in `folder` and return the system with its best parameters.
+
+    Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands.
+    Raises UserError: the folder holds another run, the data cannot be read, a loss is not finite.
+    """
+    folder = Path(folder)
+    if (folder / LAST).exists() and not resume:
+        raise UserError(f"{folder / LAST}: a training run is here already; resume it or choose "
+                        "another folder")
+    corpus = corpus or load_corpus(recipe.data)
+    if not corpus.train:
+        raise UserError("training data: expected at least one sentence pair, got none")
+    system = _create(recipe, corpus, folder, resume)
+    evaluation = _Validation(system, corpus.dev)
+    trainer = Trainer(
+        system.model, system.parameters,
+        system.batches(corpus.train, recipe.train.batch_size), recipe.train, folder,
+        evaluation, observer, system.metadata(),
+    )
+    if resume:
+        trainer.resume()
+    trainer.train()
+    if (folder / BEST).exists():
+        system.load(folder / BEST)
+    return system
+
+
+def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:
+    """BLEU of the system on an evaluation set, with the recipe's tokenisation."""
+    found = system.translate(evaluation.sources, options)
+    return bleu([system.text(nbest[0]) for nbest in found], evaluation.references,
+                system.recipe.evaluate.bleu_tokenize)
+
+
+def _create(recipe: Recipe, corpus: ParallelCorpus, folder: Path, resume: bool) -> System:
+    """The system to train; a new run writes its recipe and vocabularies first."""
+    if resume:
+        return System.create(recipe, Vocabulary.read(folder / SOURCE_VOCABULARY),
+                             Vocabulary.read(folder / TARGET_VOCABULARY))
+    system = System.create(recipe, *build_vocabularies(corpus, recipe))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot make the folder: {error.strerror}") from error
+    system.source.write(folder / SOURCE_VOCABULARY)
+    system.target.write(folder / TARGET_VOCABULARY)
+    save_recipe(recipe, folder / RECIPE)
+    return system
+
+
+class _Validation:
+    """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
+
+    def __init__(self, system: System, dev: EvaluationSet) -> None:
+        self._system, self._dev = system, dev
+
+    def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
+        system, recipe = self._system, self._system.recipe
+        scores = {"perplexity": system.perplexity(self._dev.pairs)}
+        if recipe.evaluate.bleu:
+            greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
+            scores["bleu"] = score_bleu(system, self._dev, greedy).score
+        return scores

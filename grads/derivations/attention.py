@@ -1,0 +1,198 @@
+"""Global attention with input feeding (Luong, 2016, 4.2): one step, and a whole translation model.
+
+Parameters: those of `grads.derivations.nmt`, and `attention.W_c` (H, He + H), `attention.W_a`
+(H, He) for the score "general" (without it the score is "dot"). `output.W_hy` is W_s of Eq. 4.6.
+With input feeding, layer 1 of the decoder reads [word embedding; h~_{t-1}] (4.2.3), h~_0 = 0.
+
+The thesis prints no backward for this chapter. It is derived here line by line from Lemma 1,
+Corollary 1 and the product rule; each line names the equation it differentiates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.derivations.calculus import Array, bias, softmax, softmax_grad, tanh_prime
+from grads.derivations.nmt import (
+    END,
+    Layers,
+    Weights,
+    add,
+    by_name,
+    multi_layer_lstm,
+    multi_layer_lstm_grad,
+    weights,
+    zero_gradients,
+    zero_state,
+)
+from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+
+# --- one step of attention ----------------------------------------------------------------------
+
+
+def align(h: Array, h_bar: Array, W_a: Array | None = None) -> Array:
+    """a_t (S, 1): softmax over s of score(h_t, hbar_s), Eq. 4.7.
+
+    Arguments: h (H, 1); h_bar (He, S), one source state per column; W_a (H, He), or None for dot.
+    """
+    if W_a is None:
+        score = h.T @ h_bar                                      # dot: h_t^T hbar_s, for all s
+    else:
+        score = h.T @ W_a @ h_bar                                # general: h_t^T W_a hbar_s
+    return softmax(score.T)                                      # (4.7)
+
+
+def attend(
+    h: Array, h_bar: Array, W_c: Array, W_a: Array | None = None
+) -> tuple[Array, Array]:
+    """h~_t (H, 1) and a_t (S, 1), Eqs. 4.5 and 4.7; W_c (H, He + H), the rest as in `align`."""
+    a = align(h, h_bar, W_a)                                     # (4.7)
+    c = h_bar @ a                                                # c_t = sum over s of a_t(s) hbar_s
+    h_tilde = np.tanh(W_c @ np.vstack([c, h]))                   # (4.5)
+    return h_tilde, a
+
+
+def attend_grad(
+    dh_tilde: Array, h: Array, h_bar: Array, W_c: Array, W_a: Array | None = None
+) -> tuple[Array, Array, Array, Array | None]:
+    """dh_t (H, 1), dh_bar (He, S), dW_c and dW_a (None for dot), given dh~_t (H, 1)."""
+    He = len(h_bar)
+    a = align(h, h_bar, W_a)
+    ch = np.vstack([h_bar @ a, h])                               # [c_t; h_t]
+    dv = tanh_prime(W_c @ ch) * dh_tilde                         # tanh' o dh~_t of (4.5)
+    dW_c = dv @ ch.T                                             # Lemma 1 (2.12) on (4.5)
+    dc, dh = np.split(W_c.T @ dv, [He])                          # Lemma 1 (2.11) on (4.5)
+    da = h_bar.T @ dc                                            # c_t = hbar a_t: Corollary 1
+    dh_bar = dc @ a.T                                            # c_t = hbar a_t: Corollary 1
+    de = softmax_grad(a, da)                                     # (4.7): (diag(a) - a a^T) da
+    if W_a is None:
+        dh = dh + h_bar @ de                                     # dot: e_s = h^T hbar_s
+        dh_bar = dh_bar + h @ de.T                               # dot: e_s = h^T hbar_s
+        return dh, dh_bar, dW_c, None
+    dh = dh + W_a @ h_bar @ de                                   # general: e_s = h^T W_a hbar_s
+    dh_bar = dh_bar + W_a.T @ h @ de.T                           # general: e_s = h^T W_a hbar_s
+    dW_a = h @ (h_bar @ de).T                                    # general: sum of de_s h hbar_s^T
+    return dh, dh_bar, dW_c, dW_a
+
+
+# --- the translation model ----------------------------------------------------------------------
+
+
+class AttentionTrace(NamedTuple):
+    """What the forward pass computed; the decoder's time starts again at 1."""
+
+    g: dict[int, Layers]  # encoder: g[s][l], s = 0 .. m_x, (He, 1); g[s][0] is the embedding
+    k: dict[int, Layers]  # encoder: cells
+    h: dict[int, Layers]  # decoder: h[t][l], t = 0 .. m_y + 1; h[t][0] is layer 1's input
+    c: dict[int, Layers]  # decoder: cells
+    h_tilde: dict[int, Array]  # h~_0 .. h~_{m_y + 1}, (H, 1)
+    a: dict[int, Array]  # a_1 .. a_{m_y + 1}, (S, 1)
+    p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
+    l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
+
+
+def run_encoder(
+    parameters: Mapping[str, Array], x: Sequence[int], h_0: Layers | None, c_0: Layers | None
+) -> tuple[dict[int, Layers], dict[int, Layers]]:
+    """The encoder's states and cells at every position; Algorithm 3, t = 1 .. m_x."""
+    W_e, T, b = weights(parameters, "encoder")
+    g = {0: zero_state(T) if h_0 is None else h_0}
+    k = {0: zero_state(T) if c_0 is None else c_0}
+    for s, word in enumerate(x, start=1):
+        g[s], k[s] = multi_layer_lstm(g[s - 1], k[s - 1], embed(word, W_e), T, b)
+    return g, k
+
+
+def source_states(g: dict[int, Layers]) -> Array:
+    """h_bar (He, S): the encoder's top-layer states hbar_1 .. hbar_S as columns."""
+    top = max(g[0])
+    return np.hstack([g[s][top] for s in range(1, len(g))])
+
+
+def attentional_nmt_forward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
+    input_feeding: bool = True, h_0: Layers | None = None, c_0: Layers | None = None,
+) -> tuple[Any, AttentionTrace]:
+    """J = -log p(y | x) for one pair, in nats; Eqs. 4.4-4.7 and 4.2.3.
+
+    Arguments: x (at least one word) and y, word numbers without end markers; h_0, c_0 the
+    encoder's first states by layer from 1, zero if None.
+    """
+    W_e, T, b = weights(parameters, "decoder")
+    W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
+    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
+    g, k = run_encoder(parameters, x, h_0, c_0)
+    h_bar = source_states(g)
+    h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
+    a, p, l = {}, {}, {}
+    for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
+        v = embed(word, W_e)
+        if input_feeding:
+            v = np.vstack([v, h_tilde[t - 1]])                   # 4.2.3, Figure 4.4
+        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], v, T, b)
+        h_tilde[t], a[t] = attend(h[t][len(T)], h_bar, W_c, W_a)  # (4.5), (4.7)
+        l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
+    J = sum(l.values())                                          # (4.4)
+    return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l)
+
+
+def attentional_nmt_backward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: AttentionTrace
+) -> tuple[dict[str, Array], Layers, Layers]:
+    """The gradient of J for every parameter, and the encoder's dh_0, dc_0 by layer."""
+    decoder, dh_bar, dh, dc = decoder_grad(parameters, y, trace)
+    encoder, dh_0, dc_0 = encoder_grad(parameters, x, trace, dh_bar, dh, dc)
+    gradients = {**encoder, **decoder}
+    return {name: gradients[name] for name in parameters}, dh_0, dc_0
+
+
+def decoder_grad(
+    parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace
+) -> tuple[dict[str, Array], Array, Layers, Layers]:
+    """From the losses to the decoder's first states: gradients by name, dh_bar, dh_0, dc_0."""
+    side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
+    W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
+    L, E, h_bar = len(side.T), side.W_e.shape[1], source_states(trace.g)
+    dW_e, dT, db = zero_gradients(side)
+    dW_c, dW_hy, db_hy = np.zeros_like(W_c), np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
+    dW_a = None if W_a is None else np.zeros_like(W_a)
+    dh, dc, dh_bar = zero_state(side.T), zero_state(side.T), np.zeros_like(h_bar)
+    d_fed = np.zeros_like(trace.h_tilde[0])  # dh~_t from the input of time t + 1
+    for t in range(len(y) + 1, 0, -1):
+        dh_tilde, dW, d_hy = predict_grad([*y, END][t - 1], trace.p[t], trace.h_tilde[t], W_hy)
+        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # (4.6), Algorithm 4 line 11
+        d_vertical, d_source, dW, dW_score = attend_grad(        # (4.5), (4.7)
+            dh_tilde + d_fed, trace.h[t][L], h_bar, W_c, W_a)
+        dW_c, dh_bar = dW_c + dW, dh_bar + d_source
+        dW_a = None if dW_a is None else dW_a + dW_score
+        dh = {**dh, L: dh[L] + d_vertical}                       # Algorithm 4 line 10
+        dh, dc, dx, dT_t, db_t = multi_layer_lstm_grad(          # Algorithm 4 lines 13-15
+            dh, dc, trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
+        dT, db = add(dT, dT_t), add(db, db_t)                    # Algorithm 4 line 16
+        dx, d_fed = np.split(dx, [E]) if len(dx) > E else (dx, d_fed)  # 4.2.3: [x_t; h~_{t-1}]
+        dW_e = embed_grad([END, *y][t - 1], dx, dW_e)            # Algorithm 4 line 18
+    gradients = by_name("decoder", Weights(dW_e, dT, db))
+    output = {"output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
+    attention = {"attention.W_c": dW_c} if dW_a is None else {
+        "attention.W_c": dW_c, "attention.W_a": dW_a}
+    return {**gradients, **output, **attention}, dh_bar, dh, dc
+
+
+def encoder_grad(
+    parameters: Mapping[str, Array], x: Sequence[int], trace: AttentionTrace, dh_bar: Array,
+    dh: Layers, dc: Layers,
+) -> tuple[dict[str, Array], Layers, Layers]:
+    """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer; gradients, dh_0, dc_0."""
+    side = weights(parameters, "encoder")
+    L = len(side.T)
+    dW_e, dT, db = zero_gradients(side)
+    for s in range(len(x), 0, -1):
+        dh = {**dh, L: dh[L] + dh_bar[:, [s - 1]]}               # hbar_s is the top layer's h_s
+        dh, dc, dx, dT_s, db_s = multi_layer_lstm_grad(          # Algorithm 4 lines 13-15
+            dh, dc, trace.g[s - 1], trace.k[s - 1], trace.g[s], side.T, side.b)
+        dT, db = add(dT, dT_s), add(db, db_s)                    # Algorithm 4 line 16
+        dW_e = embed_grad(x[s - 1], dx, dW_e)                    # Algorithm 4 line 18
+    return by_name("encoder", Weights(dW_e, dT, db)), dh, dc

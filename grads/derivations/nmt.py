@@ -1,0 +1,200 @@
+"""Deep LSTM encoder-decoder without attention: Algorithms 3, 4 and 5 (Luong, 2016, 2.3).
+
+Parameters, for side encoder and decoder and layer l from 0: `{side}.W_e` (V, E), `{side}.{l}.T`
+(4H, in + H), `{side}.{l}.b` (4H,) optional; `output.W_hy` (V, H), `output.b` (V,) optional. The
+algorithms count layers from 1 and call the embedding layer 0, and so do h, c, T and b here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.derivations.calculus import Array, bias
+from grads.derivations.lstm import lstm, lstm_grad
+from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+
+END = 1  # Index(_): ends a sentence and starts the decoder; </s> in the vocabulary
+ALPHA = 1.5  # length factor of Algorithm 5, footnote 7
+
+Layers = dict[int, Array]  # one array per layer l = 1 .. L; l = 0 is the embedding layer
+
+
+class Weights(NamedTuple):
+    """One side's weights: W_e and T_lstm^(1..L) of the algorithms, and the optional biases."""
+
+    W_e: Array
+    T: Layers
+    b: dict[int, Any]  # (4H, 1), or 0.0 where the model has none
+
+
+class NMTTrace(NamedTuple):
+    """What the forward pass computed; t runs over s = [x, _, y, _]."""
+
+    s: dict[int, int]  # s_1 .. s_{m_x + m_y + 2}
+    h: dict[int, Layers]  # h[t][l], (H, 1); h[t][0] is the embedding of s_t
+    c: dict[int, Layers]  # c[t][l], (H, 1)
+    p: dict[int, Array]  # p_t, (V, 1), on the decoder side
+    l: dict[int, Any]  # l_t, nats, on the decoder side
+
+
+# --- weights and their gradients ----------------------------------------------------------------
+
+
+def weights(parameters: Mapping[str, Array], side: str) -> Weights:
+    """The weights of one side, "encoder" or "decoder", by layer from 1."""
+    number = sum(name.startswith(f"{side}.") and name.endswith(".T") for name in parameters)
+    layers = range(1, number + 1)
+    T = {l: parameters[f"{side}.{l - 1}.T"] for l in layers}
+    b = {l: bias(parameters, f"{side}.{l - 1}.b") for l in layers}
+    return Weights(parameters[f"{side}.W_e"], T, b)
+
+
+def zero_gradients(of: Weights) -> Weights:
+    """Zeros shaped like dW_e, dT and db."""
+    dT = {l: np.zeros_like(T) for l, T in of.T.items()}
+    return Weights(np.zeros_like(of.W_e), dT, {l: dT[l][:, :1] for l in dT})
+
+
+def add(d: Layers, more: Layers) -> Layers:
+    """The sum of two gradients, layer by layer."""
+    return {l: d[l] + more[l] for l in d}
+
+
+def by_name(side: str, d: Weights) -> dict[str, Array]:
+    """The gradients of one side under the parameters' names."""
+    dT = {f"{side}.{l - 1}.T": dT for l, dT in d.T.items()}
+    db = {f"{side}.{l - 1}.b": db[:, 0] for l, db in d.b.items()}
+    return {f"{side}.W_e": d.W_e, **dT, **db}
+
+
+def zero_state(T: Layers) -> Layers:
+    """A zero column (H, 1) for each layer."""
+    return {l: np.zeros((len(T[l]) // 4, 1)) for l in T}
+
+
+# --- one time step through all layers -----------------------------------------------------------
+
+
+def multi_layer_lstm(
+    h_prev: Layers, c_prev: Layers, x: Array, T: Layers, b: dict[int, Any]
+) -> tuple[Layers, Layers]:
+    """h_t^(0..L) and c_t^(1..L) from time t - 1 and the input x (E, 1); Algorithm 3, 8-9."""
+    h, c = {0: x}, {}
+    for l in range(1, len(T) + 1):                               # line 8
+        h[l], c[l] = lstm(h_prev[l], c_prev[l], h[l - 1], T[l], b[l])
+    return h, c                                                  # line 9
+
+
+def multi_layer_lstm_grad(
+    dh: Layers, dc: Layers, h_prev: Layers, c_prev: Layers, h: Layers, T: Layers, b: dict[int, Any]
+) -> tuple[Layers, Layers, Array, Layers, Layers]:
+    """Lines 13-16 of Algorithm 4: dh_{t-1}, dc_{t-1}, dx (E, 1), dT and db of one time step.
+
+    Arguments: dh, dc by layer 1..L, what reaches the states at t; the states at t - 1; h_t^(0..L).
+    """
+    dh = {**dh, 0: np.zeros_like(h[0])}
+    dh_prev, dc_prev, dT, db = {}, {}, {}, {}
+    for l in range(len(T), 0, -1):                               # line 13
+        dh_prev[l], dc_prev[l], dx, dT[l], db[l] = lstm_grad(
+            dh[l], dc[l], h_prev[l], c_prev[l], h[l - 1], T[l], b[l])  # line 14
+        dh = {**dh, l - 1: dh[l - 1] + dx}                       # line 15
+    return dh_prev, dc_prev, dh[0], dT, db
+
+
+# --- training: Algorithms 3 and 4 ---------------------------------------------------------------
+
+
+def forward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
+    h_0: Layers | None = None, c_0: Layers | None = None,
+) -> tuple[Any, NMTTrace]:
+    """J = -log p(y | x) for one pair, in nats; Algorithm 3, Eqs. 2.51 and 2.52.
+
+    Arguments: x and y, word numbers without end markers; h_0, c_0 the encoder's first states by
+    layer from 1, zero if None.
+    """
+    m_x, m_y = len(x), len(y)
+    s = dict(enumerate([*x, END, *y, END], start=1))             # line 1
+    W_e, T, b = weights(parameters, "encoder")                   # line 2
+    h = {0: zero_state(T) if h_0 is None else h_0}               # line 3
+    c = {0: zero_state(T) if c_0 is None else c_0}
+    p, l = {}, {}
+    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
+    for t in range(1, m_x + 1 + m_y + 1):                        # line 4
+        if t == m_x + 1:                                         # line 5
+            W_e, T, b = weights(parameters, "decoder")
+        v = embed(s[t], W_e)                                     # line 7
+        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], v, T, b)  # lines 8, 9
+        if t >= m_x + 1:                                         # line 10
+            l[t], p[t] = predict(s[t + 1], h[t][len(T)], W_hy, b_hy)
+    J = sum(l.values())                                          # (2.51)
+    return J, NMTTrace(s, h, c, p, l)
+
+
+def backward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: NMTTrace
+) -> tuple[dict[str, Array], Layers, Layers]:
+    """The gradient of J for every parameter, and dh_0, dc_0 by layer; Algorithm 4."""
+    m_x, m_y = len(x), len(y)
+    s, h, c, p, _ = trace
+    side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
+    L = len(side.T)
+    dh = {m_x + 1 + m_y: zero_state(side.T)}                     # line 1
+    dc = {m_x + 1 + m_y: zero_state(side.T)}
+    dW_e, dT, db = zero_gradients(side)                          # line 2
+    dW_hy, db_hy = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
+    saved: dict[str, Array] = {}
+    for t in range(m_x + 1 + m_y, 0, -1):                        # line 3
+        if t == m_x:                                             # line 4
+            saved = by_name("decoder", Weights(dW_e, dT, db))    # line 5
+            side = weights(parameters, "encoder")
+            dW_e, dT, db = zero_gradients(side)                  # line 6
+        if t >= m_x + 1:                                         # line 8
+            d_vertical, dW, d_hy = predict_grad(s[t + 1], p[t], h[t][L], W_hy)  # line 9
+            dh[t] = {**dh[t], L: dh[t][L] + d_vertical}          # line 10
+            dW_hy, db_hy = dW_hy + dW, db_hy + d_hy              # line 11
+        dh[t - 1], dc[t - 1], dx, dT_t, db_t = multi_layer_lstm_grad(  # lines 13-15
+            dh[t], dc[t], h[t - 1], c[t - 1], h[t], side.T, side.b)
+        dT, db = add(dT, dT_t), add(db, db_t)                    # line 16
+        dW_e = embed_grad(s[t], dx, dW_e)                        # line 18
+    saved = {**saved, **by_name("encoder", Weights(dW_e, dT, db))}  # line 20
+    saved = {**saved, "output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
+    return {name: saved[name] for name in parameters}, dh[0], dc[0]
+
+
+# --- testing: Algorithm 5 -----------------------------------------------------------------------
+
+
+def encode(parameters: Mapping[str, Array], x: Sequence[int]) -> tuple[Layers, Layers]:
+    """The encoder's last states h and c by layer; the loop of Algorithm 3 up to t = m_x."""
+    W_e, T, b = weights(parameters, "encoder")
+    h, c = zero_state(T), zero_state(T)
+    for word in x:
+        h, c = multi_layer_lstm(h, c, embed(word, W_e), T, b)
+    return h, c
+
+
+def greedy(
+    parameters: Mapping[str, Array], x: Sequence[int], alpha: float = ALPHA
+) -> list[int]:
+    """The greedy translation of x, word numbers without the end marker; Algorithm 5.
+
+    It ends at the end marker, which y_{2..t} leaves out, or at alpha m_x words, when y_{2..t} is
+    all there is (erratum 6).
+    """
+    W_e, T, b = weights(parameters, "decoder")
+    W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
+    h, c = encode(parameters, x)                                 # line 1
+    t = 1                                                        # line 2
+    y = {1: END}                                                 # line 3
+    while t <= alpha * len(x):                                   # line 4
+        h, c = multi_layer_lstm(h, c, embed(y[t], W_e), T, b)    # line 5
+        _, p = predict(END, h[len(T)], W_hy, b_hy)               # line 6
+        y[t + 1] = int(p.real.argmax())                          # line 7
+        if y[t + 1] == END:                                      # line 8
+            break                                                # line 9
+        t = t + 1                                                # line 11
+    return [y[i] for i in range(2, t + 1)]                       # line 13

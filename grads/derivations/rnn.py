@@ -1,0 +1,125 @@
+"""The vanilla recurrent language model (Luong, 2016, Eqs. 2.3-2.8) and Algorithm 1.
+
+Parameters: `W_e` (V, E), `T` (H, E + H) = T_rnn = [W_xh W_hh], `W_hy` (V, H); biases `b` (H,)
+(footnote 2) and `b_hy` (V,) are optional. sigma is tanh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.derivations.calculus import Array, bias, one_hot, softmax, tanh_prime
+
+
+class RNNTrace(NamedTuple):
+    """What the forward pass computed, by time step."""
+
+    x: dict[int, Array]  # x_1 .. x_T, (E, 1)
+    h: dict[int, Array]  # h_0 .. h_T, (H, 1)
+    p: dict[int, Array]  # p_1 .. p_T, (V, 1)
+    l: dict[int, Any]  # l_1 .. l_T, nats
+
+
+# --- embedding and prediction, shared by all the models -----------------------------------------
+
+
+def embed(word: int, W_e: Array) -> Array:
+    """x_t (E, 1): the column of the thesis's W_e, hence the row of ours, that belongs to a word."""
+    return W_e[word][:, None]
+
+
+def embed_grad(word: int, dx: Array, dW_e: Array) -> Array:
+    """dW_e (V, E) with dx (E, 1) added to the word's row; Algorithm 4 line 18."""
+    return dW_e + one_hot(word, len(dW_e)) @ dx.T
+
+
+def predict(y: int, h: Array, W_hy: Array, b: Array | float = 0.0) -> tuple[Any, Array]:
+    """The loss l_t = -log p_t(y_t), in nats, and p_t; Eqs. 2.4, 2.5 and 2.8.
+
+    Arguments: y, the word to be predicted; h (H, 1); W_hy (V, H); b (V, 1) or zero.
+    """
+    s = W_hy @ h + b                                             # (2.4)
+    p = softmax(s)                                               # (2.5)
+    l = -np.log(p[y, 0])                                         # (2.8)
+    return l, p
+
+
+def predict_grad(y: int, p: Array, h: Array, W_hy: Array) -> tuple[Array, Array, Array]:
+    """dh_t (H, 1), dW_hy (V, H) and the bias's db (V, 1) of l_t; Eqs. 2.21-2.23.
+
+    These are lines 2-4 of Algorithm 1 and lines 3-5 of Algorithm 2, which print the opposite sign
+    for ds_t (erratum 1).
+    """
+    ds = p - one_hot(y, len(p))                                  # (2.21), not 1_y - p as printed
+    dW_hy = ds @ h.T                                             # (2.23)
+    dh = W_hy.T @ ds                                             # (2.22)
+    return dh, dW_hy, ds
+
+
+# --- the recurrent unit -------------------------------------------------------------------------
+
+
+def rnn(x: Array, h_prev: Array, T: Array, b: Array | float = 0.0) -> Array:
+    """h_t (H, 1) from x_t (E, 1) and h_{t-1} (H, 1); Eq. 2.3."""
+    W_xh, W_hh = np.split(T, [len(x)], axis=1)
+    return np.tanh(W_xh @ x + W_hh @ h_prev + b)                 # (2.3)
+
+
+def rnn_grad(
+    dh: Array, x: Array, h_prev: Array, T: Array, b: Array | float = 0.0
+) -> tuple[Array, Array, Array, Array]:
+    """dh_{t-1} (H, 1), dx_t (E, 1), dT (H, E + H) and db (H, 1), given dh_t; Algorithm 1, 5-8."""
+    W_xh, W_hh = np.split(T, [len(x)], axis=1)
+    z = np.vstack([x, h_prev])
+    da = tanh_prime(T @ z + b) * dh                              # sigma'(T_rnn z_t) o dh_t
+    dW_xh = da @ x.T                                             # (2.29), line 5
+    dW_hh = da @ h_prev.T                                        # (2.30), line 6
+    dx = W_xh.T @ da                                             # (2.27), line 7
+    dh_prev = W_hh.T @ da                                        # (2.28), line 8
+    return dh_prev, dx, np.hstack([dW_xh, dW_hh]), da
+
+
+# --- the language model -------------------------------------------------------------------------
+
+
+def forward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], h_0: Array | None = None
+) -> tuple[Any, RNNTrace]:
+    """J = sum over t of -log p(y_t | y_<t) for one sentence, in nats; Eqs. 2.3-2.8.
+
+    Arguments: x and y, T word numbers each, y being x one word on; h_0 (H, 1), zero if None.
+    """
+    W_e, T, W_hy = (parameters[name] for name in ("W_e", "T", "W_hy"))
+    b, b_hy = bias(parameters, "b"), bias(parameters, "b_hy")
+    h = {0: np.zeros((len(T), 1)) if h_0 is None else h_0}
+    v, p, l = {}, {}, {}
+    for t in range(1, len(x) + 1):
+        v[t] = embed(x[t - 1], W_e)                              # x_t, a column of W_e
+        h[t] = rnn(v[t], h[t - 1], T, b)                         # (2.3)
+        l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)         # (2.4), (2.5)
+    J = sum(l.values())                                          # (2.8)
+    return J, RNNTrace(v, h, p, l)
+
+
+def backward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: RNNTrace
+) -> tuple[dict[str, Array], Array]:
+    """The gradient of J for every parameter, and dh_0 (H, 1); Algorithm 1 from line 1."""
+    W_e, T, W_hy = (parameters[name] for name in ("W_e", "T", "W_hy"))
+    b = bias(parameters, "b")
+    v, h, p, _ = trace
+    dW_e, dT, dW_hy = np.zeros_like(W_e), np.zeros_like(T), np.zeros_like(W_hy)
+    db, db_hy = np.zeros_like(h[0]), np.zeros_like(W_hy[:, :1])
+    dh = {len(x): np.zeros_like(h[0])}
+    for t in range(len(x), 0, -1):                               # line 1
+        d_vertical, dW, d_hy = predict_grad(y[t - 1], p[t], h[t], W_hy)  # line 2
+        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # line 3
+        dh[t] = dh[t] + d_vertical                               # line 4
+        dh[t - 1], dx, dT_t, db_t = rnn_grad(dh[t], v[t], h[t - 1], T, b)  # lines 7, 8
+        dT, db = dT + dT_t, db + db_t                            # lines 5, 6
+        dW_e = embed_grad(x[t - 1], dx, dW_e)                    # remark (b): sparse update
+    gradients = {"W_e": dW_e, "T": dT, "W_hy": dW_hy, "b": db[:, 0], "b_hy": db_hy[:, 0]}
+    return {name: gradients[name] for name in parameters}, dh[0]

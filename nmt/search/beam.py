@@ -1,0 +1,175 @@
+"""Beam search and greedy search over a batch of sentences.
+
+One loop serves all: each turn feeds the last token of every live hypothesis to the model, has the
+best extensions proposed, takes those that emit the end marker off the beam, and goes on with the
+best of the others. What is large (logits, states, alignments) stays on the device; per step two
+arrays of candidates come to the host, where the bookkeeping is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array
+from nmt.search.history import Ended, History
+from nmt.search.interface import Hypothesis, SearchModel, SearchOptions, check_source
+from nmt.search.topk import best_candidates
+from nmt.text.vocabulary import END
+
+# propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
+Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class Live(NamedTuple):
+    """The hypotheses that still grow; K of them for each sentence, best first."""
+
+    sentences: np.ndarray  # (B',) positions in the batch
+    rows: np.ndarray  # (B', K) rows of the step that they extend
+    tokens: np.ndarray  # (B', K) the last token of each
+    log_probabilities: np.ndarray  # (B', K) nats; -inf fills up where there are fewer than K
+
+
+def beam_search(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
+                source_lengths: np.ndarray, options: SearchOptions) -> list[list[Hypothesis]]:
+    """Find the best translations of each sentence, keeping K hypotheses per step.
+
+    Source: thesis section 2.3.2, steps (a) to (c); scores from Nguyen 2019 (`SearchOptions`).
+
+    Arguments:
+        model: what is searched, see `SearchModel`.
+        parameters: the model's parameters.
+        source: (S, B) host ids, padded on the right.
+        source_lengths: (B,) host ints, tokens.
+        options: beam size, limits, normalisation.
+
+    Returns:
+        For each sentence up to `options.nbest` hypotheses, best score first. Unfinished ones
+        (`finished` False: the step limit came first, and nothing of them is dropped) stand
+        after the finished ones and only fill up what is missing.
+
+    Raises:
+        ValueError: shapes do not fit, or the model's logits are not finite from above.
+
+    Choices the thesis leaves open: an end marker is accepted only among the K best candidates of
+    its step, so that K = 1 is greedy search; K others go on growing, K at all times. A sentence is
+    done when no live hypothesis can enter its n best any more: log-probabilities only fall, so
+    log p / lp(limit) is the best that a live one can reach.
+    """
+    propose = partial(best_candidates, count=2 * options.beam)
+    return search(model, parameters, source, source_lengths, options, propose)
+
+
+def greedy(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
+           source_lengths: np.ndarray, options: SearchOptions) -> list[Hypothesis]:
+    """Translate by taking the most probable token at each step.
+
+    Source: thesis Algorithm 5, batched: y_{t+1} = argmax_i p_t(i).
+
+    Arguments:
+        model, parameters, source, source_lengths: as in `beam_search`.
+        options: only the limit on steps is looked at.
+
+    Returns:
+        One hypothesis per sentence; its score is its log-probability. On the limit all tokens so
+        far are returned, as the printed algorithm does.
+
+    Raises:
+        ValueError: as in `beam_search`.
+    """
+    options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
+    propose = partial(best_candidates, count=1)
+    found = search(model, parameters, source, source_lengths, options, propose)
+    return [hypotheses[0] for hypotheses in found]
+
+
+def search(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
+           source_lengths: np.ndarray, options: SearchOptions,
+           propose: Propose) -> list[list[Hypothesis]]:
+    """Run the loop that beam search, greedy search and sampling share.
+
+    Arguments:
+        model, parameters, source, source_lengths, options: as in `beam_search`.
+        propose: gives the candidates of a step, best first, from the device logits and the
+            log-probabilities of the live hypotheses.
+
+    Returns:
+        As `beam_search`.
+
+    Raises:
+        ValueError: as in `beam_search`.
+    """
+    check_source(source, source_lengths)
+    B = source.shape[1]
+    limits = options.step_limits(source_lengths)
+    ended: list[list[Ended]] = [[] for _ in range(B)]
+    history = History()
+    start = np.arange(B)
+    live = Live(start, start[:, None], np.full((B, 1), END), np.zeros((B, 1)))
+    state = model.encode(parameters, source, source_lengths) if B else None
+    while len(live.sentences):
+        tokens = live.tokens.reshape(-1)
+        logits, state, alignment = model.step(parameters, state, tokens)
+        history.add(tokens, live.rows.reshape(-1), alignment)
+        steps = len(history)
+        live = _extend(live, logits, options, propose, steps, ended)
+        keep = ~_done(live, options, limits, steps, ended)
+        live = Live(*(part[keep] for part in live))
+        state = _select(model, state, live.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
+    return history.hypotheses(ended, source_lengths)
+
+
+def _extend(live: Live, logits: Array, options: SearchOptions, propose: Propose, steps: int,
+            ended: list[list[Ended]]) -> Live:
+    """Grow the live hypotheses by one token; move those that emit the end marker to `ended`."""
+    B, K = live.tokens.shape
+    V = logits.shape[1]
+    scores, flat = propose(logits, live.log_probabilities)  # (B, C)
+    if np.isnan(scores).any():
+        raise ValueError(f"model: expected logits below infinity, got others at step {steps}")
+    tokens = flat % V
+    rows = flat // V + K * np.arange(B)[:, None]
+    is_end = tokens == END
+    for i, j in np.argwhere(is_end[:, : options.beam] & (scores[:, : options.beam] > -np.inf)):
+        _end(ended[live.sentences[i]], scores[i, j], steps, rows[i, j], None, options)
+    width = min(options.beam, K * (V - 1))
+    order = np.argsort(is_end, axis=1, kind="stable")[:, :width]  # others first, best first
+    scores = np.where(is_end, -np.inf, scores)
+    return Live(live.sentences,
+                *(np.take_along_axis(part, order, axis=1) for part in (rows, tokens, scores)))
+
+
+def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
+         options: SearchOptions) -> None:
+    """Record one ended hypothesis of a sentence, and keep the n best of the list."""
+    score = float(log_probability / options.length_penalty(steps))
+    ended.append(Ended(score, float(log_probability), steps - 1, int(row), last))
+    ended.sort(key=lambda one: (one.last is not None, -one.score))
+    del ended[options.nbest :]
+
+
+def _done(live: Live, options: SearchOptions, limits: np.ndarray, steps: int,
+          ended: list[list[Ended]]) -> np.ndarray:
+    """Say which sentences (B',) are done; at the limit the live hypotheses fill up `ended`."""
+    limits = limits[live.sentences]
+    for i in np.flatnonzero(steps == limits):
+        for row, token, score in zip(live.rows[i], live.tokens[i], live.log_probabilities[i],
+                                     strict=True):
+            if score > -np.inf:
+                _end(ended[live.sentences[i]], score, steps, row, int(token), options)
+    reachable = live.log_probabilities[:, 0] / options.length_penalty(limits)  # (B',)
+    worst = np.array([ended[i][-1].score if len(ended[i]) == options.nbest else -np.inf
+                      for i in live.sentences])
+    return (steps == limits) | (worst >= reachable)
+
+
+def _select(model: SearchModel, state: Any, rows: np.ndarray, sentences: np.ndarray,
+            N: int) -> Any:
+    """Reorder and thin out the model's state of N rows, unless nothing changes or nothing stays."""
+    if not len(rows) or np.array_equal(rows, np.arange(N)):
+        return state
+    return model.select(state, rows, sentences)

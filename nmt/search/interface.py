@@ -1,0 +1,128 @@
+"""What search asks of a model, what can be chosen, and what comes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from backend import Array
+
+
+class SearchModel(Protocol):
+    """What a translator, an ensemble or a fusion gives to be searched.
+
+    A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
+    are the hypotheses of sentence i. After `encode`, k is 1.
+    """
+
+    def encode(self, parameters: Mapping[str, Array], source: np.ndarray,
+               lengths: np.ndarray) -> Any:
+        """Encode ids (S, B) of the given lengths (B,); return a state of B rows."""
+        ...
+
+    def step(self, parameters: Mapping[str, Array], state: Any,
+             tokens: np.ndarray) -> tuple[Array, Any, Array | None]:
+        """Feed one token per row; return logits (N, V), the new state, and an alignment or None.
+
+        The logits are unnormalised log-probabilities in nats; the alignment (N, at least the
+        longest source still in the state) must not be written to by later steps.
+        """
+        ...
+
+    def select(self, state: Any, rows: np.ndarray, sentences: np.ndarray) -> Any:
+        """Keep the given rows (N',) of the state and the given sentences (B',) of the state.
+
+        Both count from 0 in the state handed in, not in the batch that was encoded.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search.
+
+    Source: thesis section 2.3.2 and Algorithm 5; length normalisation from Nguyen 2019 and Wu et
+    al. 2016: s(e | f) = log p(e | f) / lp(e), lp(e) = (5 + |e|)^alpha / (5 + 1)^alpha.
+
+    Arguments:
+        beam: K, hypotheses kept per sentence, at least 1.
+        length_factor: alpha of Algorithm 5: at most ceil(alpha * m_x) steps for a source of m_x
+            tokens; the step that emits the end marker counts.
+        minimum_steps: lower bound on that limit, so that a one-word source can still become a
+            few words; 1 leaves the limit to `length_factor` alone.
+        length_normalisation: alpha of lp(e); 0 ranks by log-probability.
+        nbest: hypotheses returned per sentence, at most `beam`.
+
+    Raises:
+        ValueError: a value is out of range.
+
+    Departures: Algorithm 5 loops while t <= alpha * m_x, which is floor(alpha * m_x) steps and
+    leaves a one-word source no step for its end marker; we round up and add `minimum_steps`.
+    """
+
+    beam: int = 1
+    length_factor: float = 1.5
+    minimum_steps: int = 10
+    length_normalisation: float = 0.0
+    nbest: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "minimum_steps", "nbest"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+        if self.nbest > self.beam:
+            raise ValueError(f"nbest: expected at most beam = {self.beam}, got {self.nbest}")
+        if not (math.isfinite(self.length_factor) and self.length_factor > 0):
+            raise ValueError(f"length_factor: expected a positive number, got {self.length_factor}")
+        if not (math.isfinite(self.length_normalisation) and self.length_normalisation >= 0):
+            raise ValueError("length_normalisation: expected a number of at least 0, "
+                             f"got {self.length_normalisation}")
+
+    def step_limits(self, source_lengths: np.ndarray) -> np.ndarray:
+        """Return the most decoder steps (B,) int64 that sources of these lengths (B,) may take."""
+        steps = np.ceil(self.length_factor * source_lengths).astype(np.int64)
+        return np.maximum(steps, self.minimum_steps)
+
+    def length_penalty(self, steps: int | np.ndarray) -> float | np.ndarray:
+        """Return lp(e) for |e| = steps, the number of factors in p(e | f): the end marker counts.
+
+        Counting it makes lp of the shortest translation, the end marker alone, 1.
+        """
+        return ((5.0 + steps) / (5.0 + 1.0)) ** self.length_normalisation
+
+
+@dataclass(frozen=True, eq=False)
+class Hypothesis:
+    """One translation.
+
+    tokens: target ids without the end marker.
+    log_probability: log p(tokens, end marker | source) under the model, nats; without the end
+        marker's factor where `finished` is False.
+    score: log_probability / lp, what hypotheses are ranked by.
+    alignment: (len(tokens) + 1, S_i), one row per step, the last one that of the end marker
+        (absent where `finished` is False); columns in the order of the source ids as they were
+        given to the search. None if the model has no attention.
+    finished: True if the end marker was produced, False if the step limit came first.
+    """
+
+    tokens: list[int]
+    log_probability: float
+    score: float
+    alignment: np.ndarray | None
+    finished: bool
+
+
+def check_source(source: np.ndarray, source_lengths: np.ndarray) -> None:
+    """Raise ValueError unless source is (S, B) and source_lengths (B,) within 0 .. S."""
+    if source.ndim != 2:
+        raise ValueError(f"source: expected shape (S, B), got {source.shape}")
+    S, B = source.shape
+    if source_lengths.shape != (B,):
+        raise ValueError(f"source_lengths: expected shape ({B},), got {source_lengths.shape}")
+    if B and not (0 <= source_lengths.min() and source_lengths.max() <= S):
+        raise ValueError(f"source_lengths: expected values in 0 .. {S}, got {source_lengths}")

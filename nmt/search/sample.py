@@ -1,0 +1,79 @@
+"""Translations drawn at random from the model's distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+import backend
+from backend import Array
+from nmt.search.beam import search
+from nmt.search.interface import Hypothesis, SearchModel, SearchOptions
+from nmt.search.topk import log_sum_exp, row_chunks
+
+
+def sample(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
+           source_lengths: np.ndarray, options: SearchOptions, temperature: float,
+           rng: np.random.Generator) -> list[Hypothesis]:
+    """Draw one translation per sentence, token by token.
+
+    Source: Sennrich 2016 and Nair and Shah 2016, sampling: y_t ~ softmax(logits_t / temperature).
+
+    Arguments:
+        model, parameters, source, source_lengths: as in `beam.beam_search`.
+        options: only the limit on steps is looked at.
+        temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
+        rng: host generator; one uniform number is drawn per live sentence and step, so a draw
+            depends on the batch that the sentence stands in.
+
+    Returns:
+        One hypothesis per sentence. Its log-probability, and score, is the model's own (that of
+        temperature 1). For several draws, repeat the sentence in the batch.
+
+    Raises:
+        ValueError: the temperature is not positive, or as in `beam.beam_search`.
+    """
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"temperature: expected a positive number, got {temperature}")
+    options = SearchOptions(length_factor=options.length_factor,
+                            minimum_steps=options.minimum_steps)
+    propose = partial(_draw_candidate, temperature=float(temperature), rng=rng)
+    found = search(model, parameters, source, source_lengths, options, propose)
+    return [hypotheses[0] for hypotheses in found]
+
+
+def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Array:
+    """Draw one column per row from softmax(logits / temperature), by inverting its sum.
+
+    Arguments:
+        logits: (N, V) real, nats; not written to.
+        maxima: (N,) the largest logit of each row.
+        uniform: (N,) float64 in [0, 1).
+        temperature: positive.
+
+    Returns:
+        (N,) int64: the number of columns whose running sum is at most uniform * total.
+    """
+    xp = backend.array_module(logits, maxima, uniform)
+    N, V = logits.shape
+    columns = xp.empty((N,), xp.int64)
+    for rows in row_chunks(N, V):
+        shifted = (logits[rows] - maxima[rows, None]) / temperature  # (rows of the chunk, V)
+        running = xp.cumsum(xp.exp(shifted), axis=1, dtype=xp.float64)
+        columns[rows] = (running <= uniform[rows, None] * running[:, -1:]).sum(axis=1)
+    return columns  # below V: a float64 total times at most 1 - 2**-53 rounds to less than itself
+
+
+def _draw_candidate(logits: Array, log_probabilities: np.ndarray, temperature: float,
+                    rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Propose one drawn token per sentence, with its log-probability under the model."""
+    xp = backend.array_module(logits)
+    N = len(logits)
+    maxima = logits.max(axis=1)  # (N,)
+    tokens = draw(logits, maxima, backend.to_device(rng.random(N)), temperature)
+    drawn = logits[xp.arange(N), tokens] - log_sum_exp(logits, maxima)
+    return (log_probabilities + backend.to_host(drawn)[:, None],
+            backend.to_host(tokens)[:, None])

@@ -1,0 +1,130 @@
+"""Algorithms 1 and 2 against complex step through Eq. 2.8, and the errata they decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients
+from grads.derivations import lstm, rnn
+from grads.derivations.calculus import sigm
+
+V, E, H = 6, 3, 4
+SENTENCES = {1: ([1], [3]), 4: ([1, 3, 2, 3], [3, 2, 3, 1])}  # word 3 is read twice
+STATES = {rnn: ["h_0"], lstm: ["h_0", "c_0"]}
+
+
+def example(model, biases):
+    """Parameters and initial states of one model, all random."""
+    rows = {rnn: H, lstm: 4 * H}[model]
+    shapes = {"W_e": (V, E), "T": (rows, E + H), "W_hy": (V, H)}
+    if biases:
+        shapes |= {"b": (rows,), "b_hy": (V,)}
+    shapes |= dict.fromkeys(STATES[model], (H, 1))
+    rng = np.random.default_rng(2)
+    return {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes.items()}
+
+
+def loss_of(model, x, y):
+    """The loss as a function of parameters and initial states together."""
+    def loss(values):
+        parameters = {k: v for k, v in values.items() if k not in STATES[model]}
+        return model.forward(parameters, x, y, *(values[name] for name in STATES[model]))[0]
+    return loss
+
+
+def report(model, T=4, biases=True, **options):
+    x, y = SENTENCES[T]
+    values = example(model, biases)
+    parameters = {k: v for k, v in values.items() if k not in STATES[model]}
+    _, trace = model.forward(parameters, x, y, *(values[name] for name in STATES[model]))
+    gradients, *d_states = model.backward(parameters, x, y, trace)
+    gradients = gradients | dict(zip(STATES[model], d_states, strict=True))
+    return check_gradients(loss_of(model, x, y), values, gradients, **options), gradients
+
+
+@pytest.mark.parametrize("model", [rnn, lstm])
+@pytest.mark.parametrize("T", [1, 4])
+@pytest.mark.parametrize("biases", [False, True])
+def test_gradients(model, T, biases):
+    found, gradients = report(model, T, biases, tolerance=1e-12)
+    found.raise_if_wrong()
+    assert all(np.abs(d).max() > 1e-3 for d in gradients.values())
+
+
+@pytest.mark.parametrize("model", [rnn, lstm])
+def test_second_opinion(model):
+    report(model, method="central")[0].raise_if_wrong()
+
+
+@pytest.mark.parametrize("model", [rnn, lstm])
+def test_loss_is_the_sum_of_nats_and_states_default_to_zero(model):
+    x, y = SENTENCES[4]
+    parameters = {k: v for k, v in example(model, False).items() if k not in STATES[model]}
+    zeros = [np.zeros((H, 1))] * len(STATES[model])
+    J, trace = model.forward(parameters, x, y)
+    assert J == model.forward(parameters, x, y, *zeros)[0]
+    expected = -sum(np.log(trace.p[t][y[t - 1], 0]) for t in range(1, 5))
+    np.testing.assert_allclose(J, expected, rtol=1e-15)
+    np.testing.assert_array_equal(trace.h[0], zeros[0])
+    assert sorted(trace.p) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("model", [rnn, lstm])
+def test_printed_sign_of_ds_is_caught(model, monkeypatch):
+    """Erratum 1: 1_y - p, printed in both algorithms, is the gradient with its sign reversed."""
+    true_grad = rnn.predict_grad
+    monkeypatch.setattr(model, "predict_grad", lambda *a: tuple(-d for d in true_grad(*a)))
+    found, _ = report(model)
+    assert {row.name for row in found.wrong} == {row.name for row in found.rows}
+    for row in found.rows:
+        np.testing.assert_allclose(row.analytic, -row.numeric, rtol=1e-9)
+
+
+@pytest.mark.parametrize("model, step", [(rnn, "rnn_grad"), (lstm, "lstm_grad")])
+def test_dropped_recurrent_term_is_caught(model, step, monkeypatch):
+    """Without dh_{t-1} (2.28, 2.48: erratum 2) only what the last time step sees stays right."""
+    true_grad = getattr(model, step)
+
+    def without_recurrence(*arguments):
+        dh_prev, *others = true_grad(*arguments)
+        return np.zeros_like(dh_prev), *others
+
+    monkeypatch.setattr(model, step, without_recurrence)
+    found, _ = report(model)
+    assert {"T", "W_e", "b", "h_0"} <= {row.name for row in found.wrong}
+    assert {"W_hy", "b_hy"}.isdisjoint(row.name for row in found.wrong)
+
+
+def test_printed_assignment_of_dT_is_caught(monkeypatch):
+    """Algorithm 2 lines 14 and 15 print "<-": keeping the first time step's dT only is wrong."""
+    calls = []
+    true_grad = lstm.lstm_grad
+
+    def last_turn_only(*arguments):
+        calls.append(1)
+        dh, dc, dx, dT, db = true_grad(*arguments)
+        return dh, dc, dx, dT * (len(calls) == 4), db
+
+    monkeypatch.setattr(lstm, "lstm_grad", last_turn_only)
+    assert [row.name for row in report(lstm)[0].wrong] == ["T"]
+
+
+def test_g_prime_is_taken_at_the_pre_activation():
+    """Erratum 4: g'(a) is u (1 - u) on the gates and 1 - u^2 on h_hat; g'(u) is something else."""
+    a = np.random.default_rng(3).normal(size=(4 * H, 1))
+    u = lstm.g(a)
+    gates, h_hat = u[: 3 * H], u[3 * H :]
+    kept = np.vstack([gates * (1 - gates), 1 - h_hat**2])
+    np.testing.assert_allclose(lstm.g_prime(a), kept, rtol=1e-14)
+    np.testing.assert_allclose(lstm.g(a + 1e-30j).imag / 1e-30, kept, rtol=1e-14)
+    assert np.abs(lstm.g_prime(u) - kept).max() > 0.01
+
+
+def test_gate_order():
+    """Erratum 5: the blocks of T are i, f, o, h_hat."""
+    T = np.zeros((4, 2))
+    b = np.array([[0.1], [0.2], [0.3], [0.4]])
+    h, c = lstm.lstm(np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 1)), T, b)
+    np.testing.assert_allclose(c, sigm(0.2) + sigm(0.1) * np.tanh(0.4), rtol=1e-15)
+    np.testing.assert_allclose(h, sigm(0.3) * np.tanh(c), rtol=1e-15)

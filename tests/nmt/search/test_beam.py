@@ -1,0 +1,386 @@
+"""Greedy and beam search over toy models, against enumerating every translation."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from strict.module import strict
+
+import backend
+from nmt.search.beam import beam_search, greedy
+from nmt.search.interface import SearchOptions
+from nmt.text.vocabulary import END
+
+SOURCES = [(3, 4), (5,), (2, 2, 7), (6, 3), (4, 4, 4, 9)]
+
+
+def log_softmax(logits):
+    return logits - np.logaddexp.reduce(logits)
+
+
+class Markov:
+    """Tables: the next token depends on the token before, the position and the first source id.
+
+    Without the position, translations with the same transitions in another order would tie.
+    """
+
+    def __init__(self, V, seed=0, ids=10):
+        self.V = V
+        self.table = np.random.default_rng(seed).normal(scale=1.5, size=(ids, 16, V, V))
+
+    def logits(self, source, prefix):
+        return self.table[source[0], len(prefix), prefix[-1]]
+
+
+class Remembering:
+    """The next token depends on the whole source and on all that was read, in order."""
+
+    def __init__(self, V, seed=0):
+        self.V, self.seed = V, seed
+
+    def logits(self, source, prefix):
+        key = [self.seed, 77, *source, 77, *prefix]
+        return np.random.default_rng(key).normal(scale=1.5, size=self.V)
+
+
+def attention(source, prefix):
+    """An alignment that tells apart every prefix."""
+    return np.random.default_rng([5, *source, 77, *prefix]).random(len(source))
+
+
+class Model:
+    """A rule behind the interface of search; its state is what each row has read so far."""
+
+    def __init__(self, rule, dtype=np.float64, aligned=True):
+        self.rule, self.dtype, self.aligned = rule, dtype, aligned
+        self.rows_per_step = []
+
+    def encode(self, parameters, source, lengths):
+        sources = [tuple(source[:n, b]) for b, n in enumerate(lengths)]
+        return sources, [()] * len(sources)
+
+    def step(self, parameters, state, tokens):
+        sources, prefixes = state
+        assert tokens.shape == (len(prefixes),)
+        self.rows_per_step.append(len(prefixes))
+        k = len(prefixes) // len(sources)
+        prefixes = [(*p, int(t)) for p, t in zip(prefixes, tokens, strict=True)]
+        rows = [(sources[n // k], p) for n, p in enumerate(prefixes)]
+        logits = np.stack([self.rule.logits(*row) for row in rows]).astype(self.dtype)
+        width = max(map(len, sources))
+        alignment = np.full((len(rows), width), 9.0)
+        for n, row in enumerate(rows):
+            alignment[n, : len(row[0])] = attention(*row)
+        alignment = backend.to_device(alignment) if self.aligned else None
+        return backend.to_device(logits), (sources, prefixes), alignment
+
+    def select(self, state, rows, sentences):
+        sources, prefixes = state
+        before, after = len(prefixes) // len(sources), len(rows) // len(sentences)
+        assert len(rows) == after * len(sentences)
+        np.testing.assert_array_equal(rows // before, np.repeat(sentences, after))
+        return [sources[s] for s in sentences], [prefixes[r] for r in rows]
+
+
+def pad(sources):
+    S = max(map(len, sources))
+    padded = [[*source, *[END] * (S - len(source))] for source in sources]
+    return np.array(padded).T, np.array([len(source) for source in sources])
+
+
+def enumerate_all(rule, source, limit, alpha=0.0):
+    """Every finished translation within the limit: (score, log-probability, tokens), best first."""
+    found = []
+
+    def grow(prefix, total):
+        log_p = log_softmax(rule.logits(source, prefix))
+        steps = len(prefix)
+        final = total + log_p[END]
+        found.append((final / ((5 + steps) / 6) ** alpha, final, list(prefix[1:])))
+        if steps < limit:
+            for token in range(rule.V):
+                if token != END:
+                    grow((*prefix, token), total + log_p[token])
+
+    grow((END,), 0.0)
+    return sorted(found, key=lambda item: -item[0])
+
+
+def limits(sources, options):
+    return [max(math.ceil(options.length_factor * len(s)), options.minimum_steps) for s in sources]
+
+
+def check(hypothesis, expected):
+    score, log_probability, tokens = expected
+    assert hypothesis.finished
+    assert hypothesis.tokens == tokens
+    assert hypothesis.log_probability == pytest.approx(log_probability, rel=1e-12)
+    assert hypothesis.score == pytest.approx(score, rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", [Markov(3), Markov(4, seed=3), Remembering(4)],
+                         ids=["markov3", "markov4", "remembering"])
+@pytest.mark.parametrize("alpha", [0.0, 0.8, 2.0])
+def test_a_wide_beam_finds_every_translation_in_order(rule, alpha):
+    options = SearchOptions(beam=400, nbest=400, minimum_steps=5, length_factor=1.0,
+                            length_normalisation=alpha)
+    found = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
+        expected = enumerate_all(rule, source, limit, alpha)
+        assert len([h for h in hypotheses if h.finished]) == len(expected)
+        for hypothesis, one in zip(hypotheses, expected, strict=False):
+            check(hypothesis, one)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+def test_longer_translations_that_normalisation_favours_are_waited_for(seed, alpha):
+    rule = Remembering(3, seed=seed)
+    options = SearchOptions(beam=32, minimum_steps=6, length_factor=1.0,
+                            length_normalisation=alpha)
+    found = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    for source, [best] in zip(SOURCES, found, strict=True):
+        check(best, enumerate_all(rule, source, 6, alpha)[0])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_best_of_a_wide_beam_survives_early_stopping(alpha):
+    rule = Remembering(4, seed=2)
+    options = SearchOptions(beam=81, minimum_steps=5, length_factor=1.0, nbest=3,
+                            length_normalisation=alpha)
+    model = Model(rule)
+    found = beam_search(model, {}, *pad(SOURCES), options)
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        assert len(hypotheses) == 3
+        for hypothesis, one in zip(hypotheses, enumerate_all(rule, source, 5, alpha), strict=False):
+            check(hypothesis, one)
+
+
+def test_length_normalisation_reorders():
+    rule = Remembering(3, seed=2)
+    plain = enumerate_all(rule, (4,), 6)
+    normalised = enumerate_all(rule, (4,), 6, alpha=1.0)
+    assert plain[0][2] != normalised[0][2]
+    for alpha, expected in ((0.0, plain), (1.0, normalised)):
+        options = SearchOptions(beam=64, minimum_steps=6, length_normalisation=alpha)
+        [[best]] = beam_search(Model(rule), {}, *pad([(4,)]), options)
+        check(best, expected[0])
+
+
+@pytest.mark.parametrize("rule", [Markov(6), Remembering(150)], ids=["markov", "remembering"])
+def test_greedy_is_the_chain_of_largest_logits(rule):
+    options = SearchOptions(minimum_steps=8)
+    found = greedy(Model(rule), {}, *pad(SOURCES), options)
+    for source, limit, hypothesis in zip(SOURCES, limits(SOURCES, options), found, strict=True):
+        prefix, total = (END,), 0.0
+        while len(prefix) <= limit:
+            log_p = log_softmax(rule.logits(source, prefix))
+            token = int(np.argmax(log_p))
+            prefix, total = (*prefix, token), total + log_p[token]
+            if token == END:
+                break
+        assert hypothesis.finished == (prefix[-1] == END)
+        assert hypothesis.tokens == list(prefix[1:-1] if hypothesis.finished else prefix[1:])
+        assert hypothesis.score == hypothesis.log_probability == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_beam_of_one_is_greedy(seed):
+    model = Model(Remembering(5, seed=seed))
+    beams = beam_search(model, {}, *pad(SOURCES), SearchOptions(beam=1))
+    for [one], other in zip(beams, greedy(model, {}, *pad(SOURCES), SearchOptions()), strict=True):
+        assert (one.tokens, one.finished) == (other.tokens, other.finished)
+        assert one.log_probability == pytest.approx(other.log_probability)
+
+
+def reference_beam(rule, source, limit, K):
+    """Beam search written with lists, one sentence, no early stop: finished ones, best first."""
+    live, finished = [((END,), 0.0)], []
+    for _ in range(limit):
+        grown = []
+        for prefix, total in live:
+            log_p = log_softmax(rule.logits(source, prefix))
+            grown += [((*prefix, v), total + log_p[v]) for v in range(rule.V)]
+        grown.sort(key=lambda item: -item[1])
+        finished += [item for item in grown[:K] if item[0][-1] == END]
+        live = [item for item in grown if item[0][-1] != END][:K]
+    return sorted(finished, key=lambda item: -item[1]), live
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_narrow_beam_equals_a_plain_one(K, seed):
+    rule = Remembering(6, seed=seed)
+    options = SearchOptions(beam=K, nbest=K, minimum_steps=7)
+    found = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
+        finished, live = reference_beam(rule, source, limit, K)
+        expected = [list(p[1:-1]) for p, _ in finished[:K]]
+        expected += [list(p[1:]) for p, _ in live[: K - len(expected)]]
+        assert [h.tokens for h in hypotheses] == expected
+
+
+def test_n_best_are_sorted_and_distinct():
+    options = SearchOptions(beam=8, nbest=8, length_normalisation=0.6)
+    for hypotheses in beam_search(Model(Remembering(120)), {}, *pad(SOURCES), options):
+        finished = [h.score for h in hypotheses if h.finished]
+        assert finished == sorted(finished, reverse=True)
+        assert len({(*h.tokens, h.finished) for h in hypotheses}) == 8
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_one_best_is_the_first_of_n_best(alpha):
+    options = SearchOptions(beam=5, nbest=5, length_normalisation=alpha)
+    model = Model(Remembering(7, seed=9))
+    for nbest in (1, 2):
+        few = beam_search(model, {}, *pad(SOURCES), replace(options, nbest=nbest))
+        many = beam_search(model, {}, *pad(SOURCES), options)
+        for one, other in zip(few, many, strict=True):
+            assert [h.tokens for h in one] == [h.tokens for h in other[:nbest]]
+
+
+@pytest.mark.parametrize("rule", [Markov(9, seed=4), Remembering(130, seed=4)],
+                         ids=["markov", "remembering"])
+def test_a_batch_equals_each_sentence_alone(rule):
+    options = SearchOptions(beam=4, nbest=4, minimum_steps=2, length_normalisation=0.8)
+    together = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    for source, hypotheses in zip(SOURCES, together, strict=True):
+        [alone] = beam_search(Model(rule), {}, *pad([source]), options)
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        assert [h.score for h in hypotheses] == pytest.approx([h.score for h in alone])
+        for one, other in zip(hypotheses, alone, strict=True):
+            np.testing.assert_array_equal(one.alignment, other.alignment)
+
+
+def test_alignments_follow_the_ancestors():
+    options = SearchOptions(beam=6, nbest=6, minimum_steps=6)
+    found = beam_search(Model(Remembering(6, seed=1)), {}, *pad(SOURCES), options)
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        for hypothesis in hypotheses:
+            read = (END, *hypothesis.tokens)
+            steps = len(hypothesis.tokens) + hypothesis.finished
+            expected = [attention(source, read[: t + 1]) for t in range(steps)]
+            np.testing.assert_array_equal(hypothesis.alignment, np.stack(expected))
+
+
+def test_without_attention_there_is_no_alignment():
+    found = beam_search(Model(Markov(4), aligned=False), {}, *pad(SOURCES), SearchOptions(beam=2))
+    assert all(h.alignment is None for hypotheses in found for h in hypotheses)
+
+
+class Endless:
+    """The end marker has probability exp(-20) or, at -inf, none; token 2 is likely."""
+
+    def __init__(self, end):
+        self.V, self.end = 4, end
+
+    def logits(self, source, prefix):
+        return np.array([0.0, self.end, 3.0, 1.0])
+
+
+def test_the_limit_returns_what_there_is():
+    options = SearchOptions(beam=3, nbest=3, minimum_steps=2, length_factor=1.5)
+    found = beam_search(Model(Endless(-np.inf)), {}, *pad(SOURCES), options)
+    log_p = log_softmax(Endless(-np.inf).logits((), ()))
+    for limit, hypotheses in zip([3, 2, 5, 3, 6], found, strict=True):
+        assert [h.finished for h in hypotheses] == [False] * 3
+        assert hypotheses[0].tokens == [2] * limit
+        assert hypotheses[0].log_probability == pytest.approx(limit * log_p[2])
+        assert len(hypotheses[0].alignment) == limit
+    chains = greedy(Model(Endless(-20.0)), {}, *pad(SOURCES), options)
+    assert [h.tokens for h in chains] == [[2] * limit for limit in (3, 2, 5, 3, 6)]
+
+
+def test_finished_ones_stand_before_unfinished_ones():
+    rule = Endless(-3.0)
+    options = SearchOptions(beam=12, nbest=12, minimum_steps=2)
+    [hypotheses] = beam_search(Model(rule), {}, *pad([(5,)]), options)
+    assert [h.finished for h in hypotheses] == [True] * 4 + [False] * 8
+    assert hypotheses[0].score < hypotheses[4].score
+
+
+def test_done_sentences_leave_the_batch():
+    model = Model(Markov(8, seed=2))
+    options = SearchOptions(beam=3, minimum_steps=2, length_factor=2.0)
+    beam_search(model, {}, *pad([(3,), (3, 4, 4), (3, 4, 4, 4, 4)]), options)
+    assert model.rows_per_step[0] == 3
+    assert sorted(model.rows_per_step[1:], reverse=True) == model.rows_per_step[1:]
+    assert model.rows_per_step[-1] < 9
+    model = Model(Endless(-np.inf))
+    beam_search(model, {}, *pad([(3,), (3, 4, 4)]), options)
+    assert model.rows_per_step == [2, 6, 3, 3, 3, 3]
+
+
+def test_only_candidates_come_to_the_host(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(backend, "to_host", lambda a: sizes.append(np.size(a)) or np.asarray(a))
+    model = Model(Remembering(500), aligned=False)
+    beam_search(model, {}, *pad(SOURCES), SearchOptions(beam=3, nbest=3))
+    assert max(sizes) == len(SOURCES) * 6
+    assert len(sizes) == 2 * len(model.rows_per_step)
+
+
+@pytest.mark.parametrize("K", [1, 4])
+def test_on_a_device_the_result_is_the_same(K):
+    strict.install()
+    options = SearchOptions(beam=K, nbest=K, length_normalisation=0.5)
+    expected = beam_search(Model(Remembering(450)), {}, *pad(SOURCES), options)
+    model = Model(Remembering(450))
+    with backend.using(strict):
+        strict.counts.reset()
+        found = beam_search(model, {}, *pad(SOURCES), options)
+    for one, other in zip(found, expected, strict=True):
+        assert [(h.tokens, h.score, h.finished) for h in one] == [
+            (h.tokens, h.score, h.finished) for h in other]
+        for here, there in zip(one, other, strict=True):
+            np.testing.assert_array_equal(here.alignment, there.alignment)
+    steps = len(model.rows_per_step)
+    # To the host: two arrays of candidates, the alignment. From it: the sums; two by the model.
+    assert (strict.counts.to_host, strict.counts.to_device) == (3 * steps, 3 * steps)
+    assert strict.counts.syncs == 0
+
+
+def test_float32_finds_the_same():
+    options = SearchOptions(beam=4, nbest=4, minimum_steps=5)
+    single = beam_search(Model(Remembering(130), np.float32), {}, *pad(SOURCES), options)
+    double = beam_search(Model(Remembering(130)), {}, *pad(SOURCES), options)
+    for one, other in zip(single, double, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], rel=1e-5)
+
+
+class Broken:
+    V = 4
+
+    def logits(self, source, prefix):
+        return np.array([0.0, 0.0, np.nan if len(prefix) == 2 else 1.0, 0.0])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_diverged_model_is_an_error():
+    with pytest.raises(ValueError, match="at step 2"):
+        greedy(Model(Broken()), {}, *pad(SOURCES), SearchOptions())
+
+
+def test_an_empty_batch():
+    nothing = np.zeros((0, 0), np.int64), np.zeros(0, np.int64)
+    assert beam_search(Model(Markov(4)), {}, *nothing, SearchOptions(beam=2)) == []
+
+
+@pytest.mark.parametrize("bad", [
+    {"beam": 0}, {"beam": 2.0}, {"beam": True}, {"nbest": 2}, {"nbest": 0}, {"minimum_steps": 0},
+    {"length_factor": 0.0}, {"length_factor": math.nan}, {"length_normalisation": -0.1},
+    {"length_normalisation": math.inf},
+])
+def test_bad_options_name_themselves(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        SearchOptions(**bad)
+
+
+def test_bad_shapes_name_themselves():
+    source, lengths = pad(SOURCES)
+    for bad, name in (((source[0], lengths), "source:"), ((source, lengths[1:]), "source_lengths"),
+                      ((source, lengths + 1), "source_lengths")):
+        with pytest.raises(ValueError, match=name):
+            beam_search(Model(Markov(4)), {}, *bad, SearchOptions())

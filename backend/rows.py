@@ -38,7 +38,7 @@ class RowGradient(NamedTuple):
 
 
 def row_index(ids: np.ndarray) -> RowIndex:
-    """Prepare host `ids` (any shape, integers) for `gather` and `sum_rows`, on the device in use."""
+    """Prepare host `ids` (any shape, integers) for `gather` and `sum_rows`: a RowIndex."""
     flat = ids.reshape(-1)
     order = np.argsort(flat, kind="stable")
     unique, starts, inverse = np.unique(flat[order], return_index=True, return_inverse=True)

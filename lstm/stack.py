@@ -46,30 +46,33 @@ class Unit:
 
 
 def _lstm_forward(x: Array, state: State, T: Array, b: Array | None, **how: Any) -> Any:
-    return lstm_forward(x, *state, T, b, **how)
+    h0, c0 = state
+    return lstm_forward(x, h0, c0, T, b, **how)
 
 
 def _lstm_backward(dh: Array | None, d_last: State, cache: Any, clip: float | None) -> Any:
-    dx, dh0, dc0, dT, db = lstm_backward(dh, *d_last, cache, clip=clip)
+    dh_last, dc_last = d_last
+    dx, dh0, dc0, dT, db = lstm_backward(dh, dh_last, dc_last, cache, clip=clip)
     return dx, (dh0, dc0), dT, db
 
 
 def _lstm_step(x: Array, state: State, T: Array, b: Array | None) -> State:
-    return lstm_step_forward(x, *state, T, b)[0]
+    h_prev, c_prev = state
+    return lstm_step_forward(x, h_prev, c_prev, T, b)[0]
 
 
 def _rnn_forward(x: Array, state: State, T: Array, b: Array | None, **how: Any) -> Any:
-    out, last, cache = rnn_forward(x, *state, T, b, **how)
+    out, last, cache = rnn_forward(x, state[0], T, b, **how)
     return out, (last,), cache
 
 
 def _rnn_backward(dh: Array | None, d_last: State, cache: Any, clip: float | None) -> Any:
-    dx, dh0, dT, db = rnn_backward(dh, *d_last, cache, clip=clip)
+    dx, dh0, dT, db = rnn_backward(dh, d_last[0], cache, clip=clip)
     return dx, (dh0,), dT, db
 
 
 def _rnn_step(x: Array, state: State, T: Array, b: Array | None) -> State:
-    return (rnn_step_forward(x, *state, T, b)[0],)
+    return (rnn_step_forward(x, state[0], T, b)[0],)
 
 
 def _rnn_cell_forward(z: Array, c_prev: Array, c: Array, tanh_c: Array, h: Array) -> None:
@@ -177,7 +180,7 @@ def stack_backward(
     nothing: State = (None,) * UNITS[unit].states
     gradients: Parameters = {}
     d_initial: list[list[State]] = []
-    dx = dh_out
+    dx: Any = dh_out
     for layer in reversed(range(len(layers))):
         dh_halves = _split(dx, len(layers[layer]))
         dx, d_states = None, []

@@ -141,7 +141,7 @@ class LanguageSystem:
     def ids(self, lines: Sequence[str], name: str) -> list[int]:
         """A text as ids, beginning after an end marker. Raises UserError for an empty text."""
         level = self.recipe.text.level
-        ids = [END] + _ids(self.vocabulary, tokens_of(lines, level))
+        ids = [END, *_ids(self.vocabulary, tokens_of(lines, level))]
         if len(ids) < 2:
             raise UserError(f"{name}: expected text, found none")
         return ids

@@ -123,8 +123,9 @@ class System:
     ) -> list[list[Translation]]:
         """As `translate`, with one translation drawn from softmax(logits / temperature)."""
 
-        def find(*what: Any) -> list[list[Hypothesis]]:
-            drawn = sample(*what, options=options, temperature=temperature, rng=rng)
+        def find(model: Translator, parameters: dict[str, Array], source: np.ndarray,
+                 lengths: np.ndarray) -> list[list[Hypothesis]]:
+            drawn = sample(model, parameters, source, lengths, options, temperature, rng)
             return [[hypothesis] for hypothesis in drawn]
 
         return self._search(sentences, find, first_line)

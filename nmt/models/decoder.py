@@ -124,7 +124,9 @@ def _attention_backward(
 ) -> tuple[Array, MemoryGradient, Array]:
     """From dh~ (T, B, H) to dh (T, B, H), the memory's gradient and dW_c."""
     xp = array_module(d_out)
-    h, a, joined, h_tilde = cache.h, cache.alignment, cache.joined, cache.h_tilde
+    h, a = cache.h, cache.alignment
+    joined: Any = cache.joined
+    h_tilde: Any = cache.h_tilde
     B, T, H = h.shape
     d_rows = xp.ascontiguousarray(d_out.transpose(1, 0, 2)).reshape(B * T, H)
     W_c = parameters["attention.W_c"]

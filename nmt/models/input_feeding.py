@@ -195,7 +195,7 @@ def _backward_loop(
     """From the last step to the first: h~, attention, then the layers from the top down."""
     xp, unit = array_module(d_out), UNITS[config.unit]
     layers = cache.layers
-    (T, B, E), (_, S, He), H = cache.x.shape, memory.hbar.shape, config.hidden_size
+    (T, B, _), (_, S, He), H = cache.x.shape, memory.hbar.shape, config.hidden_size
     W_c, dtype = parameters["attention.W_c"], d_out.dtype
     dz = [workspace.empty(xp, layer.u.shape, dtype) for layer in layers]
     dz_tilde, dc = (workspace.empty(xp, (T, B, n), dtype) for n in (H, He))

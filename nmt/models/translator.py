@@ -16,6 +16,7 @@ from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, brid
 from nmt.models.config import ModelConfig
 from nmt.models.decoder import (
     DecoderMasks,
+    MemoryGradient,
     decoder_backward,
     decoder_forward,
     decoder_step,
@@ -107,6 +108,7 @@ class Translator:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         dh, gradients = output_backward(cache.output, self.workspace)
+        d_memory: MemoryGradient | None
         if config.input_feeding and memory is not None:
             d_initial, d_memory, more = feeding_backward(
                 dh, memory, cache.decoder, parameters, config, self.workspace

@@ -1,0 +1,31 @@
+# make demo: set up, train a small translator on the embedded corpus, translate, score.
+# make test: set up and run the whole test suite, ruff and mypy.
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check clean
+
+demo: $(VENV)/.installed
+	$(BIN)/nmt demo
+
+test: $(VENV)/.installed-test check
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml setup.py | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[plot]'
+	touch $@
+
+$(VENV)/.installed-test: pyproject.toml setup.py | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[plot,test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Training: optimizers, learning-rate schedules, checkpoints and the loop that joins them."""

@@ -1,0 +1,138 @@
+"""Checkpoints: flat arrays and one JSON document in a safetensors file, written all or nothing.
+
+Names carry a prefix: `parameters/encoder.0.T`, `optimizer/first/encoder.0.T`. The safetensors
+header holds a single metadata entry, a JSON string with the format's version and the caller's
+document, because safetensors maps strings to strings and promises no order of keys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from backend import Array, to_device, to_host
+from backend.errors import UserError
+
+VERSION = 1
+PARAMETERS = "parameters/"
+OPTIMIZER = "optimizer/"
+CARRIED = "carried/"  # states that a model hands from batch to batch
+_KEY = "nmt-checkpoint"  # the one metadata entry
+
+
+class Checkpoint(NamedTuple):
+    """What a file holds."""
+
+    arrays: dict[str, np.ndarray]  # prefixed name -> host array
+    metadata: dict[str, Any]
+
+    def select(self, prefix: str) -> dict[str, np.ndarray]:
+        """The arrays whose names begin with `prefix`, without it."""
+        return {name[len(prefix):]: array for name, array in self.arrays.items()
+                if name.startswith(prefix)}
+
+
+def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
+         metadata: Mapping[str, Any]) -> None:
+    """Write a checkpoint so that `path` holds either the old file or the whole new one.
+
+    Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able.
+    The file is written beside `path`, flushed to the disk, renamed, and the folder flushed.
+    Raises UserError when the file cannot be written; the old file then stays, and no other.
+    """
+    path = Path(path)
+    temporary = path.with_name(path.name + ".tmp")
+    # Contiguous: safetensors 0.8 writes the memory of a.T in the wrong order. ascontiguousarray
+    # would turn a 0-d array into a 1-d one.
+    host = {name: np.asarray(to_host(array), order="C") for name, array in arrays.items()}
+    header = {_KEY: json.dumps({"version": VERSION, "metadata": metadata})}
+    try:
+        save_file(host, temporary, header)
+        _flush(temporary)
+        os.replace(temporary, path)
+        _flush(path.parent)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot write the checkpoint: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint; its arrays are on the host and may be written to.
+
+    Raises UserError when the file is missing, damaged, or not a checkpoint of this version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: expected a checkpoint file, found "
+                        + ("a folder" if path.is_dir() else "nothing"))
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: expected a safetensors file, found a damaged one or another "
+                        f"format: {error}") from error
+    return Checkpoint(arrays, _metadata(path, header))
+
+
+def load_parameters(path: str | os.PathLike[str],
+                    template: Mapping[str, Array]) -> dict[str, Array]:
+    """The parameters of a checkpoint, on the device in use, in the order of `template`.
+
+    Arguments: path; template, the model's parameters, of which only names and shapes matter.
+    Raises UserError as `load` and `check_parameters` do.
+    """
+    found = load(path).select(PARAMETERS)
+    check_parameters(path, found, template)
+    return {name: to_device(found[name]) for name in template}
+
+
+def check_parameters(path: str | os.PathLike[str], found: Mapping[str, Array],
+                     template: Mapping[str, Array]) -> None:
+    """Raise UserError unless `found` has exactly the names and shapes of `template`."""
+    _check_none(path, "lacks", (name for name in template if name not in found))
+    _check_none(path, "holds, beyond the model's,", (n for n in found if n not in template))
+    for name, array in template.items():
+        if found[name].shape != array.shape:
+            raise UserError(f"{path}: parameter {name!r}: the model expects shape "
+                            f"{array.shape}, the file holds {found[name].shape}")
+
+
+def _check_none(path: str | os.PathLike[str], verb: str, names: Iterable[str]) -> None:
+    """Raise UserError that lists `names`, if there are any."""
+    listed = sorted(names)
+    if listed:
+        shown = ", ".join(listed[:5]) + (", ..." if len(listed) > 5 else "")
+        raise UserError(f"{path}: the file {verb} {len(listed)} parameter(s): {shown}")
+
+
+def _metadata(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
+    """The caller's document out of the safetensors header, its version checked."""
+    if _KEY not in header:
+        raise UserError(f"{path}: expected the metadata entry {_KEY!r}, found "
+                        f"{sorted(header) or 'no metadata'}: a safetensors file of another program")
+    try:
+        document = json.loads(header[_KEY])
+        version, metadata = document["version"], document["metadata"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path}: the metadata entry {_KEY!r} is damaged: {error!r}") from error
+    if version != VERSION:
+        raise UserError(f"{path}: expected checkpoint format {VERSION}, found {version}")
+    return metadata
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file's or folder's content is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

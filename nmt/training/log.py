@@ -1,0 +1,49 @@
+"""The training log: one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+
+
+class Log:
+    """Appends records to a file, each line complete on its own.
+
+    Records of updates have `"event": "update"`, records of epochs `"event": "epoch"`; both carry
+    the numbers of the epoch and of the last update ("epoch", "step", from 1).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, event: str, **record: Any) -> None:
+        """Append one record. Raises UserError when the file cannot be written."""
+        line = json.dumps({"event": event, **record})
+        try:
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise UserError(f"{self._path}: cannot write the log: {error}") from error
+
+    def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Drop the records that are not `wanted`, and lines cut off by a crash."""
+        if not self._path.exists():
+            return
+        kept = [record for record in map(_parse, self._path.read_text("utf-8").splitlines())
+                if record is not None and wanted(record)]
+        temporary = self._path.with_name(self._path.name + ".tmp")
+        temporary.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
+        os.replace(temporary, self._path)
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    """The record of a line; None for half a line."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

@@ -1,0 +1,80 @@
+"""The settings of a training run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nmt.training.optimizers import SGD, Adam, Optimizer
+from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
+
+_LOWER_IS_BETTER = ("perplexity", "loss")  # of all validation scores; of others higher is better
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How to train; the defaults are the thesis's for models with dropout (section 4.3.1)."""
+
+    epochs: int = 12  # passes over the training data
+    batch_size: int = 128  # sentences per batch; read by whoever makes the batches
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float = 1.0  # of the first epoch
+    schedule: Literal["thesis", "plateau", "constant"] = "thesis"
+    halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
+    plateau_factor: float = 0.8  # schedule plateau: multiplies the learning rate at a decay
+    plateau_patience: int = 3  # schedule plateau: epochs without a new best score before a decay
+    plateau_minimum: float = 1e-6  # schedule plateau: training ends below this learning rate
+    max_norm: float | None = 5.0  # longest normalised gradient; longer ones are scaled down to it
+    criterion: str = "perplexity"  # the validation score that decides what is best
+    log_every: int = 50  # updates between two lines of the log
+    checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: at epoch ends only
+    seed: int = 1  # of the order of the data and of the dropout masks
+
+    def __post_init__(self) -> None:
+        """Raise ValueError naming the first field that makes no sense."""
+        for name in ("epochs", "batch_size", "halve_after", "plateau_patience", "log_every"):
+            self._check(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("checkpoint_every", "seed"):
+            self._check(name, getattr(self, name) >= 0, "at least 0")
+        for name in ("learning_rate", "plateau_minimum"):
+            self._check(name, getattr(self, name) > 0, "a positive number")
+        self._check("plateau_factor", 0 < self.plateau_factor < 1, "a number between 0 and 1")
+        self._check("max_norm", self.max_norm is None or self.max_norm > 0,
+                    "a positive number or None")
+        self._check("optimizer", self.optimizer in ("sgd", "adam"), "'sgd' or 'adam'")
+        self._check("schedule", self.schedule in ("thesis", "plateau", "constant"),
+                    "'thesis', 'plateau' or 'constant'")
+
+    def _check(self, name: str, fine: bool, expected: str) -> None:
+        """Raise ValueError unless the field is `fine`."""
+        if not fine:
+            raise ValueError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a higher value of the criterion is better."""
+        return self.criterion not in _LOWER_IS_BETTER
+
+    def make_optimizer(self) -> Optimizer:
+        """The optimizer these options name."""
+        return (SGD if self.optimizer == "sgd" else Adam)(self.learning_rate)
+
+    def make_schedule(self) -> Schedule:
+        """The schedule these options name."""
+        if self.schedule == "plateau":
+            return PlateauSchedule(self.learning_rate, self.plateau_factor, self.plateau_patience,
+                                   self.plateau_minimum, self.higher_is_better)
+        return ThesisSchedule(self.learning_rate,
+                              self.halve_after if self.schedule == "thesis" else None)
+
+    def difference(self, saved: dict[str, Any]) -> str:
+        """What a resumed run may not change: "name: saved value, now value", or an empty string.
+
+        More epochs, other log and checkpoint intervals leave the parameters' course as it was.
+        """
+        free = ("epochs", "log_every", "checkpoint_every")
+        now = dataclasses.asdict(self)
+        return "; ".join(f"{name}: was {saved.get(name)!r}, now {value!r}"
+                         for name, value in now.items()
+                         if name not in free and saved.get(name) != value)

@@ -1,0 +1,90 @@
+"""What is told of training while it runs: an observer's interface, and one that draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+class Progress(NamedTuple):
+    """Where training stands after a batch."""
+
+    epoch: int  # from 1
+    epochs: int
+    position: int  # batches done in the epoch
+    batches: int  # in the epoch
+    step: int  # updates in all
+    learning_rate: float
+    perplexity: float | None  # of the last updates logged; None before the first line of the log
+    tokens_per_second: float | None  # target tokens, likewise
+
+
+class Observer:
+    """Is told of progress and does nothing; derive from it."""
+
+    def on_batch(self, progress: Progress) -> None:
+        """After each update."""
+
+    def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
+                 improved: bool) -> None:
+        """After validation; facts are the epoch's training loss, perplexity, elapsed_seconds."""
+
+    def close(self) -> None:
+        """Training ends, for whatever reason."""
+
+
+class ConsoleObserver(Observer):
+    """One line per epoch; in a terminal also a bar with the time left in the epoch."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        self._bar: Bar | None = None
+        self._task = TaskID(0)
+
+    def on_batch(self, progress: Progress) -> None:
+        """Move the bar, if there is one."""
+        if not self._console.is_terminal:
+            return
+        if self._bar is None:
+            self._open(progress)
+        assert self._bar is not None
+        self._bar.update(self._task, completed=progress.position, facts=_describe(progress))
+
+    def _open(self, progress: Progress) -> None:
+        """A bar for the epoch."""
+        title = TextColumn("epoch {task.fields[epoch]}")
+        count = TextColumn("{task.completed}/{task.total} batches")
+        self._bar = Bar(title, BarColumn(), count, TextColumn("{task.fields[facts]}"),
+                        TimeRemainingColumn(), console=self._console, transient=True,
+                        refresh_per_second=2)  # drawing costs time that training wants
+        self._bar.start()
+        self._task = self._bar.add_task("", total=progress.batches, facts="",
+                                        epoch=f"{progress.epoch}/{progress.epochs}")
+
+    def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
+                 improved: bool) -> None:
+        """Replace the bar by a line."""
+        self.close()
+        parts = [f"epoch {epoch}", f"training perplexity {facts['perplexity']:.2f}",
+                 *(f"{name} {value:.2f}" for name, value in scores.items()),
+                 f"{facts['elapsed_seconds']:.0f} s"]
+        self._console.print(", ".join(parts) + (" (best so far)" if improved else ""),
+                            soft_wrap=True)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _describe(progress: Progress) -> str:
+    """Perplexity and speed, once they are known."""
+    if progress.perplexity is None or progress.tokens_per_second is None:
+        return ""
+    return (f"perplexity {progress.perplexity:.2f}, "
+            f"{progress.tokens_per_second:.0f} target words/s")

@@ -1,0 +1,312 @@
+"""The training loop: epochs, log, validation, checkpoints, exact resume."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from backend import Array, array_module, to_device, to_host
+from backend.errors import UserError
+from backend.rows import RowGradient
+from nmt.training import checkpoint
+from nmt.training.interrupt import DeferredInterrupt
+from nmt.training.log import Log
+from nmt.training.meter import Meter
+from nmt.training.optimizers import gradient_scale
+from nmt.training.options import TrainOptions
+from nmt.training.progress import Observer, Progress
+from nmt.training.schedule import is_better
+
+LAST = "last.safetensors"  # everything a resume needs
+BEST = "best.safetensors"  # the parameters with the best validation score
+LOG = "log.jsonl"
+
+Validate = Callable[[dict[str, Array]], dict[str, float]]
+
+
+class Model(Protocol):
+    """What the trainer needs of a model."""
+
+    def loss(self, parameters: dict[str, Array], batch: Any,
+             rng: np.random.Generator | None = None) -> tuple[Array, Any]:
+        """Summed loss in nats (0-d) and a cache; `rng` draws the dropout masks."""
+
+    def backward(self, cache: Any) -> dict[str, Any]:
+        """Gradient of the summed loss."""
+
+
+@runtime_checkable
+class CarriesState(Protocol):
+    """A model that hands a state from one batch to the next, as language models on streams do."""
+
+    def carried_arrays(self) -> dict[str, Array]:
+        """The state, for a checkpoint."""
+
+    def load_carried_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Put back what `carried_arrays` gave."""
+
+
+class BatchSource(Protocol):
+    """Where batches come from."""
+
+    def epoch(self, rng: np.random.Generator) -> Sequence[Any]:
+        """The keys of one epoch's batches; `rng` alone may decide their order."""
+
+    def batch(self, key: Any) -> Any:
+        """The batch of a key."""
+
+    def tokens(self, batch: Any) -> int:
+        """Target tokens in the batch: what the loss is summed over."""
+
+    def sentences(self, batch: Any) -> int:
+        """Sentences in the batch: what the gradient is divided by."""
+
+
+@dataclass
+class Counters:
+    """Where training stands."""
+
+    epoch: int = 1  # the epoch in progress, or to come
+    position: int = 0  # batches of it that are done
+    step: int = 0  # updates made in all
+    best: float | None = None  # best validation score so far
+
+
+class Trainer:
+    """Trains a model in a folder, and goes on there after an interruption as if there were none."""
+
+    def __init__(self, model: Model, parameters: dict[str, Array], source: BatchSource,
+                 options: TrainOptions, folder: str | Path, validate: Validate | None = None,
+                 observer: Observer | None = None, metadata: dict[str, Any] | None = None) -> None:
+        """Make a trainer that stands at the beginning.
+
+        Arguments: model; parameters, trained in place; source of batches; options; folder, for
+        `last.safetensors`, `best.safetensors` and `log.jsonl`; validate, called with the parameters
+        at the end of each epoch, returns scores by name, among them `options.criterion`; observer,
+        told of progress; metadata, JSON-able, saved as "model" in each checkpoint.
+        Raises ValueError for a plateau schedule without `validate`.
+        """
+        if options.schedule == "plateau" and validate is None:
+            raise ValueError("validate: the plateau schedule expected a function, got None")
+        self.parameters, self.options, self.counters = parameters, options, Counters()
+        self._model, self._source, self._validate = model, source, validate
+        self._folder, self._log = Path(folder), Log(Path(folder) / LOG)
+        self._observer, self._metadata = observer or Observer(), metadata or {}
+        self._optimizer, self._schedule = options.make_optimizer(), options.make_schedule()
+        self._data_rng = np.random.default_rng([options.seed, 0])
+        self._dropout_rng = np.random.default_rng([options.seed, 1])
+        self._epoch_start = self._data_rng.bit_generator.state  # before the epoch's order is drawn
+        self._xp = array_module(*parameters.values())
+        self._meter = Meter(self._xp)
+        self._owns_folder = False
+
+    def resume(self) -> None:
+        """Put everything back as it was when `last.safetensors` was written.
+
+        Raises UserError when the file does not fit the model, or was made with other options.
+        """
+        path = self._folder / LAST
+        saved = checkpoint.load(path)
+        state = saved.metadata.get("training")
+        if not state:
+            raise UserError(f"{path}: expected the state of a training run, found parameters only")
+        difference = self.options.difference(state["options"])
+        if difference:
+            raise UserError(f"{path}: cannot resume with other options: {difference}")
+        parameters = saved.select(checkpoint.PARAMETERS)
+        checkpoint.check_parameters(path, parameters, self.parameters)
+        for name, parameter in self.parameters.items():
+            parameter[...] = to_device(parameters[name])
+        self._optimizer.load_state_arrays(saved.select(checkpoint.OPTIMIZER))
+        if isinstance(self._model, CarriesState):
+            self._model.load_carried_arrays(saved.select(checkpoint.CARRIED))
+        self._load_state(state)
+        self._owns_folder = True
+
+    def _load_state(self, state: dict[str, Any]) -> None:
+        """Counters, sums, schedule and generators; the log is cut back to where they stand."""
+        self.counters = c = Counters(**state["counters"])
+        self._meter.load(state["meter"])
+        self._schedule.load(state["schedule"])
+        self._data_rng.bit_generator.state = state["data_rng"]
+        self._dropout_rng.bit_generator.state = state["dropout_rng"]
+        self._log.keep(lambda record: record["step"] <= c.step and (
+            record["event"] == "update" or record["epoch"] < c.epoch))
+
+    def train(self) -> Counters:
+        """Train until `options.epochs` are done or the schedule is finished; where it then stands.
+
+        Ctrl-C stops after the update (or validation) in progress, saves `last.safetensors` and
+        raises KeyboardInterrupt with a one-line message; a second Ctrl-C stops at once.
+        Raises UserError when the loss or a gradient is not finite, when the folder holds a run
+        that was not resumed, or when a file cannot be written.
+        """
+        self._claim_folder()
+        try:
+            with DeferredInterrupt() as interrupt:
+                while self.counters.epoch <= self.options.epochs and not self._schedule.finished:
+                    self._train_epoch(interrupt)
+                    self._end_epoch()
+                    self._stop_if_asked(interrupt)
+        finally:
+            self._observer.close()
+        return self.counters
+
+    def _claim_folder(self) -> None:
+        """Make the folder; refuse to write over another run."""
+        if self._owns_folder:
+            return
+        if (self._folder / LAST).exists():
+            raise UserError(f"{self._folder / LAST}: a training run is here already; resume it or "
+                            "choose another folder")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{self._folder}: cannot make the folder: {error}") from error
+        self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
+        self._owns_folder = True
+
+    def _train_epoch(self, interrupt: DeferredInterrupt) -> None:
+        """The batches of the epoch that are not yet done."""
+        c, options = self.counters, self.options
+        self._epoch_start = self._data_rng.bit_generator.state
+        keys = self._source.epoch(self._data_rng)
+        if not len(keys) or c.position > len(keys):
+            raise UserError(f"training data: expected at least {max(c.position, 1)} batches, "
+                            f"got {len(keys)}")
+        self._optimizer.learning_rate = self._schedule.rate
+        self._meter.start()
+        for key in keys[c.position:]:
+            self._train_batch(self._source.batch(key))
+            if c.step % options.log_every == 0 or c.position == len(keys):
+                self._log_window()
+            self._observer.on_batch(self._progress(len(keys)))
+            if options.checkpoint_every and c.step % options.checkpoint_every == 0:
+                self._save_last()
+            self._stop_if_asked(interrupt)
+
+    def _train_batch(self, batch: Any) -> None:
+        """One update of the parameters."""
+        c = self.counters
+        loss, cache = self._model.loss(self.parameters, batch, self._dropout_rng)
+        gradients = self._model.backward(cache)
+        scale, norm = gradient_scale(gradients, self._source.sentences(batch),
+                                     self.options.max_norm)
+        # On the host a look at the numbers is free; on a device it would mean waiting.
+        if self._xp is np or (c.step + 1) % self.options.log_every == 0:
+            if not (_is_finite(loss) and _is_finite(norm)):
+                self._fail(c.step + 1, gradients)
+        self._optimizer.update(self.parameters, gradients, scale)
+        self._meter.add(loss, norm, self._source.tokens(batch))
+        c.step += 1
+        c.position += 1
+
+    def _fail(self, step: int, gradients: Mapping[str, Any]) -> None:
+        """Raise UserError that says what is not finite, and where to go on from."""
+        last = self._folder / LAST
+        kept = f"{last} holds the last good state" if last.exists() else "no checkpoint was written"
+        raise UserError(f"update {step}: {_first_non_finite(self.parameters, gradients)} is not "
+                        f"finite; {kept}")
+
+    def _log_window(self) -> None:
+        """One line of the log."""
+        c, facts = self.counters, self._meter.close_window()
+        if not math.isfinite(facts["loss"]):
+            self._fail(c.step, {})
+        self._log.write("update", step=c.step, epoch=c.epoch, **facts,
+                        learning_rate=self._optimizer.learning_rate)
+
+    def _progress(self, batches: int) -> Progress:
+        """What an observer is told; the loss and the speed are those of the last line logged."""
+        c, facts = self.counters, self._meter.facts
+        return Progress(c.epoch, self.options.epochs, c.position, batches, c.step,
+                        self._optimizer.learning_rate, facts.get("perplexity"),
+                        facts.get("target_tokens_per_second"))
+
+    def _end_epoch(self) -> None:
+        """Validate, tell the schedule, write the log and both checkpoints."""
+        c = self.counters
+        scores = self._validate(self.parameters) if self._validate else {}
+        score = self._criterion(scores)
+        improved = score is not None and is_better(score, c.best, self.options.higher_is_better)
+        self._schedule.epoch_end(c.epoch, score)
+        facts = self._meter.close_epoch()
+        self._log.write("epoch", step=c.step, epoch=c.epoch, **facts, scores=scores,
+                        improved=improved)
+        self._observer.on_epoch(c.epoch, facts, scores, improved)
+        self.counters = dataclasses.replace(c, epoch=c.epoch + 1, position=0,
+                                            best=score if improved else c.best)
+        self._epoch_start = self._data_rng.bit_generator.state
+        if improved:
+            self._save(BEST, {}, {"scores": scores, "epoch": c.epoch, "step": c.step})
+        self._save_last()
+
+    def _criterion(self, scores: dict[str, float]) -> float | None:
+        """The score that decides; None without validation."""
+        if self._validate is None:
+            return None
+        if self.options.criterion not in scores:
+            raise ValueError(f"criterion: expected one of {sorted(scores)}, "
+                             f"got {self.options.criterion!r}")
+        return scores[self.options.criterion]
+
+    def _stop_if_asked(self, interrupt: DeferredInterrupt) -> None:
+        """After Ctrl-C: save and leave."""
+        if interrupt.requested:
+            self._save_last()
+            raise KeyboardInterrupt(f"stopped after update {self.counters.step}; resume from "
+                                    f"{self._folder / LAST}")
+
+    def _save_last(self) -> None:
+        """Everything that decides how training goes on."""
+        state = {
+            "options": dataclasses.asdict(self.options),
+            "counters": dataclasses.asdict(self.counters),
+            "meter": self._meter.state(),
+            "schedule": self._schedule.state(),
+            "data_rng": self._epoch_start,
+            "dropout_rng": self._dropout_rng.bit_generator.state,
+        }
+        arrays = _prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
+        if isinstance(self._model, CarriesState):
+            arrays |= _prefixed(checkpoint.CARRIED, self._model.carried_arrays())
+        self._save(LAST, arrays, {"training": state})
+
+    def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:
+        """Write the parameters and more arrays, unless they have gone bad since the last look."""
+        if any(not _is_finite(parameter) for parameter in self.parameters.values()):
+            self._fail(self.counters.step, {})
+        parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
+        checkpoint.save(self._folder / file, parameters | dict(arrays),
+                        {"model": self._metadata, **facts})
+
+
+def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays under their names in a checkpoint."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _is_finite(array: Array) -> bool:
+    """Whether all values are finite: a synchronisation on a device."""
+    values = array.values if isinstance(array, RowGradient) else array
+    if not hasattr(values, "shape"):
+        return math.isfinite(values)
+    xp = np if np.isscalar(values) else array_module(values)
+    return bool(to_host(xp.isfinite(values).all()))
+
+
+def _first_non_finite(parameters: Mapping[str, Array], gradients: Mapping[str, Any]) -> str:
+    """The first parameter that is not finite; if all are, the first gradient."""
+    for name, parameter in parameters.items():
+        if not _is_finite(parameter):
+            return f"parameter {name!r}"
+    for name, gradient in gradients.items():
+        if not _is_finite(gradient):
+            return f"the gradient of {name!r}"
+    return "the loss, or the norm of a gradient too large for its number format,"

@@ -1,0 +1,134 @@
+"""Checkpoints come back bit by bit, or say why they do not."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from strict.module import strict, to_strict
+
+from backend.errors import UserError
+from nmt.training import checkpoint
+
+
+@pytest.fixture
+def arrays():
+    rng = np.random.default_rng(0)
+    return {"parameters/W": rng.standard_normal((3, 4)).astype(np.float32),
+            "parameters/b": rng.standard_normal(4),
+            "optimizer/steps/W": np.array(3)}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "last.safetensors"
+
+
+def test_round_trip(path, arrays):
+    checkpoint.save(path, arrays, {"epoch": 2, "deep": {"list": [1, 2.5, None, 2**100]}})
+    found = checkpoint.load(path)
+    assert found.metadata == {"epoch": 2, "deep": {"list": [1, 2.5, None, 2**100]}}
+    assert found.arrays.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found.arrays[name].dtype == array.dtype and found.arrays[name].shape == array.shape
+        np.testing.assert_array_equal(found.arrays[name], array)
+    assert found.select("parameters/").keys() == {"W", "b"}
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_arrays_that_are_not_contiguous(path):
+    a = np.arange(12.0).reshape(3, 4)
+    checkpoint.save(path, {"T": a.T, "slice": a[:, 1:3], "reversed": a[::-1]}, {})
+    found = checkpoint.load(path).arrays
+    np.testing.assert_array_equal(found["T"], a.T)
+    np.testing.assert_array_equal(found["slice"], a[:, 1:3])
+    np.testing.assert_array_equal(found["reversed"], a[::-1])
+
+
+def test_loaded_arrays_may_be_written_to(path, arrays):
+    checkpoint.save(path, arrays, {})
+    found = checkpoint.load(path).arrays["parameters/W"]
+    found += 1
+    np.testing.assert_array_equal(found, arrays["parameters/W"] + 1)
+
+
+def test_device_arrays(path, arrays):
+    strict.install()
+    checkpoint.save(path, to_strict(arrays), {})
+    np.testing.assert_array_equal(checkpoint.load(path).arrays["parameters/W"],
+                                  arrays["parameters/W"])
+
+
+@pytest.mark.parametrize("broken", ["os.replace", "os.fsync", "nmt.training.checkpoint.save_file"])
+def test_a_failed_save_leaves_the_old_file(path, arrays, monkeypatch, broken):
+    checkpoint.save(path, arrays, {"old": True})
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(broken, fail)
+    with pytest.raises(UserError, match=r"last\.safetensors: cannot write .*disk full"):
+        checkpoint.save(path, {"parameters/W": np.zeros(3)}, {"old": False})
+    monkeypatch.undo()
+    assert checkpoint.load(path).metadata == {"old": True}
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_folder_that_is_not_there(tmp_path, arrays):
+    with pytest.raises(UserError, match="cannot write"):
+        checkpoint.save(tmp_path / "nowhere" / "a.safetensors", arrays, {})
+
+
+def test_missing_and_folder(tmp_path):
+    with pytest.raises(UserError, match=r"a\.safetensors: expected a checkpoint file, .* nothing"):
+        checkpoint.load(tmp_path / "a.safetensors")
+    with pytest.raises(UserError, match="found a folder"):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 40, -4])
+def test_truncated(path, arrays, keep):
+    checkpoint.save(path, arrays, {})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(UserError, match=r"last\.safetensors: expected a safetensors file"):
+        checkpoint.load(path)
+
+
+def test_not_a_safetensors_file(path):
+    path.write_text("a plain text file, long enough to have a length field\n")
+    with pytest.raises(UserError, match="expected a safetensors file"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize("metadata, message", [
+    (None, "found no metadata: a safetensors file of another program"),
+    ({"format": "pt"}, "another program"),
+    ({"nmt-checkpoint": "{"}, "is damaged"),
+    ({"nmt-checkpoint": "[]"}, "is damaged"),
+    ({"nmt-checkpoint": json.dumps({"version": 7, "metadata": {}})}, "format 1, found 7"),
+])
+def test_metadata_of_others(path, metadata, message):
+    save_file({"W": np.zeros(2)}, path, metadata)
+    with pytest.raises(UserError, match=message):
+        checkpoint.load(path)
+
+
+def test_load_parameters_in_the_model_s_order(path, arrays):
+    checkpoint.save(path, arrays, {})
+    template = {"b": np.zeros(4), "W": np.zeros((3, 4))}
+    found = checkpoint.load_parameters(path, template)
+    assert list(found) == ["b", "W"]
+    np.testing.assert_array_equal(found["W"], arrays["parameters/W"])
+
+
+@pytest.mark.parametrize("template, message", [
+    ({"W": np.zeros((3, 4)), "b": np.zeros(4), "c": np.zeros(1)}, r"lacks 1 parameter\(s\): c"),
+    ({"W": np.zeros((3, 4))}, r"beyond the model's, 1 parameter\(s\): b"),
+    ({"W": np.zeros((4, 3)), "b": np.zeros(4)},
+     r"'W': the model expects shape \(4, 3\), the file holds \(3, 4\)"),
+])
+def test_parameters_of_another_model(path, arrays, template, message):
+    checkpoint.save(path, arrays, {})
+    with pytest.raises(UserError, match=message):
+        checkpoint.load_parameters(path, template)

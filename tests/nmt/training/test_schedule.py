@@ -1,0 +1,67 @@
+"""Sequences of learning rates."""
+
+import pytest
+
+from nmt.training.schedule import PlateauSchedule, ThesisSchedule, is_better
+
+
+def rates(schedule, scores):
+    """The rate of each epoch."""
+    result = []
+    for epoch, score in enumerate(scores, 1):
+        result.append(schedule.rate)
+        schedule.epoch_end(epoch, score)
+    return result
+
+
+def test_thesis_ten_epochs_halved_after_five():
+    schedule = ThesisSchedule(1.0, halve_after=5)
+    assert rates(schedule, [None] * 10) == [1, 1, 1, 1, 1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32]
+    assert not schedule.finished
+
+
+def test_constant():
+    assert rates(ThesisSchedule(0.7, halve_after=None), [None] * 4) == [0.7] * 4
+
+
+def test_plateau_on_perplexity():
+    schedule = PlateauSchedule(1.0, factor=0.5, patience=2, minimum=0.2)
+    scores = [10, 9, 9, 9.5, 8, 8.1, 8.2, 8.3, 8.4]
+    assert rates(schedule, scores) == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25]
+    assert schedule.rate == 0.125 and schedule.finished
+
+
+def test_plateau_on_bleu():
+    schedule = PlateauSchedule(1.0, factor=0.5, patience=1, higher_is_better=True)
+    assert rates(schedule, [10, 12, 11, 13, float("nan"), 14]) == [1, 1, 1, 0.5, 0.5, 0.25]
+
+
+@pytest.mark.parametrize("make", [lambda: ThesisSchedule(1.0, 2),
+                                  lambda: PlateauSchedule(1.0, 0.5, 2)])
+def test_state_goes_on(make):
+    scores = [5, 6, 6, 6, 4, 5, 5]
+    whole, first, second = make(), make(), make()
+    expected = rates(whole, scores)
+    begun = rates(first, scores[:3])
+    second.load(first.state())
+    for epoch, score in enumerate(scores[3:], 4):
+        begun.append(second.rate)
+        second.epoch_end(epoch, score)
+    assert begun == expected and second.rate == whole.rate
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: ThesisSchedule(0.0), "rate: expected a positive"),
+    (lambda: ThesisSchedule(1.0, 0), "halve_after: expected at least 1"),
+    (lambda: PlateauSchedule(1.0, factor=1.0), "factor: expected"),
+    (lambda: PlateauSchedule(1.0, patience=0), "patience: expected"),
+    (lambda: PlateauSchedule(1.0).epoch_end(1, None), "score: .* got None"),
+])
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_is_better():
+    assert is_better(2.0, None, False) and is_better(1.0, 2.0, False) and is_better(3.0, 2.0, True)
+    assert not is_better(2.0, 2.0, False) and not is_better(float("nan"), None, False)

@@ -1,0 +1,444 @@
+"""The training loop on a tiny softmax model: exact resume, NaN, log, checkpoints, Ctrl-C."""
+
+import json
+import math
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from strict.module import strict, to_strict
+
+import backend
+from backend import array_module, to_device
+from backend.errors import UserError
+from backend.rows import gather, row_index, sum_rows
+from nmt.training import checkpoint
+from nmt.training.optimizers import gradient_scale
+from nmt.training.options import TrainOptions
+from nmt.training.progress import Observer
+from nmt.training.trainer import BEST, LAST, LOG, Trainer
+
+WORDS, CLASSES, SIZE, EXAMPLES = 11, 4, 6, 30
+
+
+class SoftmaxModel:
+    """p(y | x) = softmax(W dropout(W_e[x]) + b)."""
+
+    def initial_parameters(self):
+        rng = np.random.default_rng(3)
+        shapes = {"W_e": (WORDS, SIZE), "W": (CLASSES, SIZE), "b": (CLASSES,)}
+        return {name: rng.uniform(-0.5, 0.5, s).astype(np.float32) for name, s in shapes.items()}
+
+    def loss(self, parameters, batch, rng=None):
+        xp = array_module(parameters["W"])
+        x, y = batch
+        keep = np.ones((len(x), SIZE)) if rng is None else (rng.random((len(x), SIZE)) > 0.3) / 0.7
+        mask, index = to_device(keep.astype(np.float32)), row_index(x)
+        h = gather(parameters["W_e"], index) * mask
+        logits = h @ parameters["W"].T + parameters["b"]
+        p = xp.exp(logits - logits.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        one_hot = to_device(np.eye(CLASSES, dtype=np.float32)[y])
+        return -xp.log((p * one_hot).sum(axis=1)).sum(), (parameters, index, mask, h, p - one_hot)
+
+    def backward(self, cache):
+        parameters, index, mask, h, ds = cache
+        return {"b": ds.sum(axis=0), "W": ds.T @ h,
+                "W_e": sum_rows((ds @ parameters["W"]) * mask, index, WORDS)}
+
+
+class Source:
+    """Thirty examples, y a function of x, in batches of four and a last one of two."""
+
+    def __init__(self):
+        self.x = np.random.default_rng(5).integers(0, WORDS, EXAMPLES)
+        self.served = 0
+
+    def epoch(self, rng):
+        order = rng.permutation(EXAMPLES)
+        return [order[i:i + 4] for i in range(0, EXAMPLES, 4)]
+
+    def batch(self, key):
+        self.served += 1
+        return self.x[key], self.x[key] % CLASSES
+
+    def tokens(self, batch):
+        return len(batch[0])
+
+    def sentences(self, batch):
+        return len(batch[0])
+
+
+def validate(parameters):
+    """Perplexity over the training data without dropout."""
+    source = Source()
+    loss, _ = SoftmaxModel().loss(parameters, (source.x, source.x % CLASSES))
+    return {"perplexity": math.exp(float(backend.to_host(loss)) / EXAMPLES)}
+
+
+OPTIONS = {"epochs": 4, "learning_rate": 0.5, "halve_after": 2, "log_every": 3, "max_norm": 0.4}
+
+
+def trainer(folder, source=None, model=None, observer=None, validate=validate, parameters=None,
+            **changes):
+    model = model or SoftmaxModel()
+    return Trainer(model, parameters or model.initial_parameters(), source or Source(),
+                   TrainOptions(**{**OPTIONS, **changes}), folder, validate, observer,
+                   {"name": "softmax"})
+
+
+def records(folder, event="update"):
+    lines = (folder / LOG).read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["event"] == event]
+
+
+def without_time(records):
+    return [{name: value for name, value in record.items()
+             if name not in ("target_tokens_per_second", "elapsed_seconds")} for record in records]
+
+
+class InterruptAt(Observer):
+    """Sends Ctrl-C after the update with this number."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_batch(self, progress):
+        if progress.step == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def assert_equal(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, theirs[name], err_msg=name)
+
+
+def test_training_learns(tmp_path):
+    t = trainer(tmp_path, epochs=12, halve_after=11, learning_rate=2.0, max_norm=5.0)
+    before = validate(t.parameters)["perplexity"]
+    t.train()
+    assert validate(t.parameters)["perplexity"] < before / 2
+
+
+def test_the_loop_is_equation_2_9(tmp_path):
+    """One epoch equals the same updates written out."""
+    model, source = SoftmaxModel(), Source()
+    expected = model.initial_parameters()
+    dropout = np.random.default_rng([1, 1])
+    for key in source.epoch(np.random.default_rng([1, 0])):
+        gradients = model.backward(model.loss(expected, source.batch(key), dropout)[1])
+        gradients["W_e"] = gradients["W_e"].dense()
+        scale = float(gradient_scale(gradients, len(key), 0.4)[0])
+        for name, gradient in gradients.items():
+            expected[name] = expected[name] - 0.5 * scale * gradient
+    t = trainer(tmp_path, epochs=1)
+    t.train()
+    for name, array in t.parameters.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("stop", [1, 8, 13, 16, 31])  # first update, epoch's end, between, ...
+def test_resume_is_exact(tmp_path, optimizer, stop):
+    whole = trainer(tmp_path / "whole", optimizer=optimizer)
+    whole.train()
+    with pytest.raises(KeyboardInterrupt, match=f"after update {stop}; resume"):
+        trainer(tmp_path / "cut", optimizer=optimizer, observer=InterruptAt(stop)).train()
+    source = Source()
+    resumed = trainer(tmp_path / "cut", source, optimizer=optimizer)
+    resumed.resume()
+    assert resumed.counters.step == stop
+    resumed.train()
+    assert source.served == 32 - stop
+    assert_equal(resumed.parameters, whole.parameters)
+    for file in (LAST, BEST):
+        assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
+                     checkpoint.load(tmp_path / "whole" / file).arrays)
+    for event in ("update", "epoch"):
+        assert without_time(records(tmp_path / "cut", event)) \
+            == without_time(records(tmp_path / "whole", event))
+
+
+class Crash(Exception):
+    pass
+
+
+class CrashAt(Observer):
+    def __init__(self, step):
+        self.step = step
+
+    def on_batch(self, progress):
+        if progress.step == self.step:
+            raise Crash
+
+
+def test_resume_after_a_crash_goes_back_to_the_checkpoint(tmp_path):
+    """The log holds lines of updates after the checkpoint, and half a line: both go."""
+    whole = trainer(tmp_path / "whole", checkpoint_every=5)
+    whole.train()
+    with pytest.raises(Crash):
+        trainer(tmp_path / "cut", checkpoint_every=5, observer=CrashAt(14)).train()
+    assert records(tmp_path / "cut")[-1]["step"] == 12
+    with open(tmp_path / "cut" / LOG, "a") as file:
+        file.write('{"event": "upd')
+    resumed = trainer(tmp_path / "cut", checkpoint_every=5)
+    resumed.resume()
+    assert resumed.counters.step == 10
+    resumed.train()
+    assert_equal(resumed.parameters, whole.parameters)
+    assert without_time(records(tmp_path / "cut")) == without_time(records(tmp_path / "whole"))
+
+
+def test_resume_after_a_crash_at_the_end_of_an_epoch(tmp_path):
+    """The epoch's line is written, its checkpoint is not: the line must not come twice."""
+    class CrashInEpoch(Observer):
+        def on_epoch(self, epoch, facts, scores, improved):
+            raise Crash
+
+    with pytest.raises(Crash):
+        trainer(tmp_path, checkpoint_every=8, observer=CrashInEpoch()).train()
+    assert len(records(tmp_path, "epoch")) == 1
+    resumed = trainer(tmp_path)
+    resumed.resume()
+    resumed.train()
+    assert [record["epoch"] for record in records(tmp_path, "epoch")] == [1, 2, 3, 4]
+
+
+def test_resume_with_more_epochs_goes_on(tmp_path):
+    whole = trainer(tmp_path / "whole")
+    whole.train()
+    trainer(tmp_path / "cut", epochs=3).train()
+    resumed = trainer(tmp_path / "cut", log_every=2)
+    resumed.resume()
+    resumed.train()
+    assert_equal(resumed.parameters, whole.parameters)
+
+
+def test_resume_refuses_other_options_and_other_models(tmp_path):
+    trainer(tmp_path, epochs=1).train()
+    with pytest.raises(UserError, match=r"learning_rate: was 0\.5, now 0\.25; seed: was 1, "):
+        trainer(tmp_path, learning_rate=0.25, seed=2).resume()
+    other = {**SoftmaxModel().initial_parameters(), "b": np.zeros(5, np.float32)}
+    with pytest.raises(UserError, match="'b': the model expects shape"):
+        trainer(tmp_path, parameters=other).resume()
+    os.replace(tmp_path / BEST, tmp_path / LAST)
+    with pytest.raises(UserError, match="found parameters only"):
+        trainer(tmp_path).resume()
+
+
+def test_another_run_is_not_overwritten(tmp_path):
+    trainer(tmp_path, epochs=1).train()
+    with pytest.raises(UserError, match="a training run is here already"):
+        trainer(tmp_path, epochs=1).train()
+
+
+class Poisoned(SoftmaxModel):
+    """One value of one gradient turns bad at the n-th backward."""
+
+    def __init__(self, step, name, value):
+        self.step, self.name, self.value = step, name, value
+
+    def backward(self, cache):
+        gradients = super().backward(cache)
+        self.step -= 1
+        if self.step == 0:
+            gradient = gradients[self.name]
+            rows = gradient.values if self.name == "W_e" else gradient
+            rows[(0,) * rows.ndim] = self.value
+        return gradients
+
+
+@pytest.mark.parametrize("name, value", [("W", np.nan), ("W_e", np.inf), ("b", -np.inf)])
+def test_a_bad_gradient_stops_before_the_update(tmp_path, name, value):
+    t = trainer(tmp_path, model=Poisoned(14, name, value), checkpoint_every=13)
+    with pytest.raises(UserError, match=f"update 14: the gradient of '{name}' is not finite; .*"
+                                        "last.safetensors holds the last good state"):
+        t.train()
+    saved = checkpoint.load(tmp_path / LAST)
+    assert saved.metadata["training"]["counters"]["step"] == 13
+    assert_equal(saved.select("parameters/"), t.parameters)  # not even touched by the bad update
+    assert all(np.isfinite(array).all() for array in saved.arrays.values())
+
+
+def test_a_bad_parameter_is_named(tmp_path):
+    parameters = SoftmaxModel().initial_parameters()
+    parameters["W"][1, 1] = np.nan
+    with pytest.raises(UserError, match=r"update 1: parameter 'W' .*; no checkpoint was written"):
+        trainer(tmp_path, parameters=parameters).train()
+
+
+class BadAfter(Observer):
+    """Spoils a parameter after an update, as a kernel's bug would on a device."""
+
+    def on_batch(self, progress):
+        if progress.step == 8:
+            self.parameters["b"][0] = np.nan
+
+
+def test_bad_parameters_are_never_saved(tmp_path):
+    observer = BadAfter()
+    t = trainer(tmp_path, observer=observer)
+    observer.parameters = t.parameters
+    with pytest.raises(UserError, match="parameter 'b' is not finite"):
+        t.train()
+    assert not (tmp_path / LAST).exists() and not (tmp_path / BEST).exists()
+
+
+@pytest.fixture
+def device():
+    strict.install()
+    with backend.using(strict):
+        yield
+
+
+def test_on_a_device_it_waits_only_for_the_log(tmp_path, device):
+    """Same numbers through the CuPy stand-in; the loss is fetched once a window."""
+    host = trainer(tmp_path / "host", epochs=1)
+    with backend.using("numpy"):
+        host.train()
+    model = SoftmaxModel()
+    t = trainer(tmp_path / "device", parameters=to_strict(model.initial_parameters()), epochs=1,
+                log_every=4, validate=None)
+    fetched = []
+
+    class Count(Observer):
+        def on_batch(self, progress):
+            fetched.append(strict.counts.to_host)
+
+    t._observer = Count()
+    strict.counts.reset()
+    t.train()
+    assert fetched[2] == 0 and fetched[3] == fetched[6] > 0
+    for name, array in t.parameters.items():
+        np.testing.assert_allclose(backend.to_host(array), host.parameters[name], rtol=1e-5)
+
+
+def test_on_a_device_a_bad_value_is_found_at_the_next_line_of_the_log(tmp_path, device):
+    model = Poisoned(6, "W", np.nan)
+    t = trainer(tmp_path, parameters=to_strict(model.initial_parameters()), model=model,
+                log_every=4, validate=None)
+    with pytest.raises(UserError, match="update 8: parameter 'W_e' is not finite"):
+        t.train()
+
+
+def test_resume_on_a_device(tmp_path, device):
+    def make(folder, observer=None):
+        return trainer(folder, parameters=to_strict(SoftmaxModel().initial_parameters()),
+                       observer=observer, epochs=2, optimizer="adam")
+
+    whole, resumed = make(tmp_path / "whole"), make(tmp_path / "cut")
+    whole.train()
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path / "cut", InterruptAt(5)).train()
+    resumed.resume()
+    resumed.train()
+    for name, array in whole.parameters.items():
+        np.testing.assert_array_equal(backend.to_host(array),
+                                      backend.to_host(resumed.parameters[name]))
+
+
+def test_log(tmp_path):
+    trainer(tmp_path).train()
+    updates, epochs = records(tmp_path), records(tmp_path, "epoch")
+    steps = [record["step"] for record in updates]
+    assert steps == [3, 6, 8, 9, 12, 15, 16, 18, 21, 24, 27, 30, 32]
+    assert [record["learning_rate"] for record in updates[::3]] == [0.5, 0.5, 0.5, 0.25, 0.125]
+    assert [record["epoch"] for record in epochs] == [1, 2, 3, 4]
+    for record in updates:
+        assert record["perplexity"] == pytest.approx(math.exp(record["loss"]))
+        assert record["gradient_norm"] > 0 and record["target_tokens_per_second"] > 0
+    first = updates[:3]  # windows of 12, 12 and 6 tokens make up the epoch
+    assert epochs[0]["loss"] == pytest.approx(np.dot([r["loss"] for r in first], [12, 12, 6]) / 30)
+    assert epochs[-1]["elapsed_seconds"] == updates[-1]["elapsed_seconds"]
+
+
+def test_validation_does_not_count_as_training_time(tmp_path, monkeypatch):
+    late = []
+
+    def slow(parameters):
+        late.append(1000.0)
+        return validate(parameters)
+
+    real = time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: real() + sum(late))
+    trainer(tmp_path, validate=slow).train()
+    assert records(tmp_path)[-1]["elapsed_seconds"] < 1000
+
+
+def test_best_follows_the_criterion(tmp_path):
+    scores = iter([3.0, 5.0, 4.0, float("nan")])
+    seen = []
+
+    def bleu(parameters):
+        seen.append({name: array.copy() for name, array in parameters.items()})
+        return {"bleu": next(scores), "perplexity": 1.0}
+
+    t = trainer(tmp_path, validate=bleu, criterion="bleu")
+    assert t.train().best == 5.0
+    best = checkpoint.load(tmp_path / BEST)
+    assert_equal(best.select("parameters/"), seen[1])
+    assert best.metadata == {"model": {"name": "softmax"}, "epoch": 2, "step": 16,
+                             "scores": {"bleu": 5.0, "perplexity": 1.0}}
+    assert [record["improved"] for record in records(tmp_path, "epoch")] == [True, True, False,
+                                                                            False]
+
+
+def test_plateau_ends_training(tmp_path):
+    t = trainer(tmp_path, validate=lambda parameters: {"perplexity": 2.0}, schedule="plateau",
+                plateau_patience=1, plateau_factor=0.5, plateau_minimum=0.2, epochs=99)
+    assert t.train().epoch == 4  # epochs at 0.5, 0.5, 0.25, then 0.125 is too small
+    with pytest.raises(ValueError, match="plateau schedule expected a function"):
+        trainer(tmp_path, validate=None, schedule="plateau")
+
+
+def test_criterion_that_is_not_measured(tmp_path):
+    with pytest.raises(ValueError, match=r"criterion: .* \['perplexity'\], got 'chrf'"):
+        trainer(tmp_path, criterion="chrf").train()
+
+
+def test_no_data(tmp_path):
+    source = Source()
+    source.epoch = lambda rng: []
+    with pytest.raises(UserError, match="expected at least 1 batches, got 0"):
+        trainer(tmp_path, source).train()
+
+
+def test_ctrl_c_is_handed_back_and_the_observer_closed(tmp_path):
+    class Closing(InterruptAt):
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    before, observer = signal.getsignal(signal.SIGINT), Closing(2)
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path, observer=observer).train()
+    assert observer.closed and signal.getsignal(signal.SIGINT) is before
+
+
+def test_second_ctrl_c_stops_at_once(tmp_path):
+    class Twice(Observer):
+        def on_batch(self, progress):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped at once"):
+        trainer(tmp_path, observer=Twice()).train()
+    assert not (tmp_path / LAST).exists()
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"epochs": 0}, "epochs: expected at least 1, got 0"),
+    ({"learning_rate": -1.0}, "learning_rate: expected a positive number"),
+    ({"max_norm": 0.0}, "max_norm: expected a positive number or None"),
+    ({"plateau_factor": 1.5}, "plateau_factor: expected a number between 0 and 1, got 1.5"),
+    ({"optimizer": "adagrad"}, "optimizer: expected 'sgd' or 'adam', got 'adagrad'"),
+    ({"schedule": "cosine"}, "schedule: expected 'thesis', 'plateau' or 'constant'"),
+    ({"checkpoint_every": -1}, "checkpoint_every: expected at least 0"),
+])
+def test_options_that_make_no_sense(changes, message):
+    with pytest.raises(ValueError, match=message):
+        TrainOptions(**changes)

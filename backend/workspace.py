@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_left
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ class Workspace:
     """A pool of raw memory for one model. On CuPy the array module's own memory pool serves."""
 
     def __init__(self) -> None:
-        self._buffers: dict[int, list[np.ndarray]] = {}
+        self._buffers: list[np.ndarray] = []  # raw bytes, smallest first
 
     def empty(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         """An uninitialised C-contiguous array of `shape` and `dtype`.
@@ -36,25 +38,27 @@ class Workspace:
         size = math.prod(shape) * dtype.itemsize
         if xp is not np or size < _SMALL:
             return xp.empty(shape, dtype=dtype)
-        return self._raw(_size_class(size))[:size].view(dtype).reshape(shape)
+        return self._raw(size)[:size].view(dtype).reshape(shape)
 
     def _raw(self, size: int) -> np.ndarray:
-        """A free buffer of `size` bytes, new if there is none."""
-        pool = self._buffers.setdefault(size, [])
-        for buffer in pool:
+        """The smallest free buffer of `size` to twice `size` bytes, new if there is none."""
+        start = bisect_left(self._buffers, size, key=len)
+        for buffer in islice(self._buffers, start, None):
+            if len(buffer) > 2 * size:
+                break
             if sys.getrefcount(buffer) == _UNUSED:
                 return buffer
-        buffer = np.empty(size, dtype=np.uint8)
-        pool.append(buffer)
+        buffer = np.empty(_rounded(size), dtype=np.uint8)
+        self._buffers.insert(start, buffer)
         return buffer
 
     @property
     def nbytes(self) -> int:
         """Bytes held, in use or free."""
-        return sum(size * len(pool) for size, pool in self._buffers.items())
+        return sum(map(len, self._buffers))
 
 
-def _size_class(size: int) -> int:
+def _rounded(size: int) -> int:
     """`size` rounded up to an eighth of its power of two, so that nearby shapes share."""
     step = 1 << max(size.bit_length() - 4, 6)
     return -(-size // step) * step

@@ -38,7 +38,7 @@ class Observer:
 
 
 class ConsoleObserver(Observer):
-    """One line per epoch; in a terminal also a bar with the time left in the epoch."""
+    """One line per epoch; in a terminal also a bar with the time left in the whole run."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
@@ -50,27 +50,26 @@ class ConsoleObserver(Observer):
         if not self._console.is_terminal:
             return
         if self._bar is None:
-            self._open(progress)
-        assert self._bar is not None
-        self._bar.update(self._task, completed=progress.position, facts=_describe(progress))
+            self._bar = self._open(progress)
+        done = (progress.epoch - 1) * progress.batches + progress.position
+        self._bar.update(self._task, completed=done, facts=_describe(progress),
+                         epoch=f"{progress.epoch}/{progress.epochs}")
 
-    def _open(self, progress: Progress) -> None:
-        """A bar for the epoch."""
-        title = TextColumn("epoch {task.fields[epoch]}")
-        count = TextColumn("{task.completed}/{task.total} batches")
-        self._bar = Bar(title, BarColumn(), count, TextColumn("{task.fields[facts]}"),
-                        TimeRemainingColumn(), console=self._console, transient=True,
-                        refresh_per_second=2)  # drawing costs time that training wants
-        self._bar.start()
-        self._task = self._bar.add_task("", total=progress.batches, facts="",
-                                        epoch=f"{progress.epoch}/{progress.epochs}")
+    def _open(self, progress: Progress) -> Bar:
+        """A bar over all epochs."""
+        bar = Bar(TextColumn("epoch {task.fields[epoch]}"), BarColumn(),
+                  TextColumn("{task.fields[facts]}"), TimeRemainingColumn(), TextColumn("left"),
+                  console=self._console, transient=True)
+        bar.start()
+        total = progress.epochs * progress.batches
+        self._task = bar.add_task("", total=total, facts="", epoch="")
+        return bar
 
     def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
                  improved: bool) -> None:
-        """Replace the bar by a line."""
-        self.close()
+        """A line, above the bar if there is one."""
         parts = [f"epoch {epoch}", f"training perplexity {facts['perplexity']:.2f}",
-                 *(f"{name} {value:.2f}" for name, value in scores.items()),
+                 *(f"dev {_spelt(name)} {value:.2f}" for name, value in scores.items()),
                  f"{facts['elapsed_seconds']:.0f} s"]
         self._console.print(", ".join(parts) + (" (best so far)" if improved else ""),
                             soft_wrap=True)
@@ -80,6 +79,11 @@ class ConsoleObserver(Observer):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def _spelt(name: str) -> str:
+    """A score's name as it is written in text."""
+    return {"bleu": "BLEU"}.get(name, name)
 
 
 def _describe(progress: Progress) -> str:

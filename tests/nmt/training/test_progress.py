@@ -15,19 +15,19 @@ def show(terminal):
                                        highlight=False))
     for position in (1, 2):
         observer.on_batch(Progress(3, 12, position, 2, 42, 0.5, 12.344, 987.6))
-    observer.on_epoch(3, FACTS, {"perplexity": 9.5, "BLEU": 21.04}, True)
+    observer.on_epoch(3, FACTS, {"perplexity": 9.5, "bleu": 21.04}, True)
     observer.close()
     return out.getvalue()
 
 
 def test_a_pipe_gets_one_line_per_epoch():
-    assert show(False) == ("epoch 3, training perplexity 2.72, perplexity 9.50, BLEU 21.04, 61 s "
-                           "(best so far)\n")
+    assert show(False) == ("epoch 3, training perplexity 2.72, dev perplexity 9.50, "
+                           "dev BLEU 21.04, 61 s (best so far)\n")
 
 
 def test_a_terminal_gets_a_bar_and_the_line():
     text = show(True)
-    assert "epoch 3/12" in text and "2/2 batches" in text
+    assert "epoch 3/12" in text and "left" in text
     assert "perplexity 12.34, 988 target words/s" in text
     assert "epoch 3, training perplexity 2.72" in text
 
@@ -37,4 +37,4 @@ def test_a_bar_before_the_first_line_of_the_log():
     observer = ConsoleObserver(Console(file=out, force_terminal=True, width=100))
     observer.on_batch(Progress(1, 2, 1, 8, 1, 1.0, None, None))
     observer.close()
-    assert "1/8 batches" in out.getvalue() and "perplexity" not in out.getvalue()
+    assert "epoch 1/2" in out.getvalue() and "perplexity" not in out.getvalue()

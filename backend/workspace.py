@@ -18,8 +18,20 @@ import numpy as np
 
 from backend.switch import Array
 
-_UNUSED = 3  # references to a free buffer: its list, the loop variable, getrefcount's argument
 _SMALL = 1 << 14  # bytes; below this malloc is as fast
+
+
+def _references_when_free() -> int:
+    """What getrefcount says, in a loop as in `_raw`, of a buffer that only its list refers to.
+
+    3 up to Python 3.13: the list, the loop variable, the argument. Later versions borrow some.
+    """
+    for buffer in islice([np.empty(1, np.uint8)], 0, None):
+        return sys.getrefcount(buffer)
+    raise AssertionError
+
+
+_UNUSED = _references_when_free()
 
 
 class Workspace:

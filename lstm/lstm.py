@@ -211,9 +211,9 @@ def lstm_backward(
     for t, _, prev in reversed(loop_order(steps, reverse)):
         if dh_out is not None:
             dh += dh_out[t]
-        clip_elements(dh, clip)
         ragged = padding is not None and t >= padding.full
         carried = (dh.copy(), dc.copy()) if ragged else None
+        clip_elements(dh, clip)
         lstm_cell_backward(dh, dc, u[t], c[prev], tanh_c[t], dz[t], scratch)
         if carried is not None and padding is not None:
             dz[t] *= padding.live[t]

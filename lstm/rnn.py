@@ -128,9 +128,9 @@ def rnn_backward(
     for t, now, _ in reversed(loop_order(steps, reverse)):
         if dh_out is not None:
             dh += dh_out[t]
-        clip_elements(dh, clip)
         ragged = padding is not None and t >= padding.full
         carried = (dh.copy(),) if ragged else None
+        clip_elements(dh, clip)
         rnn_cell_backward(dh, h[now], dz[t])
         if carried is not None and padding is not None:
             dz[t] *= padding.live[t]

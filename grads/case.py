@@ -1,0 +1,161 @@
+"""What a gradient check is run on: a kernel's pair with its inputs, at one shape of batch.
+
+Inputs, outputs and gradients are flat mappings from name to array, so that one check serves every
+pair. What is not differentiated (ids, lengths, dropout masks) stays inside a case, on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array, array_module, to_device
+from backend.rows import RowGradient
+from lstm.parameters import Weight
+
+V, E, H = 6, 3, 2  # sizes of everything here, all different, so that a transposed product shows
+WORDS = (2, 4)  # ids are 2 or 3: they repeat in every batch, and the table's other rows rest
+END = 1  # the id on padding, and the decoder's first
+
+
+class Shape(NamedTuple):
+    """A batch of sequences side by side."""
+
+    lengths: tuple[int, ...]  # real steps of each sequence
+
+    @property
+    def steps(self) -> int:
+        """T, to which all sequences are padded."""
+        return max(self.lengths)
+
+    @property
+    def batch(self) -> int:
+        """B."""
+        return len(self.lengths)
+
+    @property
+    def host_lengths(self) -> np.ndarray:
+        """(B,) int64."""
+        return np.array(self.lengths, dtype=np.int64)
+
+    @property
+    def dead(self) -> np.ndarray:
+        """(T, B) bool, True on padding."""
+        return np.arange(self.steps)[:, None] >= self.host_lengths
+
+
+SHAPES = {
+    "ragged": Shape((5, 3, 1)),
+    "full": Shape((3, 3)),
+    "one sentence": Shape((4,)),
+    "one step": Shape((1, 1, 1)),
+    "smallest": Shape((1,)),
+}
+
+Inputs = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pair at one shape. `zeros` says which entries of an input cannot matter."""
+
+    inputs: dict[str, np.ndarray]  # float64
+    run: Callable[[Inputs], tuple[dict[str, Array], Any]]  # inputs -> outputs, cache
+    pull: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
+    zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes
+    optional: bool = False  # whether the backward takes None for an output without a gradient
+
+    def forward(self, inputs: Inputs) -> dict[str, Array]:
+        """The outputs by name, in the dtype and on the device of `inputs`."""
+        return self.run(inputs)[0]
+
+    def backward(self, inputs: Inputs, d_outputs: Inputs) -> dict[str, Any]:
+        """Gradients by input name; an output missing from `d_outputs` has no upstream gradient."""
+        outputs, cache = self.run(inputs)
+        xp = array_module(*inputs.values())
+
+        def upstream(name: str) -> Any:
+            if name in d_outputs or self.optional:
+                return d_outputs.get(name)
+            return xp.zeros(outputs[name].shape, dtype=outputs[name].dtype)
+
+        return self.pull({name: upstream(name) for name in outputs}, cache)
+
+
+class Entry(NamedTuple):
+    """A line of the catalogue: what it is called, what it covers, how a case of it is made."""
+
+    name: str
+    covers: tuple[str, ...]  # `module.stem` of each pair `stem_forward`, `stem_backward` it runs
+    make: Callable[[np.random.Generator, Shape], Case]
+    shapes: tuple[str, ...] = tuple(SHAPES)
+    sample: int | None = None  # entries of each tensor that are checked, None for all
+
+
+# --- drawing ------------------------------------------------------------------------------------
+
+
+def draw(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Normals of standard deviation 0.7: no gate saturates, none is linear."""
+    return np.asarray(rng.normal(scale=0.7, size=shape))
+
+
+def draw_parameters(
+    rng: np.random.Generator, weights: Mapping[str, Weight]
+) -> dict[str, np.ndarray]:
+    """A normal array for each weight, biases too."""
+    return {name: draw(rng, *weight.shape) for name, weight in weights.items()}
+
+
+def draw_words(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Ids (T, B), END on padding."""
+    ids = rng.integers(*WORDS, size=(shape.steps, shape.batch))
+    return np.where(shape.dead, END, ids)
+
+
+def draw_mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """A dropout mask: two thirds are kept."""
+    return (rng.random(shape) < 2 / 3) * 1.5
+
+
+def frozen(array: np.ndarray, like: Array) -> Array:
+    """A host constant moved to the device in use, in the real dtype of `like`."""
+    return to_device(array.astype(like.real.dtype))
+
+
+def unused_rows(ids: np.ndarray, width: int) -> np.ndarray:
+    """(V, width) bool, True on the rows of a table that `ids` do not name."""
+    rows = np.ones((V, width), dtype=bool)
+    rows[ids] = False
+    return rows
+
+
+# --- names of nested states, gradients of a summed loss -----------------------------------------
+
+
+def flatten(prefix: str, tree: Any) -> dict[str, Any]:
+    """The leaves of nested lists and tuples as `prefix.0.1...`."""
+    if not isinstance(tree, (list, tuple)):
+        return {prefix: tree}
+    return {name: leaf for i, branch in enumerate(tree)
+            for name, leaf in flatten(f"{prefix}.{i}", branch).items()}
+
+
+def nest(prefix: str, like: Any, leaves: Mapping[str, Any]) -> Any:
+    """The reverse of `flatten`, nested as `like`; a missing leaf is None."""
+    if not isinstance(like, (list, tuple)):
+        return leaves.get(prefix)
+    return type(like)(nest(f"{prefix}.{i}", branch, leaves) for i, branch in enumerate(like))
+
+
+def dense(gradient: Any) -> Array:
+    """A gradient written out in full."""
+    return gradient.dense() if isinstance(gradient, RowGradient) else gradient
+
+
+def scaled(gradients: Mapping[str, Any], d_loss: Array) -> dict[str, Array]:
+    """Gradients of a summed loss (whose upstream gradient is one), times d_loss, 0-d."""
+    return {name: dense(gradient) * d_loss for name, gradient in gradients.items()}

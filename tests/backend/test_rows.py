@@ -1,0 +1,64 @@
+"""Look-ups and their summed gradient against np.add.at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from strict.module import strict, to_numpy, to_strict
+
+import backend
+from backend.rows import RowGradient, gather, row_index, sum_rows
+
+IDS = {
+    "many duplicates": np.random.default_rng(0).integers(0, 5, (7, 6)),
+    "all equal": np.full((4, 3), 8),
+    "all different": np.array([[3, 1], [0, 8]]),
+    "one": np.array([[2]]),
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_rows(name):
+    ids, rng = IDS[name], np.random.default_rng(1)
+    table, d_rows = rng.normal(size=(9, 4)), rng.normal(size=(*ids.shape, 4))
+    index = row_index(ids)
+    np.testing.assert_array_equal(gather(table, index), table[ids])
+    expected = np.zeros_like(table)
+    np.add.at(expected, ids, d_rows)
+    found = sum_rows(d_rows, index, len(table))
+    assert found.shape == table.shape
+    assert found.ids.tolist() == sorted(set(ids.ravel().tolist()))
+    assert found.values.shape == (len(found.ids), 4)
+    np.testing.assert_allclose(found.dense(), expected, rtol=1e-13, atol=1e-15)
+    assert not found.dense()[np.setdiff1d(np.arange(9), ids)].any()
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_rows_on_the_stand_in(name):
+    """The other path (atomics) gives the same rows."""
+    ids, rng = IDS[name], np.random.default_rng(1)
+    table, d_rows = rng.normal(size=(9, 4)), rng.normal(size=(*ids.shape, 4))
+    expected = sum_rows(d_rows, row_index(ids), 9)
+    with backend.using(strict):
+        index = row_index(ids)
+    assert (strict.counts.to_host, strict.counts.syncs) == (0, 0)
+    np.testing.assert_array_equal(to_numpy(gather(to_strict(table), index)), table[ids])
+    found = to_numpy(sum_rows(to_strict(d_rows), index, 9))
+    assert isinstance(found, RowGradient)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+def test_rows_keep_the_dtype(dtype):
+    index = row_index(IDS["many duplicates"])
+    found = sum_rows(np.ones((7, 6, 4), dtype), index, 9)
+    assert found.values.dtype == found.dense().dtype == dtype
+    assert found.values.sum() == 7 * 6 * 4
+
+
+def test_duplicates_are_summed_pairwise_not_in_one_running_sum():
+    """A large row beside small ones does not swallow them (reduceat by differences would)."""
+    ids = np.array([0, 1, 1])
+    found = sum_rows(np.array([[1e8], [1.0], [1.0]], np.float32), row_index(ids), 2)
+    assert found.values.ravel().tolist() == [1e8, 2.0]

@@ -1,0 +1,102 @@
+"""Buffers are reused when nobody refers to them, and never before."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from strict.module import StrictArray, strict
+
+from backend.workspace import Workspace
+
+LARGE = (64, 128)  # of float32: 32 KiB
+KEPT = {
+    "itself": lambda a: a, "row": lambda a: a[3], "transpose": lambda a: a.T,
+    "reshaped": lambda a: a.reshape(-1)[::2], "view of a view": lambda a: a[1:][:, 2:].T,
+    "other dtype": lambda a: a.view(np.int32), "real": lambda a: a.real,
+    "in a tuple": lambda a: (a[0], None), "in a closure": lambda a: lambda: a,
+    "broadcast": lambda a: np.broadcast_to(a, (2, *a.shape)),
+}  # fmt: skip
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_shape_and_dtype():
+    workspace = Workspace()
+    for shape in (LARGE, (3, 5), (), (0, 7), (1, 1000, 9)):
+        for dtype in ("float32", np.float64, np.complex128):
+            array = workspace.empty(np, shape, dtype)
+            assert array.shape == shape
+            assert array.dtype == np.dtype(dtype)
+            assert array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
+
+
+def test_a_free_buffer_is_used_again():
+    workspace = Workspace()
+    first = workspace.empty(np, LARGE, np.float32)
+    where, held = address(first), workspace.nbytes
+    assert held >= first.nbytes
+    del first
+    again = workspace.empty(np, LARGE, np.float32)
+    assert address(again) == where
+    assert workspace.nbytes == held
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_a_buffer_in_use_is_left_alone(how):
+    """As long as any view of it lives, a buffer is not handed out; then it is."""
+    workspace = Workspace()
+    array = workspace.empty(np, LARGE, np.float32)
+    where = address(array)
+    kept = KEPT[how](array)
+    del array
+    others = [workspace.empty(np, LARGE, np.float32) for _ in range(3)]
+    assert where not in [address(other) for other in others]
+    assert len({address(other) for other in others}) == 3
+    del kept
+    gc.collect()
+    assert address(workspace.empty(np, LARGE, np.float32)) == where
+
+
+def test_many_sizes_never_overlap():
+    rng, workspace = np.random.default_rng(0), Workspace()
+    live = []
+    for turn in range(400):
+        if live and rng.random() < 0.5:
+            live.pop(rng.integers(len(live)))
+        array = workspace.empty(np, (int(rng.integers(1, 60)), 512), np.float32)
+        array[...] = turn
+        live.append((turn, array))
+        del array
+    for turn, array in live:
+        assert (array == turn).all()
+
+
+def test_memory_stays_constant_over_repeated_steps():
+    rng, workspace = np.random.default_rng(1), Workspace()
+    sizes = [int(n) for n in rng.integers(20, 90, 12)]
+
+    def step():
+        held = [workspace.empty(np, (n, 512), np.float32) for n in sizes]
+        return sum(a.nbytes for a in held)
+
+    used = step()
+    after_one = workspace.nbytes
+    for _ in range(10):
+        step()
+    assert workspace.nbytes == after_one
+    assert used <= after_one < 1.3 * used
+
+
+def test_two_workspaces_share_nothing():
+    first, second = (Workspace().empty(np, LARGE, np.float32) for _ in range(2))
+    assert not np.shares_memory(first, second)
+
+
+def test_a_device_has_its_own_pool():
+    workspace = Workspace()
+    assert type(workspace.empty(strict, LARGE, np.float32)) is StrictArray
+    assert workspace.nbytes == 0

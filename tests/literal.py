@@ -1,0 +1,68 @@
+"""What the tests against the literal algorithms share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from backend.rows import RowGradient
+
+DTYPES = [np.float64, np.complex128]
+TOLERANCE = 1e-12  # of the largest entry: a few thousand roundings of 1.1e-16
+
+
+def draw(rng, shape, dtype=np.float64, scale=0.6):
+    """Normals; complex ones have an imaginary part a third as large."""
+    real = rng.normal(scale=scale, size=shape)
+    if np.dtype(dtype).kind != "c":
+        return real.astype(dtype)
+    return real + 1j / 3 * rng.normal(scale=scale, size=shape)
+
+
+def draw_parameters(rng, weights, dtype=np.float64, scale=0.6):
+    """An array for each weight."""
+    return {name: draw(rng, weight.shape, dtype, scale) for name, weight in weights.items()}
+
+
+def dense(gradient):
+    """A gradient written out in full."""
+    return gradient.dense() if isinstance(gradient, RowGradient) else gradient
+
+
+def assert_close(found, expected, tolerance=TOLERANCE):
+    """Equal to machine precision, beside the largest entry; nothing is compared with nothing."""
+    found, expected = np.asarray(dense(found)), np.asarray(dense(expected))
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    assert np.abs(expected).max() > 0
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def assert_same_gradients(found, expected, tolerance=TOLERANCE):
+    """The same names, and equal arrays."""
+    assert set(found) == set(expected)
+    for name in expected:
+        try:
+            assert_close(found[name], expected[name], tolerance)
+        except AssertionError as error:
+            raise AssertionError(f"d{name}: {error}") from error
+
+
+def total(gradients):
+    """The sum of several mappings of gradients."""
+    gradients = list(gradients)
+    return {name: sum(dense(each[name]) for each in gradients) for name in gradients[0]}
+
+
+def clipping(grad, limit):
+    """A unit's literal backward whose dh is clipped first, element by element (2.2.2)."""
+
+    def clipped(dh, *others):
+        kept = dh.copy()
+        for i in range(len(kept)):
+            if kept[i, 0] > limit:
+                kept[i, 0] = limit
+            elif kept[i, 0] < -limit:
+                kept[i, 0] = -limit
+        return grad(kept, *others)
+
+    return clipped

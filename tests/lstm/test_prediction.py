@@ -1,0 +1,53 @@
+"""Softmax and cross-entropy, chunk by chunk, against the derivation row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import DTYPES, assert_close, draw
+
+from grads.derivations.rnn import predict, predict_grad
+from lstm.prediction import CHUNK, prediction_backward, prediction_forward
+
+V, H = 9, 4
+
+
+@pytest.mark.parametrize("N", [1, CHUNK - 1, CHUNK, 2 * CHUNK + 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bias", [False, True])
+def test_prediction_is_the_derivation(N, dtype, bias):
+    rng = np.random.default_rng(1)
+    h, W_hy, targets = draw(rng, (N, H), dtype), draw(rng, (V, H), dtype), rng.integers(0, V, N)
+    b = draw(rng, V, dtype) if bias else None
+    loss, cache = prediction_forward(h, targets, W_hy, b)
+    dh, dW_hy, db = prediction_backward(cache)
+    rows = [(int(y), row[:, None]) for y, row in zip(targets, h, strict=True)]
+    column = 0.0 if b is None else b[:, None]
+    found = [(y, *predict(y, row, W_hy, column), row) for y, row in rows]
+    gradients = [predict_grad(y, p, row, W_hy) for y, _, p, row in found]
+    assert_close(loss, sum(l for _, l, _, _ in found))
+    assert_close(dh, np.hstack([d[0] for d in gradients]).T)
+    assert_close(dW_hy, sum(d[1] for d in gradients))
+    assert (db is None) is (b is None)
+    if db is not None:
+        assert_close(db, sum(d[2] for d in gradients)[:, 0])
+
+
+def test_the_upstream_gradient_scales_everything():
+    rng = np.random.default_rng(2)
+    h, W_hy, b = draw(rng, (5, H)), draw(rng, (V, H)), draw(rng, V)
+    _, cache = prediction_forward(h, rng.integers(0, V, 5), W_hy, b)
+    once = prediction_backward(cache)
+    for d_loss in (-2.0, np.array(-2.0)):
+        for a, twice in zip(once, prediction_backward(cache, d_loss), strict=True):
+            np.testing.assert_allclose(twice, -2.0 * a, rtol=1e-15)
+
+
+def test_huge_logits_neither_overflow_nor_lose_the_loss():
+    """log p of the best word tends to zero, that of another to minus the difference."""
+    h, W_hy = np.array([[1e3], [1e3]]), np.array([[1.0], [-1.0], [0.0]])
+    with np.errstate(all="raise", under="ignore"):
+        loss, cache = prediction_forward(h, np.array([0, 1]), W_hy)
+        dh, _, _ = prediction_backward(cache)
+    assert loss == 2e3
+    np.testing.assert_array_equal(dh, [[0.0], [2.0]])

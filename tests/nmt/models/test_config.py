@@ -1,0 +1,35 @@
+"""Every mistake in a configuration is refused, by the name of its field."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.models.config import ModelConfig
+
+
+@pytest.mark.parametrize("field, value", [
+    ("unit", "gru2"), ("attention", "soft"), ("score", "cosine"), ("initialisation", "normal"),
+    ("layers", 0), ("hidden_size", 0), ("embedding_size", -1),
+    ("dropout", 1.0), ("dropout", -0.1), ("clip_dh", 0.0), ("clip_dh", -1.0),
+])  # fmt: skip
+def test_a_bad_value_names_its_field(field, value):
+    with pytest.raises(ValueError, match=rf"^{field}: expected .*got '?{value}"):
+        ModelConfig(**{field: value})
+
+
+@pytest.mark.parametrize("field, options", [
+    ("bridge", {"bidirectional": True}),
+    ("input_feeding", {"attention": "none"}),
+    ("score", {"score": "dot", "bidirectional": True, "bridge": True}),
+])  # fmt: skip
+def test_parts_that_do_not_fit_are_named(field, options):
+    with pytest.raises(ValueError, match=rf"^{field}: "):
+        ModelConfig(**options)
+
+
+def test_what_fits_is_taken():
+    ModelConfig()
+    ModelConfig(attention="none", input_feeding=False, score="dot")
+    ModelConfig(attention="none", input_feeding=False, score="dot", bidirectional=True, bridge=True)
+    assert ModelConfig(hidden_size=5).source_width == 5
+    assert ModelConfig(hidden_size=5, bidirectional=True, bridge=True).source_width == 10

@@ -1,0 +1,125 @@
+"""`encode`, `step` and `select` give the probabilities that `loss` is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import assert_close, draw_parameters
+from strict.module import strict, to_numpy, to_strict
+
+import backend
+from grads.catalogue_models import MODELS
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch, source_batch
+
+V_S, V_T, E, H, K = 7, 8, 3, 2, 3
+SOURCES = [[2, 4, 2, 5], [6, 3], [3]]
+# K targets of equal length for each source: hypotheses of one sentence end together
+TARGETS = [[[3, 2], [2, 2], [7, 4]], [[4, 4, 5, 2], [5, 2, 3, 6], [2, 3, 2, 3]], [[], [], []]]
+END = 1
+
+
+def make(name):
+    config = ModelConfig(hidden_size=H, embedding_size=E, **MODELS[name] | {"dropout": 0.0})
+    model = Translator(config, V_S, V_T)
+    return model, draw_parameters(np.random.default_rng(6), model.weights())
+
+
+def log_softmax(logits):
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def follow(model, parameters, seed=None):
+    """-log p(y | x) (3, K) by steps, and the alignments seen.
+
+    Hypotheses are widened from one to K, shuffled within their sentence after every step, and a
+    sentence is dropped with its last word.
+    """
+    rng = np.random.default_rng(seed)
+    nats, seen = np.zeros((len(SOURCES), K)), []
+    state = model.encode(parameters, *source_batch(SOURCES, False))
+    alive = np.arange(len(SOURCES))
+    state = model.select(state, np.repeat(alive, K), alive)
+    order = np.tile(np.arange(K), (len(SOURCES), 1))  # which target each row follows
+    tokens = np.full(len(alive) * K, END)
+    for t in range(5):
+        logits, state, alignment = model.step(parameters, state, tokens)
+        log_p = log_softmax(backend.to_host(logits)).reshape(len(alive), K, V_T)
+        words = [[[*TARGETS[b][k], END][t] for k in order[b]] for b in alive]
+        for i, b in enumerate(alive):
+            nats[b, order[b]] -= log_p[i, np.arange(K), words[i]]
+            if alignment is not None:
+                seen += [(b, a) for a in backend.to_host(alignment)[i * K : (i + 1) * K]]
+        stays = np.array([t < len(TARGETS[b][0]) for b in alive])
+        if not stays.any():
+            return nats, seen
+        moves = np.stack([rng.permutation(K) for _ in alive])
+        rows = (np.arange(len(alive))[:, None] * K + moves)[stays].reshape(-1)
+        tokens = np.array(words).reshape(-1)[rows]
+        for i, b in enumerate(alive):
+            order[b] = order[b][moves[i]]
+        kept = np.flatnonzero(stays)
+        state, alive = model.select(state, rows, kept), alive[kept]
+    raise AssertionError("sentences remain")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_are_the_loss(name):
+    """For every hypothesis, in any order, with sentences dropping out."""
+    model, parameters = make(name)
+    nats, seen = follow(model, parameters, seed=1)
+    for b, x in enumerate(SOURCES):
+        for k in range(K):
+            loss, _ = model.loss(parameters, make_batch([(x, TARGETS[b][k])], [0], False))
+            assert_close(nats[b, k], loss)
+    assert bool(seen) is (model.config.attention != "none")
+    for b, a in seen:
+        np.testing.assert_allclose(a.sum(), 1.0, rtol=1e-14)
+        assert not a[len(SOURCES[b]) :].any() and (a[: len(SOURCES[b])] > 0).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_on_the_stand_in(name):
+    """The same numbers; nothing leaves the device but what this test asks for."""
+    model, parameters = make(name)
+    expected, seen = follow(model, parameters, seed=2)
+    with backend.using(strict):
+        strict.counts.reset()
+        found, seen_there = follow(model, to_strict(parameters), seed=2)
+    steps = 1 + max(len(target) for ys in TARGETS for target in ys)
+    assert strict.counts.to_host == steps + len(seen) // K
+    assert strict.counts.syncs == 0
+    assert_close(found, expected)
+    for (_, ours), (_, theirs) in zip(seen_there, seen, strict=True):
+        assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_states_are_not_written_into(name):
+    """A state can be stepped from twice, and selected from after."""
+    model, parameters = make(name)
+    state = model.encode(parameters, *source_batch(SOURCES, False))
+    kept = to_numpy(to_strict(state))
+    first, after, _ = model.step(parameters, state, np.full(3, END))
+    model.step(parameters, after, np.array([2, 3, 4]))
+    model.encode(parameters, *source_batch([[2, 3]], False))
+    second, _, _ = model.step(parameters, state, np.full(3, END))
+    np.testing.assert_array_equal(first, second)
+    swapped = model.select(state, np.array([2, 1, 0]), np.arange(3))
+    for layer, old in zip(swapped.layers, kept.layers, strict=True):
+        for ours, theirs in zip(layer, old, strict=True):
+            np.testing.assert_array_equal(ours, theirs[::-1])
+
+
+def test_selecting_keeps_hypotheses_with_their_sentence():
+    """Of three sentences the middle one is dropped; what the others look at stays theirs."""
+    model, parameters = make("general, feeding")
+    state = model.encode(parameters, *source_batch(SOURCES, False))
+    one = model.select(state, np.array([0, 0, 2, 2]), np.array([0, 2]))
+    logits, _, alignment = model.step(parameters, one, np.array([1, 2, 1, 2]))
+    for row, (b, token) in enumerate([(0, 1), (0, 2), (2, 1), (2, 2)]):
+        alone = model.encode(parameters, *source_batch([SOURCES[b]], False))
+        expected, _, a = model.step(parameters, alone, np.array([token]))
+        assert_close(logits[row], expected[0])
+        assert_close(alignment[row, : len(SOURCES[b])], a[0])

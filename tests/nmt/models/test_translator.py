@@ -1,0 +1,216 @@
+"""The translator against Algorithms 3 and 4 and their attentional form; batches, sentences."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from literal import (
+    DTYPES,
+    assert_close,
+    assert_same_gradients,
+    clipping,
+    dense,
+    draw_parameters,
+    total,
+)
+from strict.module import strict, to_numpy, to_strict
+
+import backend
+from grads.catalogue_models import MODELS
+from grads.derivations import attention, nmt
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch
+from nmt.training.optimizers import gradient_scale
+
+V_S, V_T, E, H = 7, 8, 3, 2
+RAGGED = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 4, 5, 2, 3]), ([3], []), ([5, 5, 2], [7])]
+EQUAL = [([2, 4, 2], [3, 2]), ([6, 3, 3], [4, 4])]
+SMALLEST = [([2], [])]
+LOOKS = {
+    "no attention": {"attention": "none", "input_feeding": False},
+    "dot": {"score": "dot", "input_feeding": False}, "general": {"input_feeding": False},
+    "dot, feeding": {"score": "dot"}, "general, feeding": {},
+}  # fmt: skip
+
+
+def make(dtype=np.float64, scale=0.6, **options):
+    """A translator and its parameters."""
+    config = ModelConfig(hidden_size=H, embedding_size=E, **options)
+    model = Translator(config, V_S, V_T)
+    return model, draw_parameters(np.random.default_rng(5), model.weights(), dtype, scale)
+
+
+def batch_of(pairs, reverse=False):
+    return make_batch(pairs, range(len(pairs)), reverse)
+
+
+def run(model, parameters, pairs, seed=None, reverse=False):
+    """Loss and dense gradients of one batch."""
+    rng = None if seed is None else np.random.default_rng(seed)
+    loss, cache = model.loss(parameters, batch_of(pairs, reverse), rng)
+    return loss, {name: dense(d) for name, d in model.backward(cache).items()}
+
+
+def literal(config, parameters, pairs):
+    """Loss and gradients by the derivation, sentence after sentence, summed."""
+    losses, gradients = [], []
+    for x, y in pairs:
+        if config.attention == "none":
+            loss, trace = nmt.forward(parameters, x, y)
+            found = nmt.backward(parameters, x, y, trace)
+        else:
+            loss, trace = attention.attentional_nmt_forward(
+                parameters, x, y, input_feeding=config.input_feeding)
+            found = attention.attentional_nmt_backward(parameters, x, y, trace)
+        losses.append(loss)
+        gradients.append(found[0])
+    return sum(losses), total(gradients)
+
+
+# --- against the derivations ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("look, layers, biases, dtype", list(product(
+    LOOKS, (1, 2, 3), (False, True), DTYPES)))  # fmt: skip
+def test_kernel_is_the_derivation(look, layers, biases, dtype):
+    """A ragged batch, repeated words, an empty target: the sum of its sentences, in nats."""
+    model, parameters = make(dtype, layers=layers, biases=biases, output_bias=biases, **LOOKS[look])
+    loss, gradients = run(model, parameters, RAGGED)
+    expected, derived = literal(model.config, parameters, RAGGED)
+    assert_close(loss, expected)
+    assert_same_gradients(gradients, derived)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_equal_lengths_and_the_smallest_batch(look):
+    model, parameters = make(**LOOKS[look])
+    for pairs in (EQUAL, SMALLEST):
+        loss, gradients = run(model, parameters, pairs)
+        expected, derived = literal(model.config, parameters, pairs)
+        if pairs is SMALLEST and "attention.W_a" in gradients:
+            assert not gradients.pop("attention.W_a").any()
+            assert not derived.pop("attention.W_a").any()
+        assert_close(loss, expected)
+        assert_same_gradients(gradients, derived)
+
+
+def test_a_reversed_source_is_the_derivation_of_the_reversed_words():
+    model, parameters = make()
+    loss, gradients = run(model, parameters, RAGGED, reverse=True)
+    expected, derived = literal(model.config, parameters, [(x[::-1], y) for x, y in RAGGED])
+    assert_close(loss, expected)
+    assert_same_gradients(gradients, derived)
+
+
+# --- both clippings of 2.2.2 --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_clipping_dh_is_the_literal_loop(look, monkeypatch):
+    """Element by element, at each layer and time step, encoder and decoder, ragged batches too."""
+    limit = 0.05
+    model, parameters = make(scale=1.0, clip_dh=limit, **LOOKS[look])
+    loss, gradients = run(model, parameters, RAGGED)
+    _, free = literal(model.config, parameters, RAGGED)
+    monkeypatch.setattr(nmt, "lstm_grad", clipping(nmt.lstm_grad, limit))
+    expected, derived = literal(model.config, parameters, RAGGED)
+    assert_close(loss, expected)
+    assert_same_gradients(gradients, derived)
+    for name in ("encoder.0.T", "decoder.1.T"):
+        assert np.abs(free[name] - derived[name]).max() > 0.01
+
+
+def test_both_clippings_together():
+    """dh is clipped on the way back, then the normalised gradient is scaled to the norm tau."""
+    model, parameters = make(scale=1.0, clip_dh=0.05)
+    _, gradients = run(model, parameters, RAGGED)
+    for tau, is_clipped in ((0.01, True), (1e3, False)):
+        scale, norm = gradient_scale(gradients, len(RAGGED), tau)
+        flat = np.concatenate([d.ravel() for d in gradients.values()]) / len(RAGGED)
+        assert_close(norm, np.sqrt((flat**2).sum()))
+        clipped = np.concatenate([(d * scale).ravel() for d in gradients.values()])
+        assert_close(clipped, flat * tau / norm if is_clipped else flat)
+
+
+# --- batches and sentences, for every configuration ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_padded_batch_is_the_sum_of_its_sentences(name):
+    options = MODELS[name] | {"dropout": 0.0}
+    model, parameters = make(clip_dh=0.5, **options)
+    loss, gradients = run(model, parameters, RAGGED)
+    alone = [run(model, parameters, [pair]) for pair in RAGGED]
+    assert_close(loss, sum(each for each, _ in alone))
+    assert_same_gradients(gradients, total(d for _, d in alone))
+    assert not gradients["encoder.W_e"][1].any()  # the id that stands on padding
+    assert not gradients["decoder.W_e"][0].any()  # an id that does not occur
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_padding_is_not_looked_at(name):
+    """Loss and gradients to the last bit, whatever ids stand on padding."""
+    model, parameters = make(**MODELS[name])
+    batch, other = batch_of(RAGGED), batch_of(RAGGED)
+    other.source[np.arange(4)[:, None] >= other.source_lengths] = 6
+    for ids in (other.target_in, other.target_out):
+        ids[np.arange(len(ids))[:, None] >= other.target_lengths] = 7
+    found = []
+    for each in (batch, other):
+        loss, cache = model.loss(parameters, each, np.random.default_rng(1))
+        found.append((loss, {k: dense(d) for k, d in model.backward(cache).items()}))
+    assert found[0][0] == found[1][0]
+    for name_, gradient in found[0][1].items():
+        np.testing.assert_array_equal(gradient, found[1][1][name_], err_msg=name_)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_dropout_masks_are_replayed(look):
+    """The same generator state, the same loss and gradients; no generator, no dropout."""
+    model, parameters = make(dropout=0.4, **LOOKS[look])
+    plain, _ = make(**LOOKS[look])
+    losses = {seed: run(model, parameters, RAGGED, seed)[0] for seed in (None, 1, 2)}
+    assert len(set(losses.values())) == 3
+    assert losses[None] == run(plain, parameters, RAGGED, 1)[0]
+    again, gradients = run(model, parameters, RAGGED, 1)
+    assert again == losses[1]
+    for name, gradient in run(model, parameters, RAGGED, 1)[1].items():
+        np.testing.assert_array_equal(gradient, gradients[name])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_names_shapes_and_initialisation(name):
+    """Gradients have the parameters' names, shapes and dtype."""
+    config = ModelConfig(hidden_size=H, embedding_size=E, forget_bias=1.0, **MODELS[name])
+    model = Translator(config, V_S, V_T)
+    parameters = model.initial_parameters(np.random.default_rng(1))
+    again = model.initial_parameters(np.random.default_rng(1))
+    _, gradients = run(model, parameters, RAGGED, 1)
+    assert gradients.keys() == parameters.keys() == model.weights().keys()
+    for key, value in parameters.items():
+        np.testing.assert_array_equal(value, again[key])
+        assert value.shape == gradients[key].shape
+        assert value.dtype == gradients[key].dtype == np.float32
+        if key.endswith(".b") and config.unit == "lstm" and key != "output.b":
+            assert (value.reshape(4, H)[1] == 1.0).all() and value.sum() == H
+
+
+# --- on the stand-in ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_training_step_on_the_stand_in(name):
+    """Forward and backward: NumPy's numbers, no transfer to the host and no wait."""
+    model, parameters = make(**MODELS[name])
+    expected, gradients = run(model, parameters, RAGGED, 3)
+    on_device = to_strict(parameters)
+    with backend.using(strict):
+        loss, cache = model.loss(on_device, batch_of(RAGGED), np.random.default_rng(3))
+        found = model.backward(cache)
+    assert (strict.counts.to_host, strict.counts.syncs) == (0, 0)
+    assert strict.counts.to_device > 0
+    assert_close(to_numpy(loss), expected)
+    assert_same_gradients(to_numpy(found), gradients)

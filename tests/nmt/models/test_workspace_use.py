@@ -1,0 +1,132 @@
+"""Passes of one model reuse memory, and never while somebody still needs it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backend.workspace import Workspace
+from lstm.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch
+
+V, SIZE = 40, {"hidden_size": 32, "embedding_size": 24}  # large enough for the pool
+LOOKS = {
+    "feeding": {}, "attention": {"input_feeding": False},
+    "no attention": {"attention": "none", "input_feeding": False},
+    "both ends, dropout": {"bidirectional": True, "bridge": True, "dropout": 0.2},
+}  # fmt: skip
+
+
+def batches(number=2):
+    """Ragged batches of different shapes."""
+    rng = np.random.default_rng(1)
+
+    def words(longest):
+        return rng.integers(2, V, rng.integers(longest // 2, longest)).tolist()
+
+    pairs = [[(words(14 + 3 * i), words(11 + 4 * i)) for _ in range(16)] for i in range(number)]
+    return [make_batch(each, range(16), False) for each in pairs]
+
+
+def translator(look):
+    return Translator(ModelConfig(**SIZE, **LOOKS[look]), V, V)
+
+
+def dense(gradients):
+    return {name: d.dense() if hasattr(d, "dense") else d.copy() for name, d in gradients.items()}
+
+
+def fresh(look, parameters, batch):
+    """Loss and gradients by a model that nobody used before."""
+    model = translator(look)
+    loss, cache = model.loss(parameters, batch, np.random.default_rng(9))
+    return loss, dense(model.backward(cache))
+
+
+def assert_equal(found, expected):
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_two_forwards_before_two_backwards(look):
+    """The bits of fresh models, in either order of the backwards, and of a backward run again."""
+    model = translator(look)
+    parameters = model.initial_parameters(np.random.default_rng(2), "float64")
+    for batch in batches():  # leave memory behind that could be taken twice
+        model.backward(model.loss(parameters, batch)[1])
+    passes = [model.loss(parameters, b, np.random.default_rng(9)) for b in batches()]
+    expected = [fresh(look, parameters, b) for b in batches()]
+    for i in (1, 0, 1):
+        assert passes[i][0] == expected[i][0]
+        assert_equal(dense(model.backward(passes[i][1])), expected[i][1])
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_gradients_stay_while_the_model_goes_on(look):
+    """What a backward returned is the caller's: later passes do not write into it."""
+    model = translator(look)
+    parameters = model.initial_parameters(np.random.default_rng(2), "float64")
+    one, two = batches()
+    kept = model.backward(model.loss(parameters, one, np.random.default_rng(9))[1])
+    for _ in range(3):
+        model.backward(model.loss(parameters, two, np.random.default_rng(3))[1])
+    assert_equal(dense(kept), fresh(look, parameters, one)[1])
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_search_state_stays_while_the_model_goes_on(look):
+    model = translator(look)
+    parameters = model.initial_parameters(np.random.default_rng(2), "float64")
+    one, two = batches()
+    tokens = np.full(16, 1)
+    state = model.encode(parameters, one.source, one.source_lengths)
+    before, after, _ = model.step(parameters, state, tokens)
+    model.backward(model.loss(parameters, two)[1])
+    model.encode(parameters, two.source, two.source_lengths)
+    np.testing.assert_array_equal(model.step(parameters, state, tokens)[0], before)
+    again = translator(look)
+    state = again.encode(parameters, one.source, one.source_lengths)
+    _, expected, _ = again.step(parameters, state, tokens)
+    np.testing.assert_array_equal(model.step(parameters, after, tokens)[0],
+                                  again.step(parameters, expected, tokens)[0])
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_memory_stays_constant_over_steps(look):
+    model = translator(look)
+    parameters = model.initial_parameters(np.random.default_rng(2))
+    sizes = []
+    for _ in range(4):
+        for batch in batches(3):
+            model.backward(model.loss(parameters, batch, np.random.default_rng(9))[1])
+        sizes.append(model.workspace.nbytes)
+    assert sizes[0] > 0
+    assert sizes[1:] == sizes[:1] * 3
+
+
+def test_two_language_models_and_two_pieces():
+    """Interleaved passes of two models equal each model's alone; the pool does not grow."""
+    rng, config = np.random.default_rng(3), LanguageModelConfig(**SIZE)
+    text = rng.integers(0, V, (2, 20, 16))
+    first, second, alone = (LanguageModel(config, V) for _ in range(3))
+    parameters = first.initial_parameters(rng, "float64")
+    states = first.zero_states(parameters, 16)
+    caches = [model.loss(parameters, *text, states)[1] for model in (first, second, first)]
+    found = [dense(model.backward(cache))
+             for model, cache in zip((second, first, second), reversed(caches), strict=True)]
+    expected = dense(alone.backward(alone.loss(parameters, *text, states)[1]))
+    for gradients in found:
+        assert_equal(gradients, expected)
+    del caches
+    held = []
+    for _ in range(5):
+        loss, cache = first.loss(parameters, *text, states)
+        states = [tuple(a.copy() for a in state) for state in cache.last]
+        first.backward(cache)
+        del cache, loss
+        held.append(first.workspace.nbytes)
+    assert held == held[:1] * 5
+    assert isinstance(first.workspace, Workspace) and first.workspace is not second.workspace

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from backend import Array, array_module
 from backend.workspace import Workspace
 
-CHUNK = 64  # rows of logits that pass through exp and sums while they are in the CPU's cache
+CHUNK = 32  # rows of logits whose passes (maximum, exp, sum, ...) run while the CPU caches them
 
 
 class PredictionCache(NamedTuple):
@@ -36,11 +36,10 @@ def prediction_forward(
     N, V = h.shape[0], W_hy.shape[0]
     s = workspace.empty(xp, (N, V), h.dtype)
     losses = xp.empty((N,), dtype=h.dtype)
-    W_hy_t = W_hy.T
+    xp.matmul(h, W_hy.T, out=s)                        # s_t = W_hy h_t              (2.4)
     chunk = CHUNK if xp.__name__ == "numpy" else max(N, 1)
     for start in range(0, N, chunk):
         rows = slice(start, min(start + chunk, N))
-        xp.matmul(h[rows], W_hy_t, out=s[rows])        # s_t = W_hy h_t              (2.4)
         if b is not None:
             s[rows] += b
         cross_entropy(s[rows], targets[rows], losses[rows])

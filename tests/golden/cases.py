@@ -1,0 +1,54 @@
+"""The fixed models whose losses and gradients `golden.json` records, and how they are drawn.
+
+Parameters are drawn here and not by `Translator.initial_parameters`, so that a change of the
+initialisation leaves the golden values alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch
+
+PATH = Path(__file__).with_name("golden.json")
+SOURCE_SIZE, TARGET_SIZE = 9, 8
+PAIRS = [
+    ([2, 3, 4, 5, 3], [4, 2, 2, 6]),
+    ([6, 2], [3, 5, 7, 2, 4, 4]),
+    ([7, 8, 2, 3], []),
+    ([5], [6, 3]),
+]
+SMALL = {"hidden_size": 4, "embedding_size": 3}
+CASES = {
+    "feeding-general": ModelConfig(**SMALL),
+    "feeding-dot-no-biases": ModelConfig(score="dot", biases=False, **SMALL),
+    "no-feeding-general": ModelConfig(input_feeding=False, output_bias=True, **SMALL),
+    "no-attention": ModelConfig(attention="none", input_feeding=False, layers=3, **SMALL),
+    "bidirectional-bridge": ModelConfig(bidirectional=True, bridge=True, **SMALL),
+    "rnn-bidirectional": ModelConfig(
+        unit="rnn", layers=1, bidirectional=True, bridge=True, **SMALL
+    ),
+}
+
+
+def golden_batch():
+    """The one ragged batch of all cases."""
+    return make_batch(PAIRS, range(len(PAIRS)), reverse_source=False)
+
+
+def golden_parameters(config):
+    """Uniform in [-0.8, 0.8), in alphabetical order of the names, float64."""
+    rng = np.random.default_rng(20161201)
+    weights = Translator(config, SOURCE_SIZE, TARGET_SIZE).weights()
+    return {name: 1.6 * rng.random(weights[name].shape) - 0.8 for name in sorted(weights)}
+
+
+def fingerprint(gradient):
+    """A gradient in five numbers: sum, norm, first, middle and last entry."""
+    flat = gradient.ravel()
+    numbers = (flat.sum(), np.sqrt((flat**2).sum()), flat[0], flat[flat.size // 2], flat[-1])
+    return [float(number) for number in numbers]

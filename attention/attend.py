@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from backend import Array, array_module
 from attention.scores import SCORES
+from backend import Array, array_module
 from lstm.padding import Padding
 from lstm.parameters import Parameters
 

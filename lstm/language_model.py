@@ -22,6 +22,7 @@ from lstm.stack import (
     UNITS,
     StackCache,
     State,
+    check_stack_config,
     stack_backward,
     stack_forward,
     stack_weights,
@@ -46,19 +47,7 @@ class LanguageModelConfig:
     forget_bias: float = 0.0  # where the forget gates' biases start
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise ValueError(f"unit: expected one of {', '.join(UNITS)}, got {self.unit!r}")
-        if self.initialisation not in ("uniform", "xavier"):
-            raise ValueError(
-                f"initialisation: expected one of uniform, xavier, got {self.initialisation!r}"
-            )
-        for name in ("layers", "hidden_size", "embedding_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
-        if self.clip_dh is not None and self.clip_dh <= 0:
-            raise ValueError(f"clip_dh: expected a positive number or none, got {self.clip_dh}")
+        check_stack_config(self)
 
 
 class LanguageModelCache(NamedTuple):

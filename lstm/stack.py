@@ -8,7 +8,7 @@ two units, one running from each end: output (T, B, 2H), forward half first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -94,6 +94,29 @@ UNITS = {
         1, 1, _rnn_forward, _rnn_backward, _rnn_step, _rnn_cell_forward, _rnn_cell_backward
     ),
 }
+
+
+def check_stack_config(config: Any) -> None:
+    """Raise ValueError naming the first field of a model's configuration that makes no sense.
+
+    Looks at what every model of recurrent stacks has: unit, layers, hidden_size, embedding_size,
+    dropout, clip_dh, initialisation.
+    """
+    check_among("unit", config.unit, UNITS)
+    check_among("initialisation", config.initialisation, ("uniform", "xavier"))
+    for name in ("layers", "hidden_size", "embedding_size"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name}: expected at least 1, got {getattr(config, name)}")
+    if not 0.0 <= config.dropout < 1.0:
+        raise ValueError(f"dropout: expected 0 <= dropout < 1, got {config.dropout}")
+    if config.clip_dh is not None and config.clip_dh <= 0:
+        raise ValueError(f"clip_dh: expected a positive number or none, got {config.clip_dh}")
+
+
+def check_among(name: str, value: str, known: Collection[str]) -> None:
+    """Raise ValueError unless the argument `name` is one of `known`."""
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
 
 
 def stack_weights(

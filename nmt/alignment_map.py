@@ -23,7 +23,7 @@ def in_terminal(source: Sequence[str], target: Sequence[str], alignment: np.ndar
     one. Each column is a source word, named at the bottom by its number in the list that follows.
     """
     _check(source, target, alignment)
-    margin = max(cell_len(word) for word in target)
+    margin = max((cell_len(word) for word in target), default=0)
     lines = []
     for word, row in zip(target, alignment, strict=False):
         shades = "".join(_shade(weight) * 2 + " " for weight in row)
@@ -47,8 +47,9 @@ def write_png(
     figure = Figure(figsize=(1.5 + 0.45 * len(source), 1.2 + 0.4 * len(target)))
     axes = figure.add_subplot()
     image = axes.imshow(alignment[: len(target)], cmap="gray", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(source)), source, rotation=60, ha="left")
-    axes.set_yticks(range(len(target)), target)
+    plain = {"parse_math": False}  # a dollar sign is one
+    axes.set_xticks(range(len(source)), source, rotation=60, ha="left", **plain)
+    axes.set_yticks(range(len(target)), target, **plain)
     axes.xaxis.tick_top()
     figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)
     figure.savefig(path, dpi=120, bbox_inches="tight")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
+import re
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import backend
 from backend.errors import UserError
@@ -16,7 +19,12 @@ from nmt import commands
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line, and that knows --backend in every place."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
+                          help="where the arrays live (default: numpy)")
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
@@ -25,8 +33,6 @@ class Parser(argparse.ArgumentParser):
 def build_parser() -> Parser:
     """All subcommands and their arguments."""
     parser = Parser(prog="nmt", description="Neural machine translation from scratch.")
-    parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy",
-                        help="where the arrays live (default: numpy)")
     sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     _add_demo(sub.add_parser("demo", help="train a small translator on the embedded corpus"))
     _add_train(sub.add_parser("train", help="train a translator from a recipe"))
@@ -48,9 +54,11 @@ def build_parser() -> Parser:
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
     parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
-    parser.add_argument("--phrases", type=int, help="training phrases (default: the recipe's)")
-    parser.add_argument("--epochs", type=int, help="passes over them (default: the recipe's)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--phrases", type=_positive, metavar="N",
+                        help="training phrases (default: the recipe's)")
+    parser.add_argument("--epochs", type=_positive, metavar="N",
+                        help="passes over them (default: the recipe's)")
+    parser.add_argument("--seed", type=_natural, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
                         help="model directory (default: runs/demo; an older demo is replaced)")
     parser.set_defaults(run=commands.demo)
@@ -76,7 +84,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="at most this many target words per source word")
     parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
-    parser.add_argument("--seed", type=int, default=1, help="of --sample")
+    parser.add_argument("--seed", type=_natural, default=1, help="of --sample")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' word positions, one line per output line")
     parser.set_defaults(run=commands.translate)
@@ -90,9 +98,9 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     sample = sub.add_parser("sample", help="draw text from a language model")
     sample.add_argument("--model", type=Path, required=True, metavar="DIR")
     sample.add_argument("--temperature", type=float, default=1.0)
-    sample.add_argument("--length", type=int, default=300, help="words or characters to draw")
+    sample.add_argument("--length", type=_positive, default=300, help="words or characters to draw")
     sample.add_argument("--prompt", default="", help="text to go on from")
-    sample.add_argument("--seed", type=int, default=1)
+    sample.add_argument("--seed", type=_natural, default=1)
     sample.set_defaults(run=commands.lm_sample)
     perplexity = sub.add_parser("perplexity", help="perplexity of a language model on a file")
     perplexity.add_argument("text", type=Path)
@@ -100,27 +108,68 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     perplexity.set_defaults(run=commands.lm_perplexity)
 
 
+def _natural(text: str, least: int = 0) -> int:
+    """An integer of at least `least`."""
+    if not re.fullmatch(r"[0-9]+", text) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    """An integer of at least 1."""
+    return _natural(text, 1)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 2 with one line on stderr for an error of the user's."""
     try:
-        parser = build_parser()
-        options, rest = parser.parse_known_args(arguments)
-        options.overrides = rest
-        if rest and options.run not in (commands.train, commands.lm_train):
-            parser.error(f"unrecognized arguments: {' '.join(rest)}")
-        backend.use(options.backend)
+        for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the locale says
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        options = _parse(sys.argv[1:] if arguments is None else arguments)
+        backend.use(getattr(options, "backend", "numpy"))
         warn_of_slow_blas()
         options.run(options)
         sys.stdout.flush()
-    except UserError as error:
-        sys.exit(_complain(str(error), 2))
-    except ValueError as error:  # an argument out of range, said by whoever checks it
-        sys.exit(_complain(str(error), 2))
     except KeyboardInterrupt as error:
         sys.exit(_complain(str(error) or "interrupted", 130))
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except (UserError, ValueError, MemoryError) as error:  # ValueError: said by whoever checks it
+        sys.exit(_complain(str(error), 2))
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        sys.exit(_complain(f"{named}{error.strerror or error}", 2))
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options; for the commands that train, overrides of the recipe among them."""
+    parser = build_parser()
+    overrides, rest = _split_overrides(arguments)
+    options, unknown = parser.parse_known_args(rest)
+    options.overrides = overrides + unknown  # those unknown get a hint from the recipe
+    if options.overrides and options.run not in (commands.train, commands.lm_train):
+        parser.error(f"unrecognized arguments: {' '.join(options.overrides)}")
+    return options
+
+
+def _split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Arguments such as `--train.epochs 5`, joined to `--train.epochs=5`, and the others.
+
+    argparse does not know them, and would take their values for the recipe.
+    """
+    overrides: list[str] = []
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        if not re.match(r"--\w+\.", argument):
+            rest.append(argument)
+        elif "=" in argument:
+            overrides.append(argument)
+        else:
+            overrides.append("=".join([argument, *islice(waiting, 1)]))
+    return overrides, rest
 
 
 def _complain(message: str, status: int) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,13 +20,16 @@ from nmt import language_models
 from nmt.data import load_corpus, tokenisers
 from nmt.evaluate import Score, bleu, chrf
 from nmt.evaluate import perplexity as perplexity_of
-from nmt.recipe import LanguageModelRecipe, Recipe, load_recipe
+from nmt.folder import RECIPE, check_model, check_new
+from nmt.recipe import LanguageModelRecipe, Recipe
+from nmt.recipe_file import load_recipe
 from nmt.search.interface import SearchOptions
-from nmt.system import RECIPE, System, Translation
+from nmt.system import System, Translation
 from nmt.text.corpus import prepare_pairs, read_lines, read_parallel, write_lines
 from nmt.train import score_bleu
 from nmt.train import train as train_system
 from nmt.training.progress import ConsoleObserver
+from nmt.training.trainer import LAST
 
 BLOCK = 1024  # lines of stdin that are sorted by length and translated together
 
@@ -37,7 +42,8 @@ def demo(options: argparse.Namespace) -> None:
 
 def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
-    recipe, folder, console = *_recipe_and_folder(Recipe, options), Console(highlight=False)
+    recipe, folder = _recipe_and_folder(Recipe, options)
+    console = Console(highlight=False, markup=False, emoji=False)
     corpus = load_corpus(recipe.data)
     console.print(f"{len(corpus.train)} training pairs; left out: {corpus.empty} with an empty "
                   f"side, {corpus.too_long} over {recipe.data.max_length} words", soft_wrap=True)
@@ -53,21 +59,24 @@ def train(options: argparse.Namespace) -> None:
 def _recipe_and_folder(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
     """The recipe with its overrides, and where the model goes."""
     if options.resume is not None:
-        if options.recipe is not None:
-            raise UserError("--resume: expected no recipe beside it; its own is in the directory")
-        if not (options.resume / RECIPE).is_file():
-            raise UserError(f"{options.resume}: expected a model directory, found no recipe.yaml")
+        if options.recipe is not None or options.output is not None:
+            raise UserError("--resume: expected no recipe and no --output beside it; the directory "
+                            "has its own recipe and is where the model goes")
+        check_model(options.resume, "run to resume", [LAST])
         return load_recipe(kind, options.resume / RECIPE, options.overrides), options.resume
     if options.recipe is None:
         raise UserError("recipe: expected a YAML file or --resume DIR, got neither")
+    recipe = load_recipe(kind, options.recipe, options.overrides)
     folder = options.output or Path("runs") / options.recipe.stem
-    return load_recipe(kind, options.recipe, options.overrides), folder
+    check_new(folder)
+    return recipe, folder
 
 
 def translate(options: argparse.Namespace) -> None:
     """`nmt translate`: stdin to stdout, block by block; lines stay aligned."""
     system = System.open(options.model)
     search = _search_options(system.recipe.search, options)
+    _check_alignments(options.alignments, system)
     rng = np.random.default_rng(options.seed)
     cut = tokenisers(system.recipe.data)[0].tokenise
     links: list[str] = []
@@ -90,12 +99,27 @@ def translate(options: argparse.Namespace) -> None:
 
 def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
+    if options.sample is not None:
+        if options.beam is not None or options.nbest is not None:
+            raise UserError("--sample: expected no --beam and no --nbest beside it")
+        if not 0 < options.sample < math.inf:
+            raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
     given = {"beam": options.beam, "nbest": options.nbest, "length_factor": options.length_factor,
              "length_normalisation": options.length_normalisation}
     given = {name: value for name, value in given.items() if value is not None}
     if "nbest" in given and "beam" not in given:
         given["beam"] = max(search.beam, given["nbest"])
     return replace(search, **given)
+
+
+def _check_alignments(path: Path | None, system: System) -> None:
+    """Raise UserError if there will be no alignments, or no place for them, before the work."""
+    if path is None:
+        return
+    if system.recipe.model.attention == "none":
+        raise UserError("--alignments: expected a model with attention, this one has none")
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UserError(f"{path}: expected a file in a folder that can be written to")
 
 
 def _stdin_lines() -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from backend.errors import UserError
 from nmt.recipe import DataConfig
 from nmt.text.cldr import CldrOptions, generate
 from nmt.text.corpus import Pair, prepare_pairs, read_parallel
@@ -42,7 +43,11 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
 
 
 def load_corpus(data: DataConfig) -> ParallelCorpus:
-    """Generate or read the corpus. Raises UserError as the readers do."""
+    """Generate or read the corpus.
+
+    Raises UserError as the readers do, when there is nothing to train or to test on, or when a
+    sentence to translate is over `max_translate_length`: before hours of training, not after.
+    """
     return _generated(data) if data.corpus == "cldr" else _from_files(data)
 
 
@@ -56,26 +61,39 @@ def _generated(data: DataConfig) -> ParallelCorpus:
     def evaluation(pairs: list[Pair], references: list[str]) -> EvaluationSet:
         return EvaluationSet([source for source, _ in pairs], references, pairs)
 
-    return ParallelCorpus(
-        corpus.train, evaluation(corpus.dev, corpus.dev_references),
-        evaluation(corpus.test, corpus.test_references), 0, 0,
-    )
+    test = evaluation(corpus.test, corpus.test_references) if corpus.test else None
+    dev = evaluation(corpus.dev, corpus.dev_references)
+    return ParallelCorpus(corpus.train, dev, test, 0, 0)
 
 
 def _from_files(data: DataConfig) -> ParallelCorpus:
     """Line-aligned text files."""
     folder = Path(data.folder)
+    source, target = folder / data.train_source, folder / data.train_target
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-
-    def evaluation(source: str, target: str) -> EvaluationSet:
-        sources, references = read_parallel(folder / source, folder / target)
-        pairs = prepare_pairs(sources, references, None, cut_source, cut_target).pairs
-        return EvaluationSet([cut_source(line) for line in sources], references, pairs)
-
-    train = prepare_pairs(
-        *read_parallel(folder / data.train_source, folder / data.train_target),
-        data.max_length, cut_source, cut_target,
-    )
-    test = evaluation(data.test_source, data.test_target) if data.test_source else None
-    dev = evaluation(data.dev_source, data.dev_target)
+    train = prepare_pairs(*read_parallel(source, target), data.max_length, cut_source, cut_target)
+    if not train.pairs:
+        raise UserError(
+            f"{source}, {target}: expected at least one pair to train on, got none: {train.empty} "
+            f"with an empty side, {train.too_long} over {data.max_length} words"
+        )
+    test = None
+    if data.test_source:
+        test = _evaluation(data, folder / data.test_source, folder / data.test_target)
+    dev = _evaluation(data, folder / data.dev_source, folder / data.dev_target)
     return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
+
+
+def _evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
+    """An evaluation set from two files."""
+    cut_source, cut_target = (t.tokenise for t in tokenisers(data))
+    lines, references = read_parallel(source, target)
+    pairs = prepare_pairs(lines, references, None, cut_source, cut_target).pairs
+    if not pairs:
+        raise UserError(f"{source}, {target}: expected at least one pair of sentences, got none")
+    sources = [cut_source(line) for line in lines]
+    for number, words in enumerate(sources, 1):
+        if len(words) > data.max_translate_length:
+            raise UserError(f"{source}:{number}: expected at most {data.max_translate_length} "
+                            f"words (data.max_translate_length), got {len(words)}")
+    return EvaluationSet(sources, references, pairs)

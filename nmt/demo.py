@@ -13,12 +13,13 @@ from backend.errors import UserError
 from nmt import alignment_map
 from nmt.data import ParallelCorpus, load_corpus
 from nmt.evaluate import bleu, chrf
-from nmt.recipe import Recipe, load_recipe
+from nmt.recipe import Recipe
+from nmt.recipe_file import load_recipe
 from nmt.system import System, Translation
 from nmt.train import train
 from nmt.training.progress import ConsoleObserver
 
-MARK = "demo"  # a file that says: this folder was made by the demo and may be replaced by it
+MARK = ".demo"  # a file that says: this folder was made by the demo and may be replaced by it
 SHOWN = 10
 
 
@@ -30,13 +31,15 @@ def run(
     Arguments: source, target, CLDR locales; phrases to train on and epochs, None for the
     recipe's; seed of corpus and model; folder, the model directory to make.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     recipe = _recipe(source, target, phrases, epochs, seed)
-    _make_room(folder)
+    _check_room(folder)
     corpus = load_corpus(recipe.data)
     console.print(f"Embedded corpus {source} to {target}: {len(corpus.train)} phrases to train "
                   f"on, {len(corpus.dev.pairs)} dev, and a test set that training never sees.")
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
     (folder / MARK).touch()
     system = train(recipe, folder, ConsoleObserver(console), corpus=corpus)
     _report(system, corpus, folder, console)
@@ -46,23 +49,20 @@ def _recipe(
     source: str, target: str, phrases: int | None, epochs: int | None, seed: int
 ) -> Recipe:
     """recipes/demo.yaml with the command's choices."""
-    overrides = ["--data.source_language", source, "--data.target_language", target,
-                 "--data.seed", str(seed), "--train.seed", str(seed)]
-    if phrases is not None:
-        overrides += ["--data.train_size", str(phrases)]
-    if epochs is not None:
-        overrides += ["--train.epochs", str(epochs)]
+    choices = {"data.source_language": source, "data.target_language": target,
+               "data.train_size": phrases, "data.seed": seed, "train.seed": seed,
+               "train.epochs": epochs}
+    overrides = [f"--{key}={value}" for key, value in choices.items() if value is not None]
     with as_file(files("nmt") / "recipes" / "demo.yaml") as path:
         return load_recipe(Recipe, path, overrides)
 
 
-def _make_room(folder: Path) -> None:
-    """Remove what an earlier demo left in `folder`. Raises UserError if it holds anything else."""
+def _check_room(folder: Path) -> None:
+    """Raise UserError if `folder` holds anything but what an earlier demo left."""
     if not folder.exists():
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists()):
         raise UserError(f"{folder}: expected a new folder or an earlier demo's, found other files")
-    shutil.rmtree(folder)
 
 
 def _report(system: System, corpus: ParallelCorpus, folder: Path, console: Console) -> None:
@@ -76,17 +76,17 @@ def _report(system: System, corpus: ParallelCorpus, folder: Path, console: Conso
         :SHOWN
     ]:
         console.print(f"\nsource       {' '.join(words)}\ntranslation  {text}\n"
-                      f"reference    {reference}", markup=False)
+                      f"reference    {reference}")
     console.print()
     for name, score in (("BLEU", bleu(texts, test.references)),
                         ("chrF", chrf(texts, test.references))):
-        console.print(f"test {name} {score.score:.2f}  ({score.signature})", markup=False)
+        console.print(f"test {name} {score.score:.2f}  ({score.signature})")
     place = _interesting(best)
     words, translation = test.sources[place], best[place]
-    if translation.alignment is not None:
+    if translation.alignment is not None and translation.words:
         console.print("\nWhere the decoder looked (source below, target on the left):\n")
         drawing = alignment_map.in_terminal(words, translation.words, translation.alignment)
-        console.print(drawing, markup=False)
+        console.print(drawing)
         png = folder / "attention.png"
         if alignment_map.write_png(words, translation.words, translation.alignment, png):
             console.print(f"\nThe same as a picture: {png}")
@@ -94,8 +94,7 @@ def _report(system: System, corpus: ParallelCorpus, folder: Path, console: Conso
 
 
 def _interesting(translations: list[Translation]) -> int:
-    """The first translation of 8 to 14 words, whose map fits a terminal; else the first."""
-    for place, translation in enumerate(translations):
-        if 8 <= len(translation.words) <= 14:
-            return place
-    return 0
+    """The first translation of 8 to 14 words, whose map fits a terminal; else the longest."""
+    lengths = [len(translation.words) for translation in translations]
+    fitting = [place for place, length in enumerate(lengths) if 8 <= length <= 14]
+    return fitting[0] if fitting else lengths.index(max(lengths))

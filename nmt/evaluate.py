@@ -8,6 +8,8 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from backend.errors import UserError
 
+TOKENISATIONS = ("13a", "none", "intl", "char", "zh")  # sacrebleu's that need no other package
+
 
 class Score(NamedTuple):
     """A score and the settings that it was computed with."""
@@ -21,8 +23,11 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
 
     hypotheses, references: lines in the same order. tokenize: sacrebleu's tokenisation, 13a for
     plain text, none for text that is already tokenised (as the thesis reports its BLEU).
-    Raises UserError if the numbers of lines differ or are zero.
+    Raises UserError for another tokenisation, or if the numbers of lines differ or are zero.
     """
+    if tokenize not in TOKENISATIONS:
+        known = ", ".join(TOKENISATIONS)
+        raise UserError(f"tokenize: expected one of {known}, got {tokenize!r}")
     _check_lines(hypotheses, references)
     metric = BLEU(tokenize=tokenize, force=tokenize == "none")  # force: no warning about tokens
     return _score(metric, hypotheses, references)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from backend.errors import UserError
 from lstm.language_model import LanguageModel, LanguageModelCache
 from lstm.stack import State
 from nmt.evaluate import perplexity
-from nmt.recipe import LanguageModelRecipe, TextConfig, load_recipe, save_recipe
+from nmt.folder import RECIPE, check_model, check_new, check_resumed, fingerprint, new_run
+from nmt.recipe import LanguageModelRecipe, TextConfig
+from nmt.recipe_file import load_recipe, save_recipe
 from nmt.search.sample import draw
 from nmt.text.batches import StreamBatch, stream_batches
 from nmt.text.corpus import read_lines, split_words
@@ -23,22 +27,31 @@ from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, Trainer
 
-RECIPE, VOCABULARY = "recipe.yaml", "vocabulary"
-LINE_END, SPACE = "\\n", "\u2581"  # how characters that a vocabulary file cannot hold are written
+VOCABULARY = "vocabulary"
+LINE_END = "\\n"  # two characters, so that no character of a text is mistaken for it
+WRITTEN = {" ": "\u2581", "\t": "\\t"}  # how characters that a vocabulary cannot hold are written
 
 
 def tokens_of(lines: Sequence[str], level: str) -> list[str]:
     """A text as one stream: words with `</s>` after each line, or characters with line ends."""
     if level == "words":
         return [word for line in lines for word in (*split_words(line), "</s>")]
-    return [token for line in lines for token in (*line.replace(" ", SPACE), LINE_END)]
+    return [token for line in lines
+            for token in (*(WRITTEN.get(character, character) for character in line), LINE_END)]
 
 
 def text_of(tokens: Sequence[str], level: str) -> str:
     """The reverse of `tokens_of`."""
-    if level == "words":
-        return " ".join(tokens).replace(" </s> ", "\n").removesuffix(" </s>")
-    return "".join(tokens).replace(SPACE, " ").replace(LINE_END, "\n")
+    if level == "characters":
+        read = {written: character for character, written in WRITTEN.items()} | {LINE_END: "\n"}
+        return "".join(read.get(token, token) for token in tokens)
+    lines: list[list[str]] = [[]]
+    for token in tokens:
+        if token == "</s>":
+            lines.append([])
+        else:
+            lines[-1].append(token)
+    return "\n".join(" ".join(line) for line in lines)
 
 
 class Streams:
@@ -128,15 +141,20 @@ class LanguageSystem:
     def open(cls, folder: str | Path) -> LanguageSystem:
         """Read a model directory. Raises UserError when it is not one, or does not match."""
         folder = Path(folder)
-        if not (folder / RECIPE).is_file() or not (folder / VOCABULARY).is_file():
-            raise UserError(f"{folder}: expected the model directory of a language model")
+        check_model(folder, "language model", [VOCABULARY])
         recipe = load_recipe(LanguageModelRecipe, folder / RECIPE)
         system = cls.create(recipe, Vocabulary.read(folder / VOCABULARY))
-        best = folder / BEST
-        system.parameters = checkpoint.load_parameters(
-            best if best.is_file() else folder / LAST, system.parameters
-        )
+        path = folder / (BEST if (folder / BEST).is_file() else LAST)
+        ours = system.metadata()["vocabulary"]
+        if checkpoint.load(path).metadata.get("model", {}).get("vocabulary", ours) != ours:
+            raise UserError(f"{folder / VOCABULARY}: this is not the vocabulary that the model in "
+                            f"{path.name} was trained with")
+        system.parameters = checkpoint.load_parameters(path, system.parameters)
         return system
+
+    def metadata(self) -> dict[str, Any]:
+        """What a checkpoint says of the system it belongs to."""
+        return {"kind": "language model", "vocabulary": fingerprint(self.vocabulary.words)}
 
     def ids(self, lines: Sequence[str], name: str) -> list[int]:
         """A text as ids, beginning after an end marker. Raises UserError for an empty text."""
@@ -161,7 +179,7 @@ class LanguageSystem:
         self, prompt: str, length: int, temperature: float, rng: np.random.Generator
     ) -> str:
         """The prompt and `length` tokens drawn from softmax(logits / temperature)."""
-        if temperature <= 0:
+        if not 0 < temperature < math.inf:
             raise UserError(f"temperature: expected a positive number, got {temperature}")
         if length < 1:
             raise UserError(f"length: expected at least 1, got {length}")
@@ -181,11 +199,15 @@ class LanguageSystem:
 def train(
     recipe: LanguageModelRecipe, folder: str | Path, observer: Observer, *, resume: bool = False
 ) -> LanguageSystem:
-    """Train in `folder` and return the system with its best parameters."""
+    """Train in `folder` and return the system with its best parameters.
+
+    Arguments and errors as `nmt.train.train`.
+    """
     folder = Path(folder)
-    if (folder / LAST).exists() and not resume:
-        raise UserError(f"{folder / LAST}: a training run is here already; resume it or choose "
-                        "another folder")
+    if resume:
+        check_resumed(folder, recipe)
+    else:
+        check_new(folder)
     train_tokens, dev_tokens = _read_text(recipe.text)
     if resume:
         vocabulary = Vocabulary.read(folder / VOCABULARY)
@@ -194,8 +216,6 @@ def train(
             [train_tokens], recipe.text.min_frequency, recipe.text.max_vocabulary
         )
     system = LanguageSystem.create(recipe, vocabulary)
-    if not resume:
-        _begin_folder(folder, system)
     dev_ids = [END, *_ids(vocabulary, dev_tokens)]
 
     def validate(parameters: dict[str, Array]) -> dict[str, float]:
@@ -203,11 +223,13 @@ def train(
 
     source = Streams([END, *_ids(vocabulary, train_tokens)], recipe.text)
     model: Any = CarriedModel(system.model)
-    trainer = Trainer(model, system.parameters, source, recipe.train, folder, validate, observer,
-                      {"kind": "language model"})
-    if resume:
-        trainer.resume()
-    trainer.train()
+    with nullcontext() if resume else new_run(folder, recipe, {VOCABULARY: vocabulary}):
+        trainer = Trainer(model, system.parameters, source, recipe.train, folder, validate,
+                          observer, system.metadata() | {"data": fingerprint(train_tokens)})
+        if resume:
+            trainer.resume()
+            save_recipe(recipe, folder / RECIPE)  # more epochs, perhaps
+        trainer.train()
     return LanguageSystem.open(folder)
 
 
@@ -230,13 +252,3 @@ def _read_text(text: TextConfig) -> tuple[list[str], list[str]]:
         raise UserError(f"{text.train}: expected more than {text.streams} tokens to train on and "
                         f"some to test on, got {len(tokens[0])} and {len(tokens[1])}")
     return tokens
-
-
-def _begin_folder(folder: Path, system: LanguageSystem) -> None:
-    """Write the recipe and the vocabulary of a new run."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot make the folder: {error.strerror}") from error
-    system.vocabulary.write(folder / VOCABULARY)
-    save_recipe(system.recipe, folder / RECIPE)

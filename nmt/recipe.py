@@ -1,25 +1,16 @@
-"""Recipes: a system as a YAML file that names its parts, with overrides from the command line."""
+"""Recipes: a system described by the names of its parts; `recipe_file` reads and writes them."""
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import yaml
-from jsonargparse import ArgumentParser
-
-from backend.errors import UserError
 from lstm.language_model import LanguageModelConfig
+from nmt.evaluate import TOKENISATIONS
 from nmt.models.config import ModelConfig
 from nmt.search.interface import SearchOptions
-from nmt.text.corpus import write_lines
 from nmt.training.options import TrainOptions
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -54,13 +45,10 @@ class DataConfig:
             raise ValueError(
                 f"tokenise: expected moses, characters or none, got {self.tokenise!r}"
             )
-        for name in ("max_length", "max_vocabulary"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: expected at least 1 or null, got {value}")
-        for name in ("min_frequency", "max_translate_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        _check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
+                     "dev_size")
+        _check_least(self, 0, "test_size", "seed")
+        _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
         if self.corpus == "files":
             for name in ("train_source", "train_target", "dev_source", "dev_target"):
                 if not getattr(self, name):
@@ -77,6 +65,12 @@ class EvaluateConfig:
     bleu: bool = True  # translate the dev set greedily at the end of each epoch and score it
     batch_size: int = 64  # sentences translated at once
 
+    def __post_init__(self) -> None:
+        if self.bleu_tokenize not in TOKENISATIONS:
+            raise ValueError(f"bleu_tokenize: expected one of {', '.join(TOKENISATIONS)}, got "
+                             f"{self.bleu_tokenize!r}")
+        _check_least(self, 1, "batch_size")
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -88,13 +82,17 @@ class Recipe:
     search: SearchOptions = field(default_factory=lambda: SearchOptions(beam=5))
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
+    def __post_init__(self) -> None:
+        scores = ("perplexity", "bleu") if self.evaluate.bleu else ("perplexity",)
+        _check_criterion(self.train, scores)
+
 
 @dataclass(frozen=True)
 class TextConfig:
     """The text of a language model."""
 
-    train: str  # UTF-8 text
-    dev: str  # UTF-8 text; "" takes the last tenth of `train`
+    train: str = ""  # UTF-8 text
+    dev: str = ""  # UTF-8 text; "" takes the last tenth of `train`
     level: str = "words"  # words or characters
     min_frequency: int = 1  # rarer ones become <unk>
     max_vocabulary: int | None = None
@@ -105,9 +103,10 @@ class TextConfig:
     def __post_init__(self) -> None:
         if self.level not in ("words", "characters"):
             raise ValueError(f"level: expected words or characters, got {self.level!r}")
-        for name in ("streams", "length", "min_frequency"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not self.train:
+            raise ValueError("train: expected the name of a file, got nothing")
+        _check_least(self, 1, "streams", "length", "min_frequency")
+        _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
         if not 0.0 < self.dev_share < 1.0:
             raise ValueError(f"dev_share: expected 0 < dev_share < 1, got {self.dev_share}")
 
@@ -120,85 +119,20 @@ class LanguageModelRecipe:
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
     train: TrainOptions = field(default_factory=TrainOptions)
 
-
-def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
-    """Read a recipe and apply overrides such as `--train.epochs 5`.
-
-    Arguments: kind, `Recipe` or `LanguageModelRecipe`; path of the YAML file.
-    Raises UserError: unreadable file, not YAML, an unknown key (with the nearest known one), a
-    value of the wrong type or out of range.
-    """
-    try:
-        content = yaml.safe_load(Path(path).read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f":{where.line + 1}" if where else ""
-        problem = getattr(error, "problem", None) or error
-        raise UserError(f"{path}{line}: expected YAML, got: {problem}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: expected a mapping of sections, got {type(content).__name__}")
-    known = dict(_leaves(kind))
-    for key in _keys(content):
-        _check_key(f"{path}: key", key, known)
-    for argument in overrides:
-        if argument.startswith("-"):
-            _check_key("override", argument.lstrip("-").split("=")[0], known)
-    return _parse(kind, ["--config", str(path), *overrides], str(path))
+    def __post_init__(self) -> None:
+        _check_criterion(self.train, ("perplexity",))
 
 
-def save_recipe(recipe: Any, path: str | Path) -> None:
-    """Write the resolved recipe, every default filled in, in full or not at all."""
-    text = yaml.safe_dump(dataclasses.asdict(recipe), sort_keys=False, allow_unicode=True)
-    write_lines(path, text.rstrip("\n").split("\n"))
+def _check_least(section: Any, least: int, *names: str) -> None:
+    """Raise ValueError for the first named field below `least`; None stands for no limit."""
+    for name in names:
+        value = getattr(section, name)
+        if value is not None and value < least:
+            raise ValueError(f"{name}: expected at least {least}, got {value}")
 
 
-def _parse(kind: type[R], arguments: list[str], source: str) -> R:
-    """Types and ranges, by jsonargparse and by the dataclasses themselves."""
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--config", action="config")
-    for section in dataclasses.fields(kind):  # type: ignore[arg-type]
-        parser.add_argument(f"--{section.name}", type=_type(kind, section.name))
-    try:
-        namespace = parser.parse_args(arguments)
-        made = parser.instantiate(namespace)
-        return kind(**{f.name: made[f.name] for f in dataclasses.fields(kind)  # type: ignore[arg-type]
-                       if made.get(f.name) is not None})
-    except UserError:
-        raise
-    except Exception as error:  # jsonargparse raises many kinds for one thing: a bad value
-        message = " ".join(str(error).split())
-        raise UserError(f"{source}: {message}") from None
-
-
-def _type(kind: type, name: str) -> Any:
-    """The dataclass of a section; annotations are strings here."""
-    return {"data": DataConfig, "evaluate": EvaluateConfig, "text": TextConfig,
-            "search": SearchOptions, "train": TrainOptions,
-            "model": ModelConfig if kind is Recipe else LanguageModelConfig}[name]
-
-
-def _leaves(kind: type) -> Iterator[tuple[str, Any]]:
-    """All dotted keys of a recipe: `model`, `model.layers` and so on."""
-    for section in dataclasses.fields(kind):
-        yield section.name, section
-        for leaf in dataclasses.fields(_type(kind, section.name)):
-            yield f"{section.name}.{leaf.name}", leaf
-
-
-def _keys(content: Mapping[str, Any]) -> Iterator[str]:
-    """All dotted keys of a recipe file."""
-    for section, value in content.items():
-        yield str(section)
-        if isinstance(value, dict):
-            yield from (f"{section}.{key}" for key in value)
-
-
-def _check_key(what: str, key: str, known: Mapping[str, Any]) -> None:
-    """Raise UserError for an unknown key, suggesting the nearest known one."""
-    if key in known:
-        return
-    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
-    hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
-    raise UserError(f"{what} '{key}' is not known{hint}")
+def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:
+    """Raise ValueError unless validation gives the score that decides what is best."""
+    if train.criterion not in scores:
+        raise ValueError(f"train.criterion: expected {' or '.join(scores)}, got "
+                         f"{train.criterion!r}")

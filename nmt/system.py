@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +14,10 @@ from backend import Array, to_host
 from backend.errors import UserError
 from nmt.data import tokenisers
 from nmt.evaluate import perplexity
+from nmt.folder import RECIPE, check_model, fingerprint
 from nmt.models.translator import Translator
-from nmt.recipe import Recipe, load_recipe
+from nmt.recipe import Recipe
+from nmt.recipe_file import load_recipe
 from nmt.search.beam import beam_search
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
@@ -26,7 +27,7 @@ from nmt.text.vocabulary import Vocabulary
 from nmt.training import checkpoint
 from nmt.training.trainer import BEST, LAST
 
-RECIPE, SOURCE_VOCABULARY, TARGET_VOCABULARY = "recipe.yaml", "source.vocab", "target.vocab"
+SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,7 @@ class System:
         Raises UserError when the folder is not a model directory or its files do not match.
         """
         folder = Path(folder)
-        if not (folder / RECIPE).is_file():
-            found = "no recipe.yaml in it" if folder.is_dir() else "no such folder"
-            raise UserError(f"{folder}: expected a model directory, found {found}")
+        check_model(folder, "translator", [SOURCE_VOCABULARY, TARGET_VOCABULARY])
         system = cls.create(
             load_recipe(Recipe, folder / RECIPE), Vocabulary.read(folder / SOURCE_VOCABULARY),
             Vocabulary.read(folder / TARGET_VOCABULARY),
@@ -86,8 +85,8 @@ class System:
 
     def metadata(self) -> dict[str, Any]:
         """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
-        return {"kind": "translator", "source": _fingerprint(self.source),
-                "target": _fingerprint(self.target)}
+        return {"kind": "translator", "source": fingerprint(self.source.words),
+                "target": fingerprint(self.target.words)}
 
     # --- use --------------------------------------------------------------------------------------
 
@@ -170,8 +169,3 @@ class System:
             alignment = alignment[:, ::-1]
         return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
                            hypothesis.score, alignment)
-
-
-def _fingerprint(vocabulary: Vocabulary) -> str:
-    """A digest that tells vocabularies apart."""
-    return hashlib.sha256("\n".join(vocabulary.words).encode()).hexdigest()[:16]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from backend import Array
-from backend.errors import UserError
 from nmt.data import EvaluationSet, ParallelCorpus, load_corpus
 from nmt.evaluate import Score, bleu
-from nmt.recipe import Recipe, save_recipe
+from nmt.folder import RECIPE, check_new, check_resumed, fingerprint, new_run
+from nmt.recipe import Recipe
+from nmt.recipe_file import save_recipe
 from nmt.search.interface import SearchOptions
-from nmt.system import RECIPE, SOURCE_VOCABULARY, TARGET_VOCABULARY, System
+from nmt.system import SOURCE_VOCABULARY, TARGET_VOCABULARY, System
 from nmt.text.vocabulary import Vocabulary
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, Trainer
+from nmt.training.trainer import BEST, Trainer
 
 
 def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> tuple[Vocabulary, Vocabulary]:
@@ -35,25 +38,29 @@ def train(
     """Train in `folder` and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands.
-    Raises UserError: the folder holds another run, the data cannot be read, a loss is not finite.
+    Raises UserError: the folder holds another run, the data cannot be read, a loss is not finite,
+    a resumed run would not be the one that was interrupted. A new run that fails before its first
+    checkpoint leaves nothing behind.
     """
     folder = Path(folder)
-    if (folder / LAST).exists() and not resume:
-        raise UserError(f"{folder / LAST}: a training run is here already; resume it or choose "
-                        "another folder")
-    corpus = corpus or load_corpus(recipe.data)
-    if not corpus.train:
-        raise UserError("training data: expected at least one sentence pair, got none")
-    system = _create(recipe, corpus, folder, resume)
-    evaluation = _Validation(system, corpus.dev)
-    trainer = Trainer(
-        system.model, system.parameters,
-        system.batches(corpus.train, recipe.train.batch_size), recipe.train, folder,
-        evaluation, observer, system.metadata(),
-    )
     if resume:
-        trainer.resume()
-    trainer.train()
+        check_resumed(folder, recipe)
+    else:
+        check_new(folder)
+    corpus = corpus or load_corpus(recipe.data)
+    system = _create(recipe, corpus, folder, resume)
+    vocabularies = {SOURCE_VOCABULARY: system.source, TARGET_VOCABULARY: system.target}
+    with nullcontext() if resume else new_run(folder, recipe, vocabularies):
+        trainer = Trainer(
+            system.model, system.parameters,
+            system.batches(corpus.train, recipe.train.batch_size), recipe.train, folder,
+            _Validation(system, corpus.dev), observer,
+            system.metadata() | {"data": fingerprint(_lines(corpus))},
+        )
+        if resume:
+            trainer.resume()
+            save_recipe(recipe, folder / RECIPE)  # more epochs, perhaps
+        trainer.train()
     if (folder / BEST).exists():
         system.load(folder / BEST)
     return system
@@ -67,19 +74,16 @@ def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions
 
 
 def _create(recipe: Recipe, corpus: ParallelCorpus, folder: Path, resume: bool) -> System:
-    """The system to train; a new run writes its recipe and vocabularies first."""
+    """The system to train."""
     if resume:
         return System.create(recipe, Vocabulary.read(folder / SOURCE_VOCABULARY),
                              Vocabulary.read(folder / TARGET_VOCABULARY))
-    system = System.create(recipe, *build_vocabularies(corpus, recipe))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot make the folder: {error.strerror}") from error
-    system.source.write(folder / SOURCE_VOCABULARY)
-    system.target.write(folder / TARGET_VOCABULARY)
-    save_recipe(recipe, folder / RECIPE)
-    return system
+    return System.create(recipe, *build_vocabularies(corpus, recipe))
+
+
+def _lines(corpus: ParallelCorpus) -> Iterator[str]:
+    """The training data, a line for each side of each pair."""
+    return (" ".join(words) for pair in corpus.train for words in pair)
 
 
 class _Validation:

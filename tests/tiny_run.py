@@ -1,4 +1,4 @@
-"""A toy language pair in files, a recipe that learns it in a second, and `nmt` called in process."""
+"""A toy language pair in files, a recipe that learns it in a second, and ways to call `nmt`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from nmt.cli import main
+from nmt.training.progress import Observer, Progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = "zero one two three four five six".split()
@@ -31,6 +32,21 @@ TEXT_RECIPE = {
     "model": {"layers": 2, "hidden_size": 8, "embedding_size": 8, "dropout": 0.1},
     "train": {"epochs": 2, "log_every": 2, "optimizer": "adam", "learning_rate": 0.02},
 }
+
+
+class Crash(Exception):
+    """What a bug in an observer would raise."""
+
+
+class CrashAt(Observer):
+    """Raises after the update with this number."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_batch(self, progress: Progress) -> None:
+        if progress.step == self.step:
+            raise Crash
 
 
 def write_corpus(folder: Path, pairs: int = 80) -> None:

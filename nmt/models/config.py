@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from attention.scores import SCORES
-from lstm.stack import UNITS
+from lstm.stack import check_among, check_stack_config
 
 
 @dataclass(frozen=True)
@@ -31,17 +30,9 @@ class ModelConfig:
     forget_bias: float = 0.0  # where the forget gates' biases start
 
     def __post_init__(self) -> None:
-        _among("unit", self.unit, UNITS)
-        _among("attention", self.attention, ("global", "none"))
-        _among("score", self.score, SCORES)
-        _among("initialisation", self.initialisation, ("uniform", "xavier"))
-        for name in ("layers", "hidden_size", "embedding_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
-        if self.clip_dh is not None and self.clip_dh <= 0:
-            raise ValueError(f"clip_dh: expected a positive number or none, got {self.clip_dh}")
+        check_stack_config(self)
+        check_among("attention", self.attention, ("global", "none"))
+        check_among("score", self.score, SCORES)
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
         if self.input_feeding and self.attention == "none":
@@ -53,9 +44,3 @@ class ModelConfig:
     def source_width(self) -> int:
         """He, the width of the encoder's states."""
         return self.hidden_size * (2 if self.bidirectional else 1)
-
-
-def _among(name: str, value: str, known: Collection[str]) -> None:
-    """Raise ValueError unless `value` is one of `known`."""
-    if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")

@@ -68,8 +68,8 @@ class ConsoleObserver(Observer):
     def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
                  improved: bool) -> None:
         """A line, above the bar if there is one."""
-        parts = [f"epoch {epoch}", f"training perplexity {facts['perplexity']:.2f}",
-                 *(f"dev {_spelt(name)} {value:.2f}" for name, value in scores.items()),
+        parts = [f"epoch {epoch}", f"training perplexity {_number(facts['perplexity'])}",
+                 *(f"dev {_spelt(name)} {_number(value)}" for name, value in scores.items()),
                  f"{facts['elapsed_seconds']:.0f} s"]
         self._console.print(", ".join(parts) + (" (best so far)" if improved else ""),
                             soft_wrap=True)
@@ -86,9 +86,14 @@ def _spelt(name: str) -> str:
     return {"bleu": "BLEU"}.get(name, name)
 
 
+def _number(value: float) -> str:
+    """Two decimals; a perplexity gone astray has hundreds of digits, which nobody reads."""
+    return f"{value:.2f}" if value < 1e6 else f"{value:.1e}"
+
+
 def _describe(progress: Progress) -> str:
     """Perplexity and speed, once they are known."""
     if progress.perplexity is None or progress.tokens_per_second is None:
         return ""
-    return (f"perplexity {progress.perplexity:.2f}, "
+    return (f"perplexity {_number(progress.perplexity)}, "
             f"{progress.tokens_per_second:.0f} target words/s")

@@ -119,6 +119,11 @@ class Trainer:
         difference = self.options.difference(state["options"])
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
+        known = saved.metadata.get("model", {})
+        for name, value in self._metadata.items():
+            if known.get(name, value) != value:
+                raise UserError(f"{path}: cannot resume: its {name!r} is {known[name]}, this "
+                                f"run's {value}: vocabularies or data are not what they were")
         parameters = saved.select(checkpoint.PARAMETERS)
         checkpoint.check_parameters(path, parameters, self.parameters)
         for name, parameter in self.parameters.items():
@@ -149,7 +154,8 @@ class Trainer:
         """
         self._claim_folder()
         try:
-            with DeferredInterrupt() as interrupt:
+            # What is not finite is looked for and named: NumPy need not warn of it.
+            with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 while self.counters.epoch <= self.options.epochs and not self._schedule.finished:
                     self._train_epoch(interrupt)
                     self._end_epoch()

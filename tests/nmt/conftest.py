@@ -24,7 +24,7 @@ def _trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     write_corpus(folder, pairs=300)
     recipe = write_recipe(folder / "r.yaml", data={"reverse_source": True}, model={"dropout": 0.0},
-                          train={"epochs": 8, "learning_rate": 0.05})
+                          train={"epochs": 12, "learning_rate": 0.05})
     assert nmt("train", recipe, "--output", folder / "model") == 0
     recipe = write_recipe(folder / "lm.yaml", TEXT_RECIPE)
     assert nmt("lm", "train", recipe, "--output", folder / "lm") == 0

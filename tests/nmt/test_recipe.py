@@ -1,0 +1,150 @@
+"""Recipes: defaults, files, overrides, and one clear line for each thing that can be wrong."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import nmt as package
+from backend.errors import UserError
+from nmt.recipe import LanguageModelRecipe, Recipe
+from nmt.recipe_file import load_recipe, save_recipe
+
+SHIPPED = sorted((Path(package.__file__).parent / "recipes").glob("*.yaml"))
+
+
+def load(folder, text, *overrides):
+    path = folder / "r.yaml"
+    path.write_text(text)
+    return load_recipe(Recipe, path, overrides)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_recipes_that_come_along_load_and_survive_a_round_trip(tmp_path, path) -> None:
+    kind = LanguageModelRecipe if "\ntext:" in path.read_text() else Recipe
+    recipe = load_recipe(kind, path)
+    save_recipe(recipe, tmp_path / "saved.yaml")
+    assert load_recipe(kind, tmp_path / "saved.yaml") == recipe
+    for section in re.findall(r"^(\w+):$", path.read_text(), re.MULTILINE):
+        assert getattr(recipe, section) is not None
+
+
+def test_values_of_every_type_arrive(tmp_path) -> None:
+    recipe = load(tmp_path, "data: {corpus: cldr, max_length: null, reverse_source: yes}\n"
+                            "train:\n  learning_rate: 5e-4\n  optimizer: adam\nmodel:\n")
+    assert recipe.data.max_length is None and recipe.data.reverse_source is True
+    assert recipe.train.learning_rate == 5e-4  # a string to PyYAML
+    assert recipe.train.optimizer == "adam"
+    assert recipe.model.layers == 2 and recipe.search.beam == 5  # defaults
+
+
+def test_overrides_beat_the_file(tmp_path) -> None:
+    text = "data: {corpus: cldr, folder: here}\nmodel: {layers: wrong, dropout: 0.5}\n"
+    recipe = load(tmp_path, text, "--model.layers=3", "--data.folder=a=b", "--train.max_norm=null",
+                  "--data.source_language=2024", "--model.dropout=0")
+    assert (recipe.model.layers, recipe.model.dropout) == (3, 0.0)
+    assert (recipe.data.folder, recipe.data.source_language) == ("a=b", "2024")
+    assert recipe.train.max_norm is None
+
+
+def test_a_required_key_may_come_from_an_override(tmp_path) -> None:
+    recipe = load(tmp_path, "model: {layers: 1}\n", "--data.corpus=cldr")
+    assert recipe.data.corpus == "cldr" and recipe.model.layers == 1
+
+
+BASE = "data: {corpus: cldr}\n"
+WRONG = [
+    (BASE + "model:\n  layer: 2\n", r"r.yaml:3: key 'model.layer' .* mean 'model.layers'"),
+    (BASE + "modle: {}\n", r"r.yaml:2: key 'modle' .* mean 'model'"),
+    (BASE + "model:\n  bidirektional: yes\n", r":3: key .* mean 'model.bidirectional'"),
+    (BASE + "1: 2\n", r"r.yaml:2: key '1' is not known"),
+    (BASE + "model: 3\n", r"r.yaml:2: model: expected a mapping .*, got 3"),
+    (BASE + "model: [a]\n", r"r.yaml:2: model: expected a mapping .*, got \['a'\]"),
+    (BASE + "model: {layers: x}\n", r"r.yaml:2: model.layers: expected int, got 'x'"),
+    (BASE + "model: {layers: 2.5}\n", r"r.yaml:2: model.layers: expected int, got 2.5"),
+    (BASE + "model: {layers: null}\n", r"r.yaml:2: model.layers: expected int, got null"),
+    (BASE + "model: {layers: {a: 1}}\n", r"model.layers: expected int, got {'a': 1}"),
+    (BASE + "model: {bidirectional: maybe}\n", r"model.bidirectional: expected bool, got 'maybe'"),
+    (BASE + "train: {max_norm: x}\n", r"train.max_norm: expected float \| null, got 'x'"),
+    (BASE + "train: {optimizer: x}\n", r"train.optimizer: expected .*'sgd', 'adam'.*, got 'x'"),
+    (BASE + "train:\n\n  epochs: 0\n", r"r.yaml:4: train.epochs: expected at least 1, got 0"),
+    (BASE + "train: {learning_rate: .nan}\n", r"train.learning_rate: expected a positive number"),
+    (BASE + "model: {unit: gru}\n", r"model.unit: expected one of lstm, rnn, got 'gru'"),
+    (BASE + "search: {beam: 2, nbest: 3}\n", r"search.nbest: expected at most beam = 2, got 3"),
+    (BASE + "evaluate: {bleu_tokenize: foo}\n", r"evaluate.bleu_tokenize: expected one of 13a"),
+    (BASE + "evaluate: {batch_size: 0}\n", r"evaluate.batch_size: expected at least 1, got 0"),
+    (BASE + "train: {criterion: blue}\n", r":2: train.criterion: .* bleu, got 'blue'"),
+    (BASE + "evaluate: {bleu: off}\ntrain: {criterion: bleu}\n", r":3: train.criterion: expected"),
+    (BASE + "model: {layers: 2, layers: 3}\n", r":2: key 'model.layers' stands on line 2 already"),
+    (BASE + "data: {seed: 2}\n", r"r.yaml:2: key 'data' stands on line 1 already"),
+    (BASE + "model: {layers: 2\n", r"r.yaml:3: expected YAML, got: "),
+    (BASE + "model: !!python/name:os.system\n", r"r.yaml:2: expected YAML, got: "),
+    (BASE + "model: {layers: 2000-99-99}\n", r"r.yaml: expected YAML, got: month"),
+    ("data: {corpus: web}\n", r"r.yaml:1: data.corpus: expected files or cldr, got 'web'"),
+    ("data: {corpus: cldr, dev_size: 0}\n", r"data.dev_size: expected at least 1, got 0"),
+    ("data: {max_vocabulary: 1}\n", r"data.max_vocabulary: expected at least 2, got 1"),
+    ("data: {train_source: a}\n", r"r.yaml: data.train_target: expected the name of a file"),
+    ("model: {layers: 1}\n", r"r.yaml: data.train_source: expected the name of a file"),
+    ("- data\n", r"r.yaml: expected a mapping of sections, got list"),
+    ("text\n", r"r.yaml: expected a mapping of sections, got str"),
+    ("", r"r.yaml: expected a mapping of sections, got an empty file"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_a_wrong_file_is_named_with_the_line(tmp_path, text, message) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        load(tmp_path, text)
+    assert str(caught.value).startswith(str(tmp_path / "r.yaml")) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("override", "message"), [
+    ("--train.epoch=3", "override 'train.epoch' .* mean 'train.epochs'"),
+    ("--epochs=3", "override 'epochs' .* mean 'train.epochs'"),
+    ("--epochs", "override 'epochs' .* mean 'train.epochs'"),
+    ("--model=3", "override 'model' is not known"),
+    ("--train.epochs", "override: train.epochs: expected a value, got none"),
+    ("--train.epochs=x", "override: train.epochs: expected int, got 'x'"),
+    ("--train.epochs=-1", "override: train.epochs: expected at least 1, got -1"),
+    ("--train.learning_rate=", "override: train.learning_rate: expected float, got ''"),
+    ("--data.max_length=none", r"override: data.max_length: expected int \| null, got 'none'"),
+    ("other.yaml", "override 'other.yaml' is not known"),
+])
+def test_a_wrong_override_is_named_as_one(tmp_path, override, message) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        load(tmp_path, BASE + "train: {epochs: 2}\n", override)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
+    with pytest.raises(UserError, match=r"absent.yaml: cannot be read: No such file"):
+        load_recipe(Recipe, tmp_path / "absent.yaml")
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        load_recipe(Recipe, tmp_path)
+    (tmp_path / "r.yaml").write_bytes(b"data: {folder: \xff}\n")
+    with pytest.raises(UserError, match=r"r.yaml: expected YAML"):
+        load_recipe(Recipe, tmp_path / "r.yaml")
+
+
+def test_a_language_model_recipe_has_its_own_sections(tmp_path) -> None:
+    path = tmp_path / "lm.yaml"
+    path.write_text("text: {train: a.txt}\nmodel: {hidden_size: 7}\n")
+    recipe = load_recipe(LanguageModelRecipe, path)
+    assert recipe.text.dev == "" and recipe.model.hidden_size == 7
+    for text, message in (
+        ("data: {corpus: cldr}\n", "lm.yaml:1: key 'data' is not known"),
+        ("model: {layers: 1}\n", "text.train: expected the name of a file, got nothing"),
+        ("text: {train: a, dev_share: 1.0}\n", "text.dev_share: expected 0 < dev_share < 1"),
+        ("text: {train: a, level: bytes}\n", "text.level: expected words or characters"),
+        ("text: {train: a}\ntrain: {criterion: bleu}\n", ":2: train.criterion: expected perpl"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            load_recipe(LanguageModelRecipe, path)
+
+
+def test_a_recipe_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path) -> None:
+    (tmp_path / "r.yaml").write_text(BASE)
+    recipe = load_recipe(Recipe, tmp_path / "r.yaml")
+    with pytest.raises(UserError, match="cannot be written"):
+        save_recipe(recipe, tmp_path / "r.yaml" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.yaml"]

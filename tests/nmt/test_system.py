@@ -1,0 +1,238 @@
+"""Training a translator in a folder, opening it again, translating with it."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tiny_run import Crash, CrashAt, files_in, write_recipe
+
+from backend.errors import UserError
+from nmt.data import load_corpus
+from nmt.recipe import Recipe
+from nmt.recipe_file import load_recipe
+from nmt.search.beam import greedy
+from nmt.search.interface import SearchOptions
+from nmt.system import System
+from nmt.text.batches import source_batch
+from nmt.train import build_vocabularies, score_bleu, train
+from nmt.training import checkpoint
+from nmt.training.progress import Observer
+from nmt.training.trainer import BEST, LAST
+
+SENTENCES = [line.split() for line in
+             ("one two three", "six", "", "four four zero one two", "two unseen five")]
+BEAM = SearchOptions(beam=3, nbest=2)
+
+
+def recipe_of(folder, **sections):
+    return load_recipe(Recipe, write_recipe(folder / "r.yaml", **sections))
+
+
+def assert_same_state(folder, other):
+    """Bit for bit: parameters and moments, the state of both generators, where training stands."""
+    ours, theirs = checkpoint.load(folder / LAST), checkpoint.load(other / LAST)
+    assert ours.arrays.keys() == theirs.arrays.keys()
+    for name, array in ours.arrays.items():
+        np.testing.assert_array_equal(array, theirs.arrays[name], err_msg=name)
+    for part in ("counters", "schedule", "data_rng", "dropout_rng"):
+        assert ours.metadata["training"][part] == theirs.metadata["training"][part], part
+
+
+@pytest.mark.parametrize("step", [3, 5, 11, 14])  # ten updates an epoch, a checkpoint every two
+def test_a_run_that_crashed_within_an_epoch_resumes_exactly(corpus, step) -> None:
+    recipe = recipe_of(corpus, train={"checkpoint_every": 2})
+    whole = train(recipe, corpus / "whole", Observer())
+    with pytest.raises(Crash):
+        train(recipe, corpus / "cut", CrashAt(step))
+    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
+    assert_same_state(corpus / "cut", corpus / "whole")
+    for name, parameter in resumed.parameters.items():
+        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    plain = train(replace(recipe, train=replace(recipe.train, checkpoint_every=0)),
+                  corpus / "plain", Observer())
+    np.testing.assert_array_equal(plain.parameters["output.W_hy"], whole.parameters["output.W_hy"])
+
+
+def test_a_run_that_never_came_to_a_checkpoint_leaves_nothing(corpus) -> None:
+    before = files_in(corpus)
+    recipe = recipe_of(corpus)
+    with pytest.raises(Crash):
+        train(recipe, corpus / "new", CrashAt(3))
+    assert files_in(corpus) == before
+    (corpus / "empty").mkdir()
+    with pytest.raises(Crash):
+        train(recipe, corpus / "empty", CrashAt(3))
+    assert files_in(corpus) == before | {"empty"}  # it was the user's
+    with pytest.raises(Crash):
+        train(recipe, corpus / "late", CrashAt(13))  # in the second epoch
+    assert (corpus / "late" / LAST).exists()
+
+
+@pytest.mark.parametrize(("section", "changes", "message"), [
+    ("model", {"dropout": 0.3}, r"model.dropout: was 0.1, now 0.3"),
+    ("data", {"reverse_source": True}, r"data.reverse_source: was False, now True"),
+    ("data", {"max_length": 4}, r"data.max_length: was 6, now 4"),
+    ("train", {"learning_rate": 0.5}, r"learning_rate: was 0.02, now 0.5"),
+    ("train", {"seed": 2}, r"seed: was 1, now 2"),
+])
+def test_a_resumed_run_must_be_the_same_run(corpus, section, changes, message) -> None:
+    train(recipe_of(corpus, train={"epochs": 1}), corpus / "m", Observer())
+    before = (corpus / "m" / LAST).read_bytes()
+    with pytest.raises(UserError, match=f"cannot resume with other options: {message}$"):
+        train(recipe_of(corpus, **{section: changes}), corpus / "m", Observer(), resume=True)
+    assert (corpus / "m" / LAST).read_bytes() == before
+
+
+def test_a_resumed_run_must_have_the_same_data(corpus) -> None:
+    train(recipe_of(corpus, train={"epochs": 1}), corpus / "m", Observer())
+    (corpus / "train.de").write_text((corpus / "train.de").read_text("utf-8").replace(
+        "eins", "zwei", 1), "utf-8")
+    with pytest.raises(UserError, match=r"last.safetensors: cannot resume: its 'data' is"):
+        train(recipe_of(corpus), corpus / "m", Observer(), resume=True)
+
+
+def test_a_resumed_run_keeps_its_new_number_of_epochs(corpus) -> None:
+    train(recipe_of(corpus, train={"epochs": 1}), corpus / "m", Observer())
+    train(recipe_of(corpus, train={"epochs": 3}), corpus / "m", Observer(), resume=True)
+    assert load_recipe(Recipe, corpus / "m" / "recipe.yaml").train.epochs == 3
+
+
+def test_vocabularies_are_built_from_the_training_pairs_alone(corpus) -> None:
+    (corpus / "dev.en").write_text("only in dev\n" * 8)
+    recipe = recipe_of(corpus, data={"max_vocabulary": 5})
+    source, target = build_vocabularies(load_corpus(recipe.data), recipe)
+    assert len(source) == len(target) == 5 and "dev" not in source.words
+
+
+def test_open_gives_back_what_was_trained(trained) -> None:
+    last = checkpoint.load(trained / "model" / LAST)
+    twice = {name: 2 * array for name, array in last.arrays.items()}
+    checkpoint.save(trained / "model" / BEST, twice, last.metadata)
+    for file, factor in ((BEST, 2), (LAST, 1)):  # the best, or the last where there is no best
+        system = System.open(trained / "model")
+        for name, array in last.select(checkpoint.PARAMETERS).items():
+            np.testing.assert_array_equal(system.parameters[name], factor * array)
+        (trained / "model" / file).unlink()
+
+
+def test_training_taught_it_to_translate(trained) -> None:
+    system = System.open(trained / "model")
+    corpus = load_corpus(system.recipe.data)
+    assert score_bleu(system, corpus.dev, SearchOptions()).score > 50
+    assert system.perplexity(corpus.dev.pairs) < 2
+
+
+def test_translations_do_not_depend_on_their_company(trained) -> None:
+    system = System.open(trained / "model")
+    together = system.translate(SENTENCES, BEAM)
+    for sentence, nbest in zip(SENTENCES, together, strict=True):
+        (alone,) = system.translate([sentence], BEAM)
+        assert [t.words for t in alone] == [t.words for t in nbest]
+    assert [len(nbest) for nbest in together] == [2, 2, 1, 2, 2]
+    (empty,) = together[2]
+    assert empty.words == [] and system.text(empty) == ""
+
+
+def test_the_probability_of_a_translation_is_the_models(trained) -> None:
+    """The search and the training loss read words, ids and the source's direction alike."""
+    system = System.open(trained / "model")
+    for sentence in SENTENCES[:2]:
+        for best in system.translate([sentence], BEAM)[0]:
+            loss = np.log(system.perplexity([(sentence, best.words)])) * (len(best.words) + 1)
+            np.testing.assert_allclose(best.log_probability, -loss, rtol=1e-4)
+
+
+def test_alignment_columns_are_in_reading_order(trained) -> None:
+    system = System.open(trained / "model")
+    assert system.recipe.data.reverse_source
+    sentence = SENTENCES[3]
+    ((ours,),) = system.translate([sentence], SearchOptions())
+    source, lengths = source_batch([system.source.ids(sentence)[::-1]], False)
+    (found,) = greedy(system.model, system.parameters, source, lengths, SearchOptions())
+    assert found.alignment is not None and ours.alignment is not None
+    for column in range(len(sentence)):
+        np.testing.assert_array_equal(ours.alignment[:, column], found.alignment[:, 4 - column])
+    assert not np.allclose(ours.alignment, ours.alignment[:, ::-1])
+    straight = replace(system, recipe=replace(
+        system.recipe, data=replace(system.recipe.data, reverse_source=False)))
+    ((same,),) = straight.translate([sentence[::-1]], SearchOptions())
+    np.testing.assert_array_equal(same.alignment, found.alignment)
+
+
+def test_samples_vary_with_the_generator_only(trained) -> None:
+    system = System.open(trained / "model")
+    draws = [system.sample([SENTENCES[4]] * 20, SearchOptions(), 5.0, np.random.default_rng(seed))
+             for seed in (1, 1, 2)]
+    words = [[nbest[0].words for nbest in draw] for draw in draws]
+    assert words[0] == words[1] != words[2]
+    cold = system.sample(SENTENCES, SearchOptions(), 1e-3, np.random.default_rng(1))
+    best = system.translate(SENTENCES, SearchOptions())
+    assert [n[0].words for n in cold] == [n[0].words for n in best]
+
+
+def test_a_sentence_over_the_limit_is_refused_with_its_line(trained) -> None:
+    system = System.open(trained / "model")
+    recipe = replace(system.recipe, data=replace(system.recipe.data, max_translate_length=5))
+    system = replace(system, recipe=recipe)
+    assert len(system.translate([["one"] * 5], BEAM)) == 1
+    with pytest.raises(UserError, match=r"line 12: expected at most 5 words .*, got 6"):
+        system.translate([["one"], ["one"] * 6], BEAM, first_line=11)
+
+
+def swap_last_lines(path):
+    lines = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join([*lines[:-2], lines[-1], lines[-2]]) + "\n", "utf-8")
+
+
+def drop_last_line(path):
+    path.write_text("\n".join(path.read_text("utf-8").splitlines()[:-1]) + "\n", "utf-8")
+
+
+DAMAGE = [
+    ("source.vocab", swap_last_lines, r"source\.vocab: this is not the vocabulary that the model"),
+    ("target.vocab", drop_last_line, r"target\.vocab: this is not the vocabulary that the model"),
+    ("target.vocab", lambda path: path.write_text("a\n"), r"target\.vocab:1: expected <unk>"),
+    ("target.vocab", lambda path: path.write_bytes(b"<unk>\n</s>\n\xff\n"), r"vocab:3: .*UTF-8"),
+    ("source.vocab", lambda path: path.unlink(), r"model: expected the model directory of a "
+                                                 r"translator, found no source\.vocab in it"),
+    ("recipe.yaml", lambda path: path.unlink(), r"found no recipe\.yaml in it"),
+    ("recipe.yaml", lambda path: path.write_text("model: 3\n"), r"recipe\.yaml:1: model: expected"),
+    (BEST, lambda path: path.write_bytes(path.read_bytes()[:-9]), r"best\.safetensors: .*damaged"),
+    (BEST, lambda path: path.write_bytes(b""), r"best\.safetensors: .*damaged"),
+    (BEST, lambda path: path.write_text("not a checkpoint"), r"best\.safetensors: .*damaged"),
+]
+
+
+@pytest.mark.parametrize(("file", "damage", "message"), DAMAGE)
+def test_a_damaged_model_directory_is_refused(trained, file, damage, message) -> None:
+    damage(trained / "model" / file)
+    with pytest.raises(UserError, match=message) as caught:
+        System.open(trained / "model")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_model_directory_is_refused(trained) -> None:
+    for folder, found in ((trained / "absent", "no such folder"), (trained / "r.yaml", "a file"),
+                          (trained, "no recipe.yaml in it"), (trained / "lm", "no source.vocab")):
+        with pytest.raises(UserError, match=f"{re.escape(str(folder))}: .*translator, .*{found}"):
+            System.open(folder)
+    shutil.copy(trained / "lm" / BEST, trained / "model" / BEST)
+    with pytest.raises(UserError, match=r"not the vocabulary"):
+        System.open(trained / "model")
+    for file in (BEST, LAST):
+        (trained / "model" / file).unlink()
+    with pytest.raises(UserError, match=r"last\.safetensors: expected a checkpoint file, found no"):
+        System.open(trained / "model")
+
+
+@pytest.mark.parametrize("occupied", ["r.yaml", "notes"])
+def test_a_folder_in_use_is_left_alone(corpus, occupied) -> None:
+    recipe = recipe_of(corpus)
+    (corpus / "out").mkdir()
+    (corpus / "out" / occupied).write_text("mine")
+    with pytest.raises(UserError, match=f"expected a new or empty folder, found {occupied} in it"):
+        train(recipe, corpus / "out", Observer())
+    assert files_in(corpus / "out") == {occupied}
+    assert (corpus / "out" / occupied).read_text() == "mine"

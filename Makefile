@@ -1,6 +1,6 @@
 # make demo: set up, train a small translator on the embedded corpus, translate, score.
 # make test: set up and run the whole test suite, ruff and mypy.
-PYTHON ?= python3.11
+PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 

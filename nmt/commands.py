@@ -17,7 +17,7 @@ from rich.console import Console
 from backend.errors import UserError
 from nmt import demo as demonstration
 from nmt import language_models
-from nmt.data import load_corpus, tokenisers
+from nmt.data import check_lengths, load_corpus, tokenisers
 from nmt.evaluate import Score, bleu, chrf
 from nmt.evaluate import perplexity as perplexity_of
 from nmt.folder import RECIPE, check_model, check_new
@@ -31,7 +31,7 @@ from nmt.train import train as train_system
 from nmt.training.progress import ConsoleObserver
 from nmt.training.trainer import LAST
 
-BLOCK = 1024  # lines of stdin that are sorted by length and translated together
+BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -73,26 +73,26 @@ def _recipe_and_folder(kind: type[Any], options: argparse.Namespace) -> tuple[An
 
 
 def translate(options: argparse.Namespace) -> None:
-    """`nmt translate`: stdin to stdout, block by block; lines stay aligned."""
+    """`nmt translate`: stdin to stdout; lines stay aligned, and a bad one is found before any."""
     system = System.open(options.model)
     search = _search_options(system.recipe.search, options)
     _check_alignments(options.alignments, system)
     rng = np.random.default_rng(options.seed)
     cut = tokenisers(system.recipe.data)[0].tokenise
+    sentences = [cut(line) for line in _stdin_lines()]
+    check_lengths(sentences, system.recipe.data, "<stdin>")
     links: list[str] = []
-    first = 1
-    for block in _blocks(_stdin_lines()):
-        sentences = [cut(line) for line in block]
+    for first in range(0, len(sentences), BLOCK):
+        block = sentences[first : first + BLOCK]
         if options.sample is not None:
-            found = system.sample(sentences, search, options.sample, rng, first)
+            found = system.sample(block, search, options.sample, rng)
         else:
-            found = system.translate(sentences, search, first)
-        for number, nbest in enumerate(found, first - 1):
+            found = system.translate(block, search)
+        for number, nbest in enumerate(found, first):
             for translation in nbest:
                 print(_output_line(system, number, translation, options.nbest))
                 links.append(_links(translation))
         sys.stdout.flush()
-        first += len(block)
     if options.alignments is not None:
         write_lines(options.alignments, links)
 
@@ -131,18 +131,6 @@ def _stdin_lines() -> Iterable[str]:
             raise UserError(f"<stdin>:{number}: expected UTF-8, got byte "
                             f"0x{raw[error.start]:02x} at column {error.start + 1}") from None
         yield line.removesuffix("\n").removesuffix("\r")
-
-
-def _blocks(lines: Iterable[str]) -> Iterable[list[str]]:
-    """Lines in lists of at most BLOCK."""
-    block: list[str] = []
-    for line in lines:
-        block.append(line)
-        if len(block) == BLOCK:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def _output_line(system: System, number: int, translation: Translation, nbest: int | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,8 +93,13 @@ def _evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
     if not pairs:
         raise UserError(f"{source}, {target}: expected at least one pair of sentences, got none")
     sources = [cut_source(line) for line in lines]
+    check_lengths(sources, data, str(source))
+    return EvaluationSet(sources, references, pairs)
+
+
+def check_lengths(sources: Sequence[Sequence[str]], data: DataConfig, name: str) -> None:
+    """Raise UserError, naming `name` and the line, for a sentence too long to be translated."""
     for number, words in enumerate(sources, 1):
         if len(words) > data.max_translate_length:
-            raise UserError(f"{source}:{number}: expected at most {data.max_translate_length} "
+            raise UserError(f"{name}:{number}: expected at most {data.max_translate_length} "
                             f"words (data.max_translate_length), got {len(words)}")
-    return EvaluationSet(sources, references, pairs)

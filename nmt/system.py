@@ -105,20 +105,18 @@ class System:
         return perplexity(total, tokens)
 
     def translate(
-        self, sentences: Sequence[Sequence[str]], options: SearchOptions, first_line: int = 1
+        self, sentences: Sequence[Sequence[str]], options: SearchOptions
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best first.
 
-        An empty sentence has one empty translation, so that lines stay aligned.
-        Raises UserError for a sentence over the limit: nothing is cut in silence. `first_line` is
-        the number of the first sentence in the user's file, for that message.
+        An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
+        whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
         """
-        find = partial(beam_search, options=options)
-        return self._search(sentences, find, first_line)
+        return self._search(sentences, partial(beam_search, options=options))
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
-        rng: np.random.Generator, first_line: int = 1,
+        rng: np.random.Generator,
     ) -> list[list[Translation]]:
         """As `translate`, with one translation drawn from softmax(logits / temperature)."""
 
@@ -127,20 +125,13 @@ class System:
             drawn = sample(model, parameters, source, lengths, options, temperature, rng)
             return [[hypothesis] for hypothesis in drawn]
 
-        return self._search(sentences, find, first_line)
+        return self._search(sentences, find)
 
     def _search(
         self, sentences: Sequence[Sequence[str]],
-        find: Callable[..., list[list[Hypothesis]]], first_line: int,
+        find: Callable[..., list[list[Hypothesis]]],
     ) -> list[list[Translation]]:
         """Run `find` over batches of similar length; results in the order of the sentences."""
-        limit = self.recipe.data.max_translate_length
-        for number, sentence in enumerate(sentences, first_line):
-            if len(sentence) > limit:
-                raise UserError(
-                    f"line {number}: expected at most {limit} words to translate, got "
-                    f"{len(sentence)}; raise data.max_translate_length or split the sentence"
-                )
         reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in self._by_length(sentences):

@@ -21,6 +21,7 @@ from tiny_run import (
     write_recipe,
 )
 
+from nmt.cli import main
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.trainer import BEST, LAST, LOG
@@ -237,6 +238,15 @@ def test_blocks_do_not_show(translate, monkeypatch, tmp_path) -> None:
     assert (tmp_path / "links").read_text() == links
 
 
+def test_a_bad_line_is_found_before_anything_is_printed(trained, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("nmt.commands.BLOCK", 2)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n" * 9 + b"\xff\n")))
+    with pytest.raises(SystemExit) as stop:
+        main(["translate", "--model", str(trained / "model")])
+    said = capsys.readouterr()
+    assert stop.value.code == 2 and said.out == "" and "<stdin>:10" in said.err
+
+
 def test_nbest_and_alignments(translate, trained, tmp_path) -> None:
     content = b"three two one\n\nfive\n"
     out = translate(content, "--beam", 4, "--nbest", 3, "--alignments", tmp_path / "links",
@@ -281,7 +291,7 @@ def test_samples_come_from_the_seed(translate) -> None:
     (["--alignments", "absent/links"], b"one\n", r"absent/links: expected a file in a folder"),
     (["--alignments", "."], b"one\n", r"\.: expected a file in a folder that can be written"),
     (["--alignments", "links"], b"one\n\xffx\n", r"<stdin>:2: expected UTF-8, got byte 0xff"),
-    (["--alignments", "links"], b"\n\n" + b"one " * 1001, r"line 3: expected at most 1000 words"),
+    (["--alignments", "links"], b"\n\n" + b"one " * 1001, r"<stdin>:3: expected at most 1000"),
     (["--model", "absent"], b"one\n", r"absent: expected the model directory of a translator"),
     (["--colour", "red"], b"one\n", r"unrecognized arguments: --colour"),
 ])

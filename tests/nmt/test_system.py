@@ -172,15 +172,6 @@ def test_samples_vary_with_the_generator_only(trained) -> None:
     assert [n[0].words for n in cold] == [n[0].words for n in best]
 
 
-def test_a_sentence_over_the_limit_is_refused_with_its_line(trained) -> None:
-    system = System.open(trained / "model")
-    recipe = replace(system.recipe, data=replace(system.recipe.data, max_translate_length=5))
-    system = replace(system, recipe=recipe)
-    assert len(system.translate([["one"] * 5], BEAM)) == 1
-    with pytest.raises(UserError, match=r"line 12: expected at most 5 words .*, got 6"):
-        system.translate([["one"], ["one"] * 6], BEAM, first_line=11)
-
-
 def swap_last_lines(path):
     lines = path.read_text("utf-8").splitlines()
     path.write_text("\n".join([*lines[:-2], lines[-1], lines[-2]]) + "\n", "utf-8")

@@ -2,6 +2,7 @@
 # make test: set up and run the whole test suite, ruff and mypy.
 PYTHON ?= python3
 VENV ?= .venv
+EXTRAS ?= test
 BIN := $(VENV)/bin
 
 .PHONY: demo test check clean
@@ -24,7 +25,7 @@ $(VENV)/.installed: pyproject.toml setup.py | $(BIN)/python
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml setup.py | $(BIN)/python
-	$(BIN)/python -m pip install -q -e '.[plot,test]'
+	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]'
 	touch $@
 
 clean:

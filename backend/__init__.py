@@ -1,10 +1,11 @@
-"""Which array library holds the arrays, and the element-wise passes that every kernel shares."""
+"""Which array library holds the arrays, their transfers, recycled buffers, rows of tables."""
 
 from backend.switch import (
     Array,
     array_module,
     load,
     module,
+    on_host,
     register,
     to_device,
     to_host,
@@ -13,5 +14,6 @@ from backend.switch import (
 )
 
 __all__ = [
-    "Array", "array_module", "load", "module", "register", "to_device", "to_host", "use", "using",
+    "Array", "array_module", "load", "module", "on_host", "register", "to_device",
+    "to_host", "use", "using",
 ]

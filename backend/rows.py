@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backend.switch import Array, array_module, to_device
+from backend.switch import Array, array_module, on_host, to_device
 
 
 class RowIndex(NamedTuple):
@@ -63,7 +63,7 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
     xp = array_module(d_rows)
     width = d_rows.shape[-1]
     rows = d_rows.reshape(-1, width)
-    if xp is np:
+    if on_host(xp):
         values = np.add.reduceat(rows[index.order], index.starts, axis=0)
     else:
         values = xp.zeros((index.unique.shape[0], width), dtype=rows.dtype)

@@ -94,6 +94,11 @@ def array_module(*arrays: Array) -> Any:
     return found
 
 
+def on_host(xp: Any) -> bool:
+    """Whether a module computes on the CPU: for choices of speed (blocks that fit a cache) only."""
+    return xp is np
+
+
 def to_host(array: Array) -> np.ndarray:
     """The array's values as a NumPy array (a transfer and a synchronisation on CuPy)."""
     owner = _modules.get(type(array))

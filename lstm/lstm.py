@@ -135,7 +135,7 @@ def lstm_step_backward(
     E = x.shape[1]
     dz, scratch, dc_prev = xp.empty_like(u), xp.empty_like(u), dc.copy()
     lstm_cell_backward(dh, dc_prev, u, c_prev, tanh_c, dz, scratch)
-    dT = xp.concatenate([dz.T @ x, dz.T @ h_prev], axis=1)  # (4H, E + H)     (2.50, 2.49)
+    dT = xp.concatenate([dz.T @ x, dz.T @ h_prev], axis=1)  # (4H, E + H)     (2.49, 2.50)
     dh_prev = dz @ T[:, E:]              # dh_{t-1} = T_h' dz                 (2.48)
     dx = dz @ T[:, :E]                   # dx_t = T_x' dz                     (2.47)
     return dx, dh_prev, dc_prev, dT, dz.sum(axis=0)

@@ -59,7 +59,7 @@ def dropout_mask(
     Arguments: shape of the mask; rate in [0, 1), kept to a 65536th. Drawn on the host, outside
     the kernels, so that a check can freeze it and a resumed run replays it.
     """
-    dropped = round(rate * 65536)
+    dropped = min(round(rate * 65536), 65535)
     size = int(np.prod(shape))
     kept = np.frombuffer(rng.bytes(2 * size), dtype=np.uint16) >= dropped
     mask = kept.astype(dtype)

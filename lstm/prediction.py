@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from backend import Array, array_module
+from backend import Array, array_module, on_host
 from backend.workspace import Workspace
 
 CHUNK = 32  # rows of logits whose passes (maximum, exp, sum, ...) run while the CPU caches them
@@ -37,7 +37,7 @@ def prediction_forward(
     s = workspace.empty(xp, (N, V), h.dtype)
     losses = xp.empty((N,), dtype=h.dtype)
     xp.matmul(h, W_hy.T, out=s)                        # s_t = W_hy h_t              (2.4)
-    chunk = CHUNK if xp.__name__ == "numpy" else max(N, 1)
+    chunk = CHUNK if on_host(xp) else max(N, 1)
     for start in range(0, N, chunk):
         rows = slice(start, min(start + chunk, N))
         if b is not None:

@@ -46,7 +46,8 @@ def clip_elements(dh: Array, limit: float | None) -> None:
 
 
 def weight_gradient(dz: Array, x: Array, h_prev: Array) -> Array:
-    """dT = [dT_x dT_h], the sums over time of Eqs. 2.49 and 2.50, one GEMM each.
+    """dT = [dT_x dT_h], the sums over time of Eqs. 2.49 and 2.50 (2.29 and 2.30 of the vanilla
+    unit), one GEMM each.
 
     Arguments: dz (T*B, G), x (T*B, E), h_prev (T*B, H). Returns (G, E + H).
     """

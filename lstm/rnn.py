@@ -66,7 +66,7 @@ def rnn_step_backward(dh: Array, cache: RNNStepCache) -> tuple[Array, Array, Arr
     E = x.shape[1]
     dz = xp.empty_like(h)
     rnn_cell_backward(dh, h, dz)
-    dT = xp.concatenate([dz.T @ x, dz.T @ h_prev], axis=1)  # (H, E + H)         (2.30, 2.29)
+    dT = xp.concatenate([dz.T @ x, dz.T @ h_prev], axis=1)  # (H, E + H)         (2.29, 2.30)
     dh_prev = dz @ T[:, E:]                        # dh_{t-1} = W_hh' dz         (2.28)
     dx = dz @ T[:, :E]                             # dx_t = W_xh' dz             (2.27)
     return dx, dh_prev, dT, dz.sum(axis=0)

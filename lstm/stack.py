@@ -1,6 +1,6 @@
 """Depth, direction and dropout: layers of a recurrent unit on top of each other.
 
-Source: Luong (2016), Algorithm 3 lines 8-11 and Algorithm 4 lines 13-17: the state of layer l - 1
+Source: Luong (2016), Algorithm 3 lines 8-9 and Algorithm 4 lines 13-17: the state of layer l - 1
 is the input of layer l, and dx of layer l is added to the gradient of layer l - 1. Dropout is on
 these vertical connections only (Zaremba et al., 2014). A bidirectional layer joins the states of
 two units, one running from each end: output (T, B, 2H), forward half first.

@@ -17,6 +17,8 @@ from backend.errors import UserError
 from backend.host import warn_of_slow_blas
 from nmt import commands
 
+RECIPE_COMMANDS = (commands.demo, commands.train, commands.lm_train)  # take `--section.key VALUE`
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, and that knows --backend in every place."""
@@ -86,7 +88,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=_natural, default=1, help="of --sample")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
-                        help="write 'source-target' word positions, one line per output line")
+                        help="write 'source-target' positions in the tokenised sentences, from 0")
     parser.set_defaults(run=commands.translate)
 
 
@@ -136,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except (UserError, ValueError, MemoryError) as error:  # ValueError: said by whoever checks it
+    except (UserError, MemoryError) as error:
         sys.exit(_complain(str(error), 2))
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
@@ -149,7 +151,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     overrides, rest = _split_overrides(arguments)
     options, unknown = parser.parse_known_args(rest)
     options.overrides = overrides + unknown  # those unknown get a hint from the recipe
-    if options.overrides and options.run not in (commands.train, commands.lm_train):
+    if options.overrides and options.run not in RECIPE_COMMANDS:
         parser.error(f"unrecognized arguments: {' '.join(options.overrides)}")
     return options
 

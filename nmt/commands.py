@@ -37,7 +37,7 @@ BLOCK = 1024  # sentences that are sorted by length and translated before they a
 def demo(options: argparse.Namespace) -> None:
     """`nmt demo`."""
     demonstration.run(options.source, options.target, options.phrases, options.epochs,
-                      options.seed, options.output)
+                      options.seed, options.output, options.overrides)
 
 
 def train(options: argparse.Namespace) -> None:
@@ -109,7 +109,10 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     given = {name: value for name, value in given.items() if value is not None}
     if "nbest" in given and "beam" not in given:
         given["beam"] = max(search.beam, given["nbest"])
-    return replace(search, **given)
+    try:
+        return replace(search, **given)
+    except ValueError as error:  # out of range, as SearchOptions says
+        raise UserError(str(error)) from None
 
 
 def _check_alignments(path: Path | None, system: System) -> None:
@@ -130,6 +133,7 @@ def _stdin_lines() -> Iterable[str]:
         except UnicodeDecodeError as error:
             raise UserError(f"<stdin>:{number}: expected UTF-8, got byte "
                             f"0x{raw[error.start]:02x} at column {error.start + 1}") from None
+        line = line.removeprefix("\ufeff") if number == 1 else line
         yield line.removesuffix("\n").removesuffix("\r")
 
 

@@ -89,10 +89,11 @@ def _evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
     """An evaluation set from two files."""
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
     lines, references = read_parallel(source, target)
-    pairs = prepare_pairs(lines, references, None, cut_source, cut_target).pairs
+    sources = [cut_source(line) for line in lines]
+    targets = [cut_target(line) for line in references]
+    pairs = [(x, y) for x, y in zip(sources, targets, strict=True) if x and y]
     if not pairs:
         raise UserError(f"{source}, {target}: expected at least one pair of sentences, got none")
-    sources = [cut_source(line) for line in lines]
     check_lengths(sources, data, str(source))
     return EvaluationSet(sources, references, pairs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -24,15 +25,17 @@ SHOWN = 10
 
 
 def run(
-    source: str, target: str, phrases: int | None, epochs: int | None, seed: int, folder: Path
+    source: str, target: str, phrases: int | None, epochs: int | None, seed: int, folder: Path,
+    overrides: Sequence[str] = (),
 ) -> None:
     """Build the corpus, train, translate, score and draw.
 
     Arguments: source, target, CLDR locales; phrases to train on and epochs, None for the
-    recipe's; seed of corpus and model; folder, the model directory to make.
+    recipe's; seed of corpus and model; folder, the model directory to make; overrides of any
+    other value of the recipe, such as `--data.test_size=200`.
     """
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    recipe = _recipe(source, target, phrases, epochs, seed)
+    recipe = _recipe(source, target, phrases, epochs, seed, overrides)
     _check_room(folder)
     corpus = load_corpus(recipe.data)
     console.print(f"Embedded corpus {source} to {target}: {len(corpus.train)} phrases to train "
@@ -46,7 +49,8 @@ def run(
 
 
 def _recipe(
-    source: str, target: str, phrases: int | None, epochs: int | None, seed: int
+    source: str, target: str, phrases: int | None, epochs: int | None, seed: int,
+    more: Sequence[str],
 ) -> Recipe:
     """recipes/demo.yaml with the command's choices."""
     choices = {"data.source_language": source, "data.target_language": target,
@@ -54,7 +58,7 @@ def _recipe(
                "train.epochs": epochs}
     overrides = [f"--{key}={value}" for key, value in choices.items() if value is not None]
     with as_file(files("nmt") / "recipes" / "demo.yaml") as path:
-        return load_recipe(Recipe, path, overrides)
+        return load_recipe(Recipe, path, [*overrides, *more])
 
 
 def _check_room(folder: Path) -> None:

@@ -9,9 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from backend import Array
 from backend.errors import UserError
 from nmt.recipe_file import load_recipe, save_recipe
 from nmt.text.vocabulary import Vocabulary
+from nmt.training import checkpoint
 from nmt.training.trainer import BEST, LAST, LOG
 
 RECIPE = "recipe.yaml"
@@ -88,6 +90,28 @@ def check_model(folder: Path, kind: str, files: Sequence[str]) -> None:
             found = "a file" if folder.is_file() else "no such folder"
             found = f"no {file} in it" if folder.is_dir() else found
             raise UserError(f"{folder}: expected the model directory of a {kind}, found {found}")
+
+
+def load_best(
+    folder: Path, ours: Mapping[str, Any], vocabularies: Mapping[str, str],
+    template: Mapping[str, Array],
+) -> dict[str, Array]:
+    """The best parameters of a model directory, or the last where no score was kept.
+
+    Arguments: ours, what the model says of itself, to be compared with what the checkpoint says;
+    vocabularies, file name by key of `ours`; template, parameters of the right names and shapes.
+    Raises UserError when the checkpoint is of another kind, vocabulary or shape.
+    """
+    path = folder / (BEST if (folder / BEST).is_file() else LAST)
+    saved = checkpoint.load(path)
+    theirs = saved.metadata.get("model", {})
+    if theirs.get("kind") != ours["kind"]:
+        raise UserError(f"{path}: expected a {ours['kind']}, found a {theirs.get('kind')}")
+    for key, file in vocabularies.items():
+        if theirs.get(key) != ours[key]:
+            raise UserError(f"{folder / file}: this is not the vocabulary that the model in "
+                            f"{path.name} was trained with")
+    return checkpoint.parameters_of(saved, path, template)
 
 
 def fingerprint(lines: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,23 @@ from backend.errors import UserError
 from lstm.language_model import LanguageModel, LanguageModelCache
 from lstm.stack import State
 from nmt.evaluate import perplexity
-from nmt.folder import RECIPE, check_model, check_new, check_resumed, fingerprint, new_run
+from nmt.folder import (
+    RECIPE,
+    check_model,
+    check_new,
+    check_resumed,
+    fingerprint,
+    load_best,
+    new_run,
+)
 from nmt.recipe import LanguageModelRecipe, TextConfig
 from nmt.recipe_file import load_recipe, save_recipe
 from nmt.search.sample import draw
 from nmt.text.batches import StreamBatch, stream_batches
 from nmt.text.corpus import read_lines, split_words
 from nmt.text.vocabulary import END, Vocabulary
-from nmt.training import checkpoint
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, Trainer
+from nmt.training.trainer import Trainer
 
 VOCABULARY = "vocabulary"
 LINE_END = "\\n"  # two characters, so that no character of a text is mistaken for it
@@ -144,12 +151,8 @@ class LanguageSystem:
         check_model(folder, "language model", [VOCABULARY])
         recipe = load_recipe(LanguageModelRecipe, folder / RECIPE)
         system = cls.create(recipe, Vocabulary.read(folder / VOCABULARY))
-        path = folder / (BEST if (folder / BEST).is_file() else LAST)
-        ours = system.metadata()["vocabulary"]
-        if checkpoint.load(path).metadata.get("model", {}).get("vocabulary", ours) != ours:
-            raise UserError(f"{folder / VOCABULARY}: this is not the vocabulary that the model in "
-                            f"{path.name} was trained with")
-        system.parameters = checkpoint.load_parameters(path, system.parameters)
+        files = {"vocabulary": VOCABULARY}
+        system.parameters = load_best(folder, system.metadata(), files, system.parameters)
         return system
 
     def metadata(self) -> dict[str, Any]:
@@ -219,7 +222,7 @@ def train(
     dev_ids = [END, *_ids(vocabulary, dev_tokens)]
 
     def validate(parameters: dict[str, Array]) -> dict[str, float]:
-        return {"perplexity": perplexity(*system.nats(dev_ids))}
+        return {"perplexity": perplexity(*replace(system, parameters=parameters).nats(dev_ids))}
 
     source = Streams([END, *_ids(vocabulary, train_tokens)], recipe.text)
     model: Any = CarriedModel(system.model)

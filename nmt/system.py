@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from backend import Array, to_host
-from backend.errors import UserError
 from nmt.data import tokenisers
 from nmt.evaluate import perplexity
-from nmt.folder import RECIPE, check_model, fingerprint
+from nmt.folder import RECIPE, check_model, fingerprint, load_best
 from nmt.models.translator import Translator
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
@@ -24,8 +23,6 @@ from nmt.search.sample import sample
 from nmt.text.batches import TextBatches, source_batch
 from nmt.text.corpus import Pair
 from nmt.text.vocabulary import Vocabulary
-from nmt.training import checkpoint
-from nmt.training.trainer import BEST, LAST
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
 
@@ -69,19 +66,13 @@ class System:
             load_recipe(Recipe, folder / RECIPE), Vocabulary.read(folder / SOURCE_VOCABULARY),
             Vocabulary.read(folder / TARGET_VOCABULARY),
         )
-        system.load(folder / (BEST if (folder / BEST).is_file() else LAST))
+        system.load(folder)
         return system
 
-    def load(self, path: Path) -> None:
-        """Take the parameters of a checkpoint, once its vocabularies are known to be ours."""
-        saved = checkpoint.load(path).metadata.get("model", {})
-        for key, file in (("source", SOURCE_VOCABULARY), ("target", TARGET_VOCABULARY)):
-            if saved.get(key) != self.metadata()[key]:
-                raise UserError(
-                    f"{path.parent / file}: this is not the vocabulary that the model in "
-                    f"{path.name} was trained with"
-                )
-        self.parameters = checkpoint.load_parameters(path, self.parameters)
+    def load(self, folder: Path) -> None:
+        """Take the best parameters of a model directory, once they are known to be ours."""
+        files = {"source": SOURCE_VOCABULARY, "target": TARGET_VOCABULARY}
+        self.parameters = load_best(folder, self.metadata(), files, self.parameters)
 
     def metadata(self) -> dict[str, Any]:
         """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""

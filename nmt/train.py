@@ -17,7 +17,7 @@ from nmt.search.interface import SearchOptions
 from nmt.system import SOURCE_VOCABULARY, TARGET_VOCABULARY, System
 from nmt.text.vocabulary import Vocabulary
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, Trainer
+from nmt.training.trainer import Trainer
 
 
 def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> tuple[Vocabulary, Vocabulary]:
@@ -61,8 +61,7 @@ def train(
             trainer.resume()
             save_recipe(recipe, folder / RECIPE)  # more epochs, perhaps
         trainer.train()
-    if (folder / BEST).exists():
-        system.load(folder / BEST)
+    system.load(folder)
     return system
 
 
@@ -93,7 +92,7 @@ class _Validation:
         self._system, self._dev = system, dev
 
     def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
-        system, recipe = self._system, self._system.recipe
+        system, recipe = replace(self._system, parameters=parameters), self._system.recipe
         scores = {"perplexity": system.perplexity(self._dev.pairs)}
         if recipe.evaluate.bleu:
             greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)

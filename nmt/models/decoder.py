@@ -1,6 +1,6 @@
 """The decoder without input feeding: all steps through the stack, then all through attention.
 
-Source: Luong (2016), Algorithm 3 lines 5-13 and Eqs. 4.5, 4.7. Because no step needs the
+Source: Luong (2016), Algorithm 3 lines 5-11 and Eqs. 4.5, 4.7. Because no step needs the
 attentional vector of the one before, attention is one batched product over all target steps.
 A padded target step needs no mask: nothing follows it and its loss is not counted, so every
 gradient through it is exactly zero.

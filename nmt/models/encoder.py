@@ -1,4 +1,4 @@
-"""The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-11)."""
+"""The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-9)."""
 
 from __future__ import annotations
 

@@ -58,9 +58,9 @@ def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Ar
         (N,) int64: the number of columns whose running sum is at most uniform * total.
     """
     xp = backend.array_module(logits, maxima, uniform)
-    N, V = logits.shape
+    N = logits.shape[0]
     columns = xp.empty((N,), xp.int64)
-    for rows in row_chunks(N, V):
+    for rows in row_chunks(logits):
         shifted = (logits[rows] - maxima[rows, None]) / temperature  # (rows of the chunk, V)
         running = xp.cumsum(xp.exp(shifted), axis=1, dtype=xp.float64)
         columns[rows] = (running <= uniform[rows, None] * running[:, -1:]).sum(axis=1)

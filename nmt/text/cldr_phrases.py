@@ -138,7 +138,7 @@ def days(rng: np.random.Generator, names: Names) -> Form:
 
 
 def clock(rng: np.random.Generator, names: Names, width: str) -> Form:
-    """A time of day: "3:30 PM"."""
+    """A time of day: "3:30 PM"; in full with its zone, "3:30:00 PM Coordinated Universal Time"."""
     when = _clock(rng)
     return lambda locale: dates.format_time(when, width, locale=locale)
 
@@ -246,7 +246,7 @@ def _clock(rng: np.random.Generator) -> time:
 TEMPLATES: tuple[tuple[float, Template], ...] = (
     *((1, partial(day, width=width)) for width in ("full", "long", "medium", "short")),
     *((0.5, partial(part_of_date, skeleton=s)) for s in ("yMMMM", "MMMMd", "yQQQQ", "MMMEd")),
-    *((0.5, partial(clock, width=width)) for width in ("short", "medium")),
+    *((0.5, partial(clock, width=width)) for width in ("short", "medium", "full")),
     (1, days),
     (1, moment),
     (1, partial(span, relative=False)),

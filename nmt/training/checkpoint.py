@@ -83,14 +83,14 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     return Checkpoint(arrays, _metadata(path, header))
 
 
-def load_parameters(path: str | os.PathLike[str],
-                    template: Mapping[str, Array]) -> dict[str, Array]:
+def parameters_of(saved: Checkpoint, path: str | os.PathLike[str],
+                  template: Mapping[str, Array]) -> dict[str, Array]:
     """The parameters of a checkpoint, on the device in use, in the order of `template`.
 
-    Arguments: path; template, the model's parameters, of which only names and shapes matter.
-    Raises UserError as `load` and `check_parameters` do.
+    Arguments: saved, read from path; template, the model's parameters, of which only names and
+    shapes matter. Raises UserError as `check_parameters` does.
     """
-    found = load(path).select(PARAMETERS)
+    found = saved.select(PARAMETERS)
     check_parameters(path, found, template)
     return {name: to_device(found[name]) for name in template}
 

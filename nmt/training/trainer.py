@@ -220,6 +220,11 @@ class Trainer:
         raise UserError(f"update {step}: {_first_non_finite(self.parameters, gradients)} is not "
                         f"finite; {kept}")
 
+    def _check_parameters(self) -> None:
+        """Stop if an update has made a parameter infinite or NaN."""
+        if not all(_is_finite(parameter) for parameter in self.parameters.values()):
+            self._fail(self.counters.step, {})
+
     def _log_window(self) -> None:
         """One line of the log."""
         c, facts = self.counters, self._meter.close_window()
@@ -238,6 +243,7 @@ class Trainer:
     def _end_epoch(self) -> None:
         """Validate, tell the schedule, write the log and both checkpoints."""
         c = self.counters
+        self._check_parameters()
         scores = self._validate(self.parameters) if self._validate else {}
         score = self._criterion(scores)
         improved = score is not None and is_better(score, c.best, self.options.higher_is_better)
@@ -286,8 +292,7 @@ class Trainer:
 
     def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:
         """Write the parameters and more arrays, unless they have gone bad since the last look."""
-        if any(not _is_finite(parameter) for parameter in self.parameters.values()):
-            self._fail(self.counters.step, {})
+        self._check_parameters()
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._folder / file, parameters | dict(arrays),
                         {"model": self._metadata, **facts})

@@ -132,6 +132,11 @@ def test_a_loss_that_is_not_finite_stops_training(corpus, capsys) -> None:
                         message)
     assert files_in(corpus) == before
     message = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out",
+                        *explode, "1e39", "--train.batch_size", "80")  # one update an epoch
+    assert re.fullmatch(r"update 1: parameter '[\w.]+' is not finite; no checkpoint was written",
+                        message)
+    assert files_in(corpus) == before
+    message = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out",
                         *explode, "1e34", "--train.checkpoint_every", "1", "--train.epochs", "9")
     assert re.fullmatch(rf"update \d+: .* is not finite; {corpus}/out/{LAST} holds the last good "
                         "state", message)
@@ -226,6 +231,10 @@ def test_lines_stay_aligned(translate, trained) -> None:
 @pytest.mark.parametrize(("content", "output"), [(b"", ""), (b"\n", "\n"), (b"\n \n\n", "\n\n\n")])
 def test_without_a_word_there_is_nothing_to_translate(translate, content, output) -> None:
     assert translate(content) == output
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_word(translate) -> None:
+    assert translate(b"\xef\xbb\xbffive two\n") == translate(b"five two\n")
 
 
 def test_blocks_do_not_show(translate, monkeypatch, tmp_path) -> None:

@@ -1,33 +1,19 @@
 """The demonstration, cut down to seconds."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
-import pytest
 from tiny_run import complaint, files_in, nmt
 
 from nmt import demo
-from nmt.models.config import ModelConfig
 from nmt.system import Translation
 
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    whole = demo._recipe
-
-    def small(*arguments):
-        recipe = whole(*arguments)
-        return replace(
-            recipe, data=replace(recipe.data, dev_size=6, test_size=12),
-            model=ModelConfig(layers=1, hidden_size=8, embedding_size=8),
-        )
-
-    monkeypatch.setattr(demo, "_recipe", small)
+SMALL = ["--phrases", 40, "--epochs", 1, "--data.dev_size", 6, "--data.test_size", 12,
+         "--model.hidden_size", 8, "--model.embedding_size", 8, "--model.bidirectional", "false"]
 
 
 def run(folder, *more):
-    return nmt("demo", "--phrases", 40, "--epochs", 1, "--output", folder, *more)
+    return nmt("demo", *SMALL, "--output", folder, *more)
 
 
 def test_it_trains_translates_scores_and_draws(tmp_path, capsys) -> None:

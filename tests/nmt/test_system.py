@@ -210,7 +210,7 @@ def test_what_is_no_model_directory_is_refused(trained) -> None:
         with pytest.raises(UserError, match=f"{re.escape(str(folder))}: .*translator, .*{found}"):
             System.open(folder)
     shutil.copy(trained / "lm" / BEST, trained / "model" / BEST)
-    with pytest.raises(UserError, match=r"not the vocabulary"):
+    with pytest.raises(UserError, match=r"expected a translator, found a language model"):
         System.open(trained / "model")
     for file in (BEST, LAST):
         (trained / "model" / file).unlink()

@@ -117,7 +117,7 @@ def test_metadata_of_others(path, metadata, message):
 def test_load_parameters_in_the_model_s_order(path, arrays):
     checkpoint.save(path, arrays, {})
     template = {"b": np.zeros(4), "W": np.zeros((3, 4))}
-    found = checkpoint.load_parameters(path, template)
+    found = checkpoint.parameters_of(checkpoint.load(path), path, template)
     assert list(found) == ["b", "W"]
     np.testing.assert_array_equal(found["W"], arrays["parameters/W"])
 
@@ -131,4 +131,4 @@ def test_load_parameters_in_the_model_s_order(path, arrays):
 def test_parameters_of_another_model(path, arrays, template, message):
     checkpoint.save(path, arrays, {})
     with pytest.raises(UserError, match=message):
-        checkpoint.load_parameters(path, template)
+        checkpoint.parameters_of(checkpoint.load(path), path, template)

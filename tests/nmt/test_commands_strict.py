@@ -1,0 +1,66 @@
+"""The commands on the strict stand-in for CuPy: what `--backend cupy` would do, without a GPU."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from strict.module import strict
+from tiny_run import TEXT_RECIPE, nmt, write_recipe
+
+import backend.switch
+from nmt.training import checkpoint
+from nmt.training.trainer import BEST, LAST
+
+
+@pytest.fixture(autouse=True)
+def _strict_cupy(monkeypatch):
+    monkeypatch.setattr(backend.switch, "load", {"numpy": np, "cupy": strict}.__getitem__)
+
+
+def on_stand_in(*arguments):
+    """Run a command with `--backend cupy`; it must have moved something there."""
+    strict.counts.reset()
+    assert nmt("--backend", "cupy", *arguments) == 0
+    assert strict.counts.to_device > 0
+
+
+def assert_parameters_close(one, other):
+    ours, theirs = (checkpoint.load(path).select(checkpoint.PARAMETERS) for path in (one, other))
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        np.testing.assert_allclose(array, theirs[name], atol=1e-4)
+
+
+def test_train_and_resume(corpus) -> None:
+    recipe = corpus / "r.yaml"
+    on_stand_in("train", recipe, "--output", corpus / "out", "--train.epochs", 1)
+    on_stand_in("train", "--resume", corpus / "out", "--train.epochs", 2)
+    assert nmt("train", recipe, "--output", corpus / "numpy") == 0
+    assert_parameters_close(corpus / "out" / LAST, corpus / "numpy" / LAST)
+
+
+def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
+    command = ["translate", "--model", trained / "model", "--nbest", 2, "--alignments",
+               tmp_path / "links"]
+    outputs = []
+    for where in ("numpy", "cupy"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n\nsix\n")))
+        capsys.readouterr()
+        assert nmt("--backend", where, *command) == 0
+        lines = capsys.readouterr().out.splitlines()
+        outputs.append([line.split(" ||| ")[:2] for line in lines])
+        outputs.append((tmp_path / "links").read_text())
+    assert outputs[:2] == outputs[2:]
+
+
+def test_language_model(corpus, capsys) -> None:
+    recipe = write_recipe(corpus / "lm.yaml", TEXT_RECIPE)
+    on_stand_in("lm", "train", recipe, "--output", corpus / "lm")
+    assert nmt("lm", "train", recipe, "--output", corpus / "numpy") == 0
+    assert_parameters_close(corpus / "lm" / BEST, corpus / "numpy" / BEST)
+    on_stand_in("lm", "sample", "--model", corpus / "lm", "--length", 5)
+    on_stand_in("lm", "perplexity", corpus / "train.de", "--model", corpus / "lm")
+    assert "perplexity" in capsys.readouterr().out

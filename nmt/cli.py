@@ -38,6 +38,7 @@ def build_parser() -> Parser:
     sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     _add_demo(sub.add_parser("demo", help="train a small translator on the embedded corpus"))
     _add_train(sub.add_parser("train", help="train a translator from a recipe"))
+    _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
     score = sub.add_parser("score", help="BLEU and chrF of a file against a reference")
     score.add_argument("hypotheses", type=Path)
@@ -64,6 +65,17 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
                         help="model directory (default: runs/demo; an older demo is replaced)")
     parser.set_defaults(run=commands.demo)
+
+
+def _add_corpus(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("output", type=Path, metavar="DIR", help="folder to write into")
+    parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
+    parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
+    for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
+        parser.add_argument(f"--{name}", type=_natural, default=size,
+                            help=f"phrases of the {name} set (default: {size})")
+    parser.add_argument("--seed", type=_natural, default=1)
+    parser.set_defaults(run=commands.corpus)
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:

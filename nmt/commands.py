@@ -25,6 +25,7 @@ from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.recipe_file import load_recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System, Translation
+from nmt.text.cldr import CldrOptions, generate, write
 from nmt.text.corpus import prepare_pairs, read_lines, read_parallel, write_lines
 from nmt.train import score_bleu
 from nmt.train import train as train_system
@@ -40,19 +41,27 @@ def demo(options: argparse.Namespace) -> None:
                       options.seed, options.output, options.overrides)
 
 
+def corpus(options: argparse.Namespace) -> None:
+    """`nmt corpus`."""
+    generated = generate(CldrOptions(options.source, options.target, options.train, options.dev,
+                                     options.test, options.seed))
+    for path in write(generated, options.output):
+        print(path)
+
+
 def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
     recipe, folder = _recipe_and_folder(Recipe, options)
     console = Console(highlight=False, markup=False, emoji=False)
-    corpus = load_corpus(recipe.data)
-    console.print(f"{len(corpus.train)} training pairs; left out: {corpus.empty} with an empty "
-                  f"side, {corpus.too_long} over {recipe.data.max_length} words", soft_wrap=True)
-    system = train_system(recipe, folder, ConsoleObserver(console), corpus=corpus,
+    pairs = load_corpus(recipe.data)
+    console.print(f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty "
+                  f"side, {pairs.too_long} over {recipe.data.max_length} words", soft_wrap=True)
+    system = train_system(recipe, folder, ConsoleObserver(console), corpus=pairs,
                           resume=options.resume is not None)
-    if corpus.test is not None:
-        score = score_bleu(system, corpus.test, recipe.search)
+    if pairs.test is not None:
+        score = score_bleu(system, pairs.test, recipe.search)
         console.print(f"test: {_described('BLEU', score)}, beam {recipe.search.beam}, perplexity "
-                      f"{system.perplexity(corpus.test.pairs):.2f}", soft_wrap=True)
+                      f"{system.perplexity(pairs.test.pairs):.2f}", soft_wrap=True)
     console.print(f"model directory: {folder}", soft_wrap=True)
 
 

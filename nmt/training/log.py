@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ class Log:
     """Appends records to a file, each line complete on its own.
 
     Records of updates have `"event": "update"`, records of epochs `"event": "epoch"`; both carry
-    the numbers of the epoch and of the last update ("epoch", "step", from 1).
+    the numbers of the epoch and of the last update ("epoch", "step", from 1). A perplexity too
+    large for a float is null.
     """
 
     def __init__(self, path: Path) -> None:
@@ -23,7 +25,7 @@ class Log:
 
     def write(self, event: str, **record: Any) -> None:
         """Append one record. Raises UserError when the file cannot be written."""
-        line = json.dumps({"event": event, **record})
+        line = json.dumps(_strict({"event": event, **record}), allow_nan=False)
         try:
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
@@ -39,6 +41,13 @@ class Log:
         temporary = self._path.with_name(self._path.name + ".tmp")
         temporary.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
         os.replace(temporary, self._path)
+
+
+def _strict(value: Any) -> Any:
+    """The value with null for numbers that JSON does not have: infinity and NaN."""
+    if isinstance(value, dict):
+        return {key: _strict(part) for key, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _parse(line: str) -> dict[str, Any] | None:

@@ -70,3 +70,13 @@ def test_the_map_is_that_of_a_translation_that_fits_the_terminal() -> None:
 
     assert place(3, 15, 14, 9) == 2
     assert place(0, 3, 20, 7) == 2  # none fits: the longest, never an empty one if others are not
+
+
+def test_the_embedded_corpus_can_be_written_and_trained_on(tmp_path, capsys) -> None:
+    sizes = ["--train", 60, "--dev", 5, "--test", 0]
+    assert nmt("corpus", tmp_path / "de", "--target", "de", *sizes) == 0
+    assert f"{tmp_path}/de/train.de\n" in capsys.readouterr().out
+    lines = (tmp_path / "de" / "train.de").read_text("utf-8").splitlines()
+    assert len(set(lines)) > 50 and len(lines) == 60
+    said = complaint(capsys, "corpus", tmp_path / "xx", "--target", "xx")
+    assert "'xx'" in said and not (tmp_path / "xx").exists()

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from backend.host import blas_architecture
+
 
 class Timing(NamedTuple):
     """Wall-clock times of one rival, in seconds."""
@@ -77,8 +79,7 @@ def mode() -> str:
 
     An exported OPENBLAS_CORETYPE=Haswell forces the former and halves GEMM where there is AVX-512.
     """
-    names = [pool.get("architecture") for pool in threadpool_info()]
-    return "H" if "Haswell" in names else "S"
+    return "H" if blas_architecture() == "Haswell" else "S"
 
 
 def cpu_model() -> str:

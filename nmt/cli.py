@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import backend
 from backend.errors import UserError
-from backend.host import warn_of_slow_blas
+from backend.host import slow_blas
 from nmt import commands
 
 RECIPE_COMMANDS = (commands.demo, commands.train, commands.lm_train)  # take `--section.key VALUE`
@@ -142,7 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         options = _parse(sys.argv[1:] if arguments is None else arguments)
         backend.use(getattr(options, "backend", "numpy"))
-        warn_of_slow_blas()
+        if warning := slow_blas():
+            _complain(warning, 0)
         options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt as error:

@@ -9,15 +9,14 @@ import pytest
 from backend import host
 
 
-def test_blas_info_is_complete():
-    info = host.blas_info()
-    assert set(info) == {"name", "version", "architecture", "threads"}
-    assert info["threads"] is None or info["threads"] >= 1
-
-
-def test_blas_info_without_a_blas(monkeypatch):
-    monkeypatch.setattr(host, "threadpool_info", lambda: [{"user_api": "openmp"}])
-    assert host.blas_info() == dict.fromkeys(("name", "version", "architecture", "threads"))
+@pytest.mark.parametrize("pools, expected", [
+    ([{"user_api": "openmp"}, {"user_api": "blas", "architecture": "Zen"}], "Zen"),
+    ([{"user_api": "blas"}], None),
+    ([{"user_api": "openmp", "architecture": "Zen"}], None),
+])
+def test_blas_architecture(pools, expected, monkeypatch):
+    monkeypatch.setattr(host, "threadpool_info", lambda: pools)
+    assert host.blas_architecture() == expected
 
 
 @pytest.mark.parametrize("text, expected", [("flags: avx2 avx512f", True), ("flags: avx2", False)])
@@ -40,13 +39,11 @@ def test_has_avx512_off_linux(monkeypatch):
     ("Haswell", True, "SkylakeX", False),
     (None, True, "Haswell", False),
 ])  # fmt: skip
-def test_warning(coretype, avx512, architecture, warns, monkeypatch, capsys):
+def test_warning(coretype, avx512, architecture, warns, monkeypatch):
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     if coretype:
         monkeypatch.setenv("OPENBLAS_CORETYPE", coretype)
     monkeypatch.setattr(host, "has_avx512", lambda: avx512)
-    monkeypatch.setattr(host, "blas_info", lambda: {"architecture": architecture})
-    host.warn_of_slow_blas()
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert ("OPENBLAS_CORETYPE" in err) is warns
+    monkeypatch.setattr(host, "blas_architecture", lambda: architecture)
+    warning = host.slow_blas()
+    assert ("unset it" in warning and architecture in warning) if warns else warning is None

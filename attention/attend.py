@@ -57,7 +57,7 @@ def attend_forward(h: Array, memory: Memory) -> tuple[Array, Array]:
     e -= e.real.max(axis=2, keepdims=True)
     a = xp.exp(e, out=e)
     a /= a.sum(axis=2, keepdims=True)                      # a_t(s)                  (4.7)
-    return xp.matmul(a, memory.hbar), a                    # c_t (B, Q, He)
+    return xp.matmul(a, memory.hbar), a                    # c_t (B, Q, He)         (4.2.1 context)
 
 
 def attend_backward(dc: Array, a: Array, memory: Memory) -> tuple[Array, Array]:
@@ -67,10 +67,10 @@ def attend_backward(dc: Array, a: Array, memory: Memory) -> tuple[Array, Array]:
     the scores. `attend_memory_backward` turns the latter into the memory's, for all steps at once.
     """
     xp = array_module(dc, a)
-    de = xp.matmul(dc, memory.hbar.transpose(0, 2, 1))     # da_t(s) = dc_t' hbar_s, (B, Q, S)
+    de = xp.matmul(dc, memory.hbar.transpose(0, 2, 1))     # da_t(s) = dc_t' hbar_s   (2.13)
     de -= (a * de).sum(axis=2, keepdims=True)
     de *= a                                                # softmax backward
-    return xp.matmul(de, memory.keys), de                  # dh_t = sum of de_t(s) k_s
+    return xp.matmul(de, memory.keys), de                  # dh_t = sum of de_t(s) k_s  (2.13)
 
 
 def attend_memory_backward(
@@ -82,8 +82,8 @@ def attend_memory_backward(
     (B, S, H).
     """
     xp = array_module(de, dc, a, h)
-    dhbar = xp.matmul(a.transpose(0, 2, 1), dc)            # dhbar_s = sum of a_t(s) dc_t
-    dkeys = xp.matmul(de.transpose(0, 2, 1), h)            # dk_s = sum of de_t(s) h_t
+    dhbar = xp.matmul(a.transpose(0, 2, 1), dc)            # dhbar_s = sum of a_t(s) dc_t  (2.14)
+    dkeys = xp.matmul(de.transpose(0, 2, 1), h)            # dk_s = sum of de_t(s) h_t     (2.14)
     return dhbar, dkeys
 
 

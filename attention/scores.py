@@ -33,7 +33,7 @@ def score_weights(score: str, prefix: str, hidden: int, source_hidden: int) -> d
 
 def dot_keys_forward(hbar: Array, parameters: Mapping[str, Array], prefix: str) -> Array:
     """k_s = hbar_s: (B, S, H)."""
-    return hbar
+    return hbar                                            # (4.2.1 dot)
 
 
 def dot_keys_backward(
@@ -50,18 +50,18 @@ def general_keys_forward(hbar: Array, parameters: Mapping[str, Array], prefix: s
     """
     W_a = parameters[f"{prefix}.W_a"]
     B, S, He = hbar.shape
-    return (hbar.reshape(B * S, He) @ W_a.T).reshape(B, S, -1)
+    return (hbar.reshape(B * S, He) @ W_a.T).reshape(B, S, -1)  # (4.2.1 general)
 
 
 def general_keys_backward(
     dkeys: Array, hbar: Array, parameters: Mapping[str, Array], prefix: str
 ) -> tuple[Array, Parameters]:
-    """Corollary 1 (2.13, 2.14): dhbar_s = W_a' dk_s (B, S, He) and dW_a = sum of dk_s hbar_s'."""
+    """Corollary 1: dhbar_s = W_a' dk_s (B, S, He) and dW_a = sum of dk_s hbar_s'."""
     W_a = parameters[f"{prefix}.W_a"]
     B, S, He = hbar.shape
     dkey_rows = dkeys.reshape(B * S, -1)
-    return (dkey_rows @ W_a).reshape(B, S, He), {
-        f"{prefix}.W_a": dkey_rows.T @ hbar.reshape(B * S, He)
+    return (dkey_rows @ W_a).reshape(B, S, He), {               # (2.13)
+        f"{prefix}.W_a": dkey_rows.T @ hbar.reshape(B * S, He)  # (2.14)
     }
 
 

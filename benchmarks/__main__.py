@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable
 
 from backend.errors import UserError
-from benchmarks import step
+from benchmarks import gradcheck, step
 
-BENCHMARKS: dict[str, Callable[[list[str]], None]] = {"step": step.main}
+BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
+    "gradcheck": gradcheck.main, "step": step.main,
+}
 
 
 def main(arguments: list[str]) -> int:

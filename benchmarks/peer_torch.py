@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from grads.oracle import from_torch, to_torch
 from nmt.models.config import ModelConfig
 from nmt.text.batches import Batch
 
@@ -114,7 +115,7 @@ class TorchTranslator(nn.Module):
 
     # --- our parameters, in and out -------------------------------------------------------------
 
-    def _plain(self) -> Iterator[tuple[str, Any]]:
+    def plain(self) -> Iterator[tuple[str, Any]]:
         """The parameters that have the same shape here and there."""
         config = self.config
         yield "encoder.W_e", self.source_embedding.weight
@@ -133,14 +134,14 @@ class TorchTranslator(nn.Module):
     def load(self, parameters: Mapping[str, np.ndarray]) -> TorchTranslator:
         """Copy our parameters, by name; returns self. Their dtype becomes the module's."""
         self.to(torch.tensor(parameters["encoder.W_e"][:0]).dtype)
-        for name, tensor in self._plain():
+        for name, tensor in self.plain():
             tensor.copy_(torch.tensor(parameters[name]))
         for name, ih, hh, bias in self.recurrent:
-            T = torch.tensor(self._swap(parameters[f"{name}.T"]))
+            T = torch.tensor(to_torch(parameters[f"{name}.T"], self.config.unit))
             ih.copy_(T[:, : ih.shape[1]])
             hh.copy_(T[:, ih.shape[1] :])
             if bias is not None:
-                bias.copy_(torch.tensor(self._swap(parameters[f"{name}.b"])))
+                bias.copy_(torch.tensor(to_torch(parameters[f"{name}.b"], self.config.unit)))
         return self
 
     def dump(self, gradients: bool) -> dict[str, np.ndarray]:
@@ -151,19 +152,13 @@ class TorchTranslator(nn.Module):
             assert tensor is not None, "no gradient: call backward first"
             return tensor.numpy().copy()
 
-        found = {name: value(parameter) for name, parameter in self._plain()}
+        found = {name: value(parameter) for name, parameter in self.plain()}
         for name, ih, hh, bias in self.recurrent:
-            found[f"{name}.T"] = self._swap(np.concatenate([value(ih), value(hh)], axis=1))
+            found[f"{name}.T"] = from_torch(
+                np.concatenate([value(ih), value(hh)], axis=1), self.config.unit)
             if bias is not None:
-                found[f"{name}.b"] = self._swap(value(bias))
+                found[f"{name}.b"] = from_torch(value(bias), self.config.unit)
         return found
-
-    def _swap(self, rows: np.ndarray) -> np.ndarray:
-        """Gate order i, f, o, h_hat to i, f, g, o or back."""
-        if self.config.unit != "lstm":
-            return rows
-        i, f, third, fourth = np.split(rows, 4)
-        return np.concatenate([i, f, fourth, third])
 
     # --- the model ------------------------------------------------------------------------------
 

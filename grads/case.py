@@ -6,8 +6,9 @@ pair. What is not differentiated (ids, lengths, dropout masks) stays inside a ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from backend.rows import RowGradient
 from lstm.parameters import Weight
 
 V, E, H = 6, 3, 2  # sizes of everything here, all different, so that a transposed product shows
-WORDS = (2, 4)  # ids are 2 or 3: they repeat in every batch, and the table's other rows rest
+WORDS = (2, 5)  # ids are 2, 3 or 4: some repeat, some do not, and the table's other rows rest
 END = 1  # the id on padding, and the decoder's first
 
 
@@ -25,11 +26,12 @@ class Shape(NamedTuple):
     """A batch of sequences side by side."""
 
     lengths: tuple[int, ...]  # real steps of each sequence
+    least: int = 0  # steps there are at least, padding or not
 
     @property
     def steps(self) -> int:
         """T, to which all sequences are padded."""
-        return max(self.lengths)
+        return max((self.least, *self.lengths))
 
     @property
     def batch(self) -> int:
@@ -53,9 +55,26 @@ SHAPES = {
     "one sentence": Shape((4,)),
     "one step": Shape((1, 1, 1)),
     "smallest": Shape((1,)),
+    "padding alone": Shape((3, 0, 2)),  # one sequence has no real step
+    "nobody": Shape((), 3),  # B = 0
 }
+USUAL = ("ragged", "full", "one sentence", "one step", "smallest")
 
 Inputs = Mapping[str, Array]
+
+
+class Block(NamedTuple):
+    """A named part of a tensor: rows of a gate, columns that multiply x."""
+
+    name: str
+    where: tuple[slice, ...]  # one slice an axis
+
+
+class Labels(NamedTuple):
+    """What a tensor's axes count ("time", "batch", "gate", "unit", "word" ...), and its blocks."""
+
+    axes: tuple[str, ...]
+    blocks: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +86,9 @@ class Case:
     pull: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
     zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes
     optional: bool = False  # whether the backward takes None for an output without a gradient
+    labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
+    facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks: for oracles
+    winners: Callable[[Any], Any] | None = None  # inputs -> decisions (argmax ...): see kinks
 
     def forward(self, inputs: Inputs) -> dict[str, Array]:
         """The outputs by name, in the dtype and on the device of `inputs`."""
@@ -91,8 +113,14 @@ class Entry(NamedTuple):
     name: str
     covers: tuple[str, ...]  # `module.stem` of each pair `stem_forward`, `stem_backward` it runs
     make: Callable[[np.random.Generator, Shape], Case]
-    shapes: tuple[str, ...] = tuple(SHAPES)
+    shapes: tuple[str, ...] = USUAL
     sample: int | None = None  # entries of each tensor that are checked, None for all
+    kind: str = ""  # what cases it makes, whatever their options: an oracle is chosen by it
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What was passed to the maker of its cases: unit, reverse, score ..."""
+        return self.make.keywords if isinstance(self.make, partial) else {}
 
 
 # --- drawing ------------------------------------------------------------------------------------
@@ -116,14 +144,18 @@ def draw_words(rng: np.random.Generator, shape: Shape) -> np.ndarray:
     return np.where(shape.dead, END, ids)
 
 
-def draw_mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """A dropout mask: two thirds are kept."""
-    return (rng.random(shape) < 2 / 3) * 1.5
+def draw_masks(
+    rng: np.random.Generator, shape: Shape, widths: Sequence[int], dropout: Any
+) -> list[np.ndarray | None]:
+    """Dropout masks (T, B, width) that keep two thirds; all None unless there is dropout."""
+    if not dropout:
+        return [None] * len(widths)
+    return [(rng.random((shape.steps, shape.batch, width)) < 2 / 3) * 1.5 for width in widths]
 
 
-def frozen(array: np.ndarray, like: Array) -> Array:
-    """A host constant moved to the device in use, in the real dtype of `like`."""
-    return to_device(array.astype(like.real.dtype))
+def frozen(array: np.ndarray | None, like: Array) -> Array | None:
+    """A host constant moved to the device in use, in the real dtype of `like`; None stays."""
+    return None if array is None else to_device(array.astype(like.real.dtype))
 
 
 def unused_rows(ids: np.ndarray, width: int) -> np.ndarray:
@@ -131,6 +163,13 @@ def unused_rows(ids: np.ndarray, width: int) -> np.ndarray:
     rows = np.ones((V, width), dtype=bool)
     rows[ids] = False
     return rows
+
+
+def idle(shape: Shape, inputs: Inputs, zeros: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`zeros` of a case, or that nothing matters where a batch has nobody in it."""
+    if shape.batch:
+        return dict(zeros)
+    return {name: np.ones(value.shape, dtype=bool) for name, value in inputs.items()}
 
 
 # --- names of nested states, gradients of a summed loss -----------------------------------------

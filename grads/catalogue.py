@@ -8,106 +8,75 @@ out. Element-wise clipping is not a gradient: tests hold it to a literal loop in
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from grads import catalogue_attention, catalogue_lstm, catalogue_models
+from grads import (
+    catalogue_attention,
+    catalogue_configurations,
+    catalogue_lstm,
+    catalogue_models,
+)
 from grads.case import SHAPES, Case, Entry, dense, draw
-from grads.check import check_gradients
+from grads.check import check_case
+from grads.claims import same_bits
+from grads.report import Finding, Report
 
 PRODUCT = ("backend", "lstm", "attention", "nmt")
 ENTRIES: list[Entry] = [
     *catalogue_lstm.ENTRIES, *catalogue_attention.ENTRIES, *catalogue_models.ENTRIES,
+    *catalogue_configurations.ENTRIES,
 ]
-SAMPLE = 4  # entries of each tensor in the checks that come on top of the full one
-
-Arrays = Mapping[str, Any]
+CONFIGURATIONS = catalogue_configurations.CONFIGURATIONS  # the product of all models' choices
 
 
-def check(entry: Entry, shape: str, seed: int = 0) -> None:
-    """Verify one entry at one shape, in float64.
+def check(
+    entry: Entry, shape: str, seed: int = 0, *, method: str = "both", sample: int | None = None,
+    vanish: bool = False,
+) -> Report:
+    """Check one entry at one shape, in float64, by `grads.check.check_case` and by house rules.
 
-    With random upstream gradients on every output, together and separately, the gradients are
-    compared with complex step: of each tensor `entry.sample` entries together, a few separately;
-    and a few with central differences. Gradients are exactly zero where the case says that an
-    input cannot matter, and the outputs do not depend on it; no other gradient vanishes; nothing
-    is mutated; a second run gives the same bits; the dtype is kept.
+    The rules: an output does not depend on what cannot matter (padding); gradients that can be
+    zero only by mistake are not; float32 stays float32 in both directions, complex128 stays
+    complex128 forward.
 
-    Arguments: shape, a name in `grads.case.SHAPES`; seed of inputs and upstream gradients.
-    Raises AssertionError saying what is wrong.
+    Arguments: shape, a name in `grads.case.SHAPES`; seed of inputs and upstream gradients;
+    sample, entries of each larger tensor, `entry.sample` if None; vanish, whether gradients may be
+    zero (dropout may leave nothing).
     """
     rng = np.random.default_rng(seed)
     case = entry.make(rng, SHAPES[shape])
-    outputs = case.forward(case.inputs)
-    upstream = {name: draw(rng, *np.shape(out)) for name, out in outputs.items()}
-    if len(upstream) > 1:
-        for name, d_out in upstream.items():
-            agree(case, {name: d_out}, "complex", SAMPLE)
-    gradients = agree(case, upstream, "complex", entry.sample)
-    agree(case, upstream, "central", SAMPLE)
-    check_purity(case, upstream, outputs, gradients)
-    check_zeros(case, outputs, gradients, rng)
-    check_dtype(case, upstream)
+    report = check_case(case, method=method, sample=sample or entry.sample, rng=rng, vanish=vanish,
+                        empty=SHAPES[shape].batch == 0, title=f"{entry.name}, {shape}")
+    if report.rows:
+        report.findings.extend([*_dependence(case, rng), *_dtypes(case)])
+    return report
 
 
-def agree(
-    case: Case, upstream: Arrays, method: str, sample: int | None = None
-) -> dict[str, np.ndarray]:
-    """The gradients of the sum of d_out * out, dense, once they agree with `method`."""
-    gradients = {name: dense(d) for name, d in case.backward(case.inputs, upstream).items()}
-
-    def loss(inputs: Arrays) -> Any:
-        outputs = case.forward(inputs)
-        return sum((d_out * outputs[name]).sum() for name, d_out in upstream.items())
-
-    check_gradients(loss, case.inputs, gradients, method=method, sample=sample).raise_if_wrong()
-    return gradients
-
-
-def check_zeros(
-    case: Case, outputs: Arrays, gradients: Arrays, rng: np.random.Generator
-) -> None:
-    """Exactly zero where an input cannot matter, and nowhere altogether zero."""
-    for name, gradient in gradients.items():
-        dead = case.zeros.get(name, np.zeros(gradient.shape, dtype=bool))
-        assert not gradient[dead].any(), f"d{name}: expected exact zeros where it cannot matter"
-        assert dead.all() or gradient[~dead].any(), f"d{name}: expected a gradient, got zeros"
+def _dependence(case: Case, rng: np.random.Generator) -> Iterator[Finding]:
+    """Outputs that change with what cannot matter."""
     other = {name: np.where(case.zeros[name], draw(rng, *value.shape), value)
              if name in case.zeros else value for name, value in case.inputs.items()}
-    same(case.forward(other), outputs, "depends on what cannot matter")
+    for name in same_bits(case.forward(other), case.forward(case.inputs)):
+        yield Finding("padding", name, "the output depends on what cannot matter")
 
 
-def check_purity(case: Case, upstream: Arrays, outputs: Arrays, gradients: Arrays) -> None:
-    """Nothing is written into inputs or upstream gradients, and nothing is remembered."""
-    inputs = {name: value.copy() for name, value in case.inputs.items()}
-    d_outputs = {name: value.copy() for name, value in upstream.items()}
-    again = case.backward(inputs, d_outputs)
-    same(inputs, case.inputs, "input was written into")
-    same(d_outputs, upstream, "upstream gradient was written into")
-    same({name: dense(d) for name, d in again.items()}, gradients, "differs when run again")
-    same(case.forward(inputs), outputs, "differs when run again")
-
-
-def check_dtype(case: Case, upstream: Arrays) -> None:
-    """float32 stays float32 in both directions, complex128 stays complex128 forward."""
+def _dtypes(case: Case) -> Iterator[Finding]:
+    """Arrays of another dtype than the inputs'."""
     single = {name: value.astype(np.float32) for name, value in case.inputs.items()}
-    d_single = {name: value.astype(np.float32) for name, value in upstream.items()}
-    found = {**case.forward(single), **case.backward(single, d_single)}
+    outputs = case.forward(single)
+    gradients = case.backward(single, {k: np.ones_like(v) for k, v in outputs.items()})
     wide = case.forward({name: value.astype(complex) for name, value in case.inputs.items()})
-    for expected, arrays in ((np.float32, found), (np.complex128, wide)):
+    for expected, prefix, arrays in ((np.float32, "", outputs), (np.float32, "d", gradients),
+                                     (np.complex128, "", wide)):
         for name, array in arrays.items():
-            assert dense(array).dtype == expected, f"{name}: {dense(array).dtype}, not {expected}"
-
-
-def same(found: Arrays, expected: Arrays, complaint: str) -> None:
-    """Raise AssertionError unless the arrays are equal to the last bit."""
-    for name, array in expected.items():
-        assert np.array_equal(found[name], array), f"{name}: {complaint}"
+            if dense(array).dtype != expected:
+                yield Finding("dtype", f"{prefix}{name}", f"expected {np.dtype(expected)}, got "
+                                                          f"{dense(array).dtype}")
 
 
 # --- completeness -------------------------------------------------------------------------------

@@ -19,11 +19,14 @@ from attention.attend import (
     memory_forward,
 )
 from attention.scores import SCORES, score_weights
-from grads.case import Case, Entry, H, Inputs, Shape, draw, draw_parameters
+from grads.case import USUAL, Case, Entry, H, Inputs, Shape, draw, draw_parameters, idle
+from grads.labels import label, parameter_labels
 from lstm.padding import make_padding
 
 Rng = np.random.Generator
 WIDE = 4  # He, where source states are wider than H
+ALSO_NOBODY = (*USUAL, "nobody")
+MEMORY = {"hbar": label("batch/position/unit"), "keys": label("batch/position/unit")}
 
 
 def keys(rng: Rng, shape: Shape, score: str) -> Case:
@@ -38,7 +41,9 @@ def keys(rng: Rng, shape: Shape, score: str) -> Case:
         dhbar, gradients = SCORES[score][1](d["keys"], a["hbar"], a, "attention")
         return {"hbar": dhbar, **gradients}
 
-    return Case({"hbar": draw(rng, shape.batch, shape.steps, width), **parameters}, run, pull)
+    inputs = {"hbar": draw(rng, shape.batch, shape.steps, width), **parameters}
+    return Case(inputs, run, pull, labels=MEMORY | parameter_labels(inputs),
+                facts={"score": score})
 
 
 def memory(rng: Rng, shape: Shape, score: str) -> Case:
@@ -55,7 +60,9 @@ def memory(rng: Rng, shape: Shape, score: str) -> Case:
         dstates, gradients = memory_backward(d["hbar"], d["keys"], made, score, a, "attention")
         return {"states": dstates, **gradients}
 
-    return Case({"states": draw(rng, shape.steps, shape.batch, width), **parameters}, run, pull)
+    inputs = {"states": draw(rng, shape.steps, shape.batch, width), **parameters}
+    labels = {**MEMORY, "states": label("position/batch/unit"), **parameter_labels(inputs)}
+    return Case(inputs, run, pull, labels=labels, facts={"score": score})
 
 
 def memory_zeros(shape: Shape, width: int) -> dict[str, np.ndarray]:
@@ -87,7 +94,9 @@ def attend(rng: Rng, shape: Shape) -> Case:
         dhbar, dkeys = attend_memory_backward(de, d["c"], weights, h)
         return {"h": dh, "hbar": dhbar, "keys": dkeys}
 
-    return Case(inputs, run, pull, {"h": single, **memory_zeros(shape, WIDE)})
+    labels = {**MEMORY, "h": label("batch/query/unit"), "c": label("batch/query/unit")}
+    return Case(inputs, run, pull, {"h": single, **memory_zeros(shape, WIDE)}, labels=labels,
+                facts={"lengths": shape.host_lengths, "dead": shape.dead})
 
 
 def attentional(rng: Rng, shape: Shape) -> Case:
@@ -104,14 +113,20 @@ def attentional(rng: Rng, shape: Shape) -> Case:
         return {"joined": djoined, "W_c": dz.T @ joined}
 
     inputs = {"joined": draw(rng, N, WIDE + H), "W_c": draw(rng, H, WIDE + H)}
-    return Case(inputs, run, pull)
+    joined = label("row/column", column={"c": WIDE, "h": H})
+    return Case(
+        inputs, run, pull, idle(shape, inputs, {}),
+        labels={"joined": joined, "h_tilde": label("row/unit"), **parameter_labels(inputs)},
+    )
 
 
 ENTRIES = [
-    *(Entry(f"{score} keys", (f"attention.scores.{score}_keys",), partial(keys, score=score))
-      for score in SCORES),
-    *(Entry(f"memory, {score}", ("attention.attend.memory",), partial(memory, score=score))
-      for score in SCORES),
-    Entry("attend", ("attention.attend.attend", "attention.attend.attend_memory"), attend),
-    Entry("attentional", ("attention.attend.attentional",), attentional),
+    *(Entry(f"{score} keys", (f"attention.scores.{score}_keys",), partial(keys, score=score),
+            ALSO_NOBODY if score == "dot" else USUAL, kind="keys") for score in SCORES),
+    *(Entry(f"memory, {score}", ("attention.attend.memory",), partial(memory, score=score),
+            ALSO_NOBODY if score == "dot" else USUAL, kind="memory") for score in SCORES),
+    Entry("attend", ("attention.attend.attend", "attention.attend.attend_memory"), attend,
+          ALSO_NOBODY, kind="attend"),
+    Entry("attentional", ("attention.attend.attentional",), attentional, ALSO_NOBODY,
+          kind="attentional"),
 ]

@@ -11,26 +11,29 @@ import numpy as np
 from backend import array_module, to_device
 from backend.rows import row_index
 from grads.case import (
+    SHAPES,
+    USUAL,
     WORDS,
     Case,
     E,
     Entry,
     H,
     Inputs,
+    Labels,
     Shape,
     V,
     draw,
-    draw_mask,
+    draw_masks,
     draw_parameters,
     draw_words,
     flatten,
     frozen,
+    idle,
     nest,
-    scaled,
     unused_rows,
 )
+from grads.labels import gates, halves, label, parameter_labels
 from lstm.embedding import embedding_backward, embedding_forward
-from lstm.language_model import LanguageModel, LanguageModelConfig
 from lstm.lstm import (
     lstm_cell_backward,
     lstm_cell_forward,
@@ -43,6 +46,9 @@ from lstm.rnn import rnn_cell_backward, rnn_cell_forward, rnn_step_backward, rnn
 from lstm.stack import UNITS, stack_backward, stack_forward, stack_weights
 
 Rng = np.random.Generator
+ALSO_NOBODY = (*USUAL, "nobody")
+STEP = {"x": label("batch/input"), "h": label("batch/unit"), "c": label("batch/unit"),
+        "h_prev": label("batch/unit"), "c_prev": label("batch/unit")}
 
 
 # --- look-up and prediction ---------------------------------------------------------------------
@@ -59,14 +65,19 @@ def embedding(rng: Rng, shape: Shape) -> Case:
     def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
         return {"W_e": embedding_backward(d["x"], cache)}
 
-    return Case({"W_e": draw(rng, V, E)}, run, pull, {"W_e": unused_rows(ids, E)})
+    inputs = {"W_e": draw(rng, V, E)}
+    return Case(
+        inputs, run, pull, idle(shape, inputs, {"W_e": unused_rows(ids, E)}),
+        labels={**parameter_labels(inputs), "x": label("time/batch/input")}, facts={"ids": ids},
+    )
 
 
-def prediction(rng: Rng, shape: Shape, bias: bool) -> Case:
-    """Softmax and cross-entropy of one row per real step."""
+def prediction(rng: Rng, shape: Shape, bias: bool, words: int = V) -> Case:
+    """Softmax and cross-entropy of one row per real step; with one word there is no choice."""
     N = sum(shape.lengths)
-    targets = rng.integers(*WORDS, size=N)
-    inputs = {"h": draw(rng, N, H), "W_hy": draw(rng, V, H)} | ({"b": draw(rng, V)} if bias else {})
+    targets = rng.integers(*WORDS, size=N) % words
+    inputs = {"h": draw(rng, N, H), "W_hy": draw(rng, words, H)}
+    inputs |= {"b": draw(rng, words)} if bias else {}
 
     def run(a: Inputs) -> Any:
         loss, cache = prediction_forward(a["h"], to_device(targets), a["W_hy"], a.get("b"))
@@ -76,7 +87,12 @@ def prediction(rng: Rng, shape: Shape, bias: bool) -> Case:
         gradients = zip(("h", "W_hy", "b"), prediction_backward(cache, d["loss"]), strict=True)
         return {name: gradient for name, gradient in gradients if name in inputs}
 
-    return Case(inputs, run, pull)
+    sure = {name: np.ones(value.shape, dtype=bool) for name, value in inputs.items()}
+    return Case(
+        inputs, run, pull, idle(shape, inputs, sure if words == 1 else {}),
+        labels={**parameter_labels(inputs), "h": label("row/unit"), "loss": label("")},
+        facts={"targets": targets},
+    )
 
 
 # --- cells and steps ----------------------------------------------------------------------------
@@ -98,7 +114,9 @@ def lstm_cell(rng: Rng, shape: Shape) -> Case:
         lstm_cell_backward(d["h"], dc, u, c_prev, tanh_c, dz, scratch)
         return {"z": dz, "c_prev": dc}
 
-    return Case({"z": draw(rng, B, 4 * H), "c_prev": draw(rng, B, H)}, run, pull)
+    z = label("batch/gate", gate=gates("lstm", H))
+    return Case({"z": draw(rng, B, 4 * H), "c_prev": draw(rng, B, H)}, run, pull,
+                labels=STEP | {"z": z}, facts={"unit": "lstm"})
 
 
 def rnn_cell(rng: Rng, shape: Shape) -> Case:
@@ -114,14 +132,15 @@ def rnn_cell(rng: Rng, shape: Shape) -> Case:
         rnn_cell_backward(d["h"], h, dz)
         return {"z": dz}
 
-    return Case({"z": draw(rng, shape.batch, H)}, run, pull)
+    return Case({"z": draw(rng, shape.batch, H)}, run, pull,
+                labels=STEP | {"z": label("batch/gate")}, facts={"unit": "rnn"})
 
 
-def step(rng: Rng, shape: Shape, unit: str, bias: bool) -> Case:
-    """One time step of a unit."""
-    B, n, G = shape.batch, UNITS[unit].states, UNITS[unit].blocks * H
-    inputs = {"x": draw(rng, B, E), "h_prev": draw(rng, B, H), "c_prev": draw(rng, B, H),
-              "T": draw(rng, G, E + H), "b": draw(rng, G)}
+def step(rng: Rng, shape: Shape, unit: str, bias: bool, width: int = H) -> Case:
+    """One time step of a unit of this width."""
+    B, n, G = shape.batch, UNITS[unit].states, UNITS[unit].blocks * width
+    inputs = {"x": draw(rng, B, E), "h_prev": draw(rng, B, width), "c_prev": draw(rng, B, width),
+              "T": draw(rng, G, E + width), "b": draw(rng, G)}
     order = [name for name in inputs if name != "c_prev" or n == 2]
     inputs = {name: inputs[name] for name in order if name != "b" or bias}
 
@@ -138,17 +157,21 @@ def step(rng: Rng, shape: Shape, unit: str, bias: bool) -> Case:
         gradients = zip(order, backward(*d.values(), cache), strict=True)
         return {name: gradient for name, gradient in gradients if name in inputs}
 
-    return Case(inputs, run, pull)
+    return Case(inputs, run, pull, idle(shape, inputs, {}),
+                labels=STEP | parameter_labels(inputs, unit), facts={"unit": unit})
 
 
 # --- sequences and stacks -----------------------------------------------------------------------
 
 
-def sequence(rng: Rng, shape: Shape, unit: str, reverse: bool, bias: bool) -> Case:
+def sequence(
+    rng: Rng, shape: Shape, unit: str, reverse: bool, bias: bool, width: int = H
+) -> Case:
     """A unit over a padded batch; `state.0` is h, `state.1` is c."""
-    B, steps, G = shape.batch, shape.steps, UNITS[unit].blocks * H
-    states = tuple(draw(rng, B, H) for _ in range(UNITS[unit].states))
-    inputs = {"x": draw(rng, steps, B, E), "T": draw(rng, G, E + H), **flatten("state", states)}
+    B, steps, G = shape.batch, shape.steps, UNITS[unit].blocks * width
+    states = tuple(draw(rng, B, width) for _ in range(UNITS[unit].states))
+    inputs = {"x": draw(rng, steps, B, E), "T": draw(rng, G, E + width),
+              **flatten("state", states)}
     inputs |= {"b": draw(rng, G)} if bias else {}
 
     def run(a: Inputs) -> Any:
@@ -165,7 +188,22 @@ def sequence(rng: Rng, shape: Shape, unit: str, reverse: bool, bias: bool) -> Ca
         return {name: gradient for name, gradient in gradients.items() if name in inputs}
 
     dead = np.broadcast_to(shape.dead[:, :, None], (steps, B, E))
-    return Case(inputs, run, pull, {"x": dead}, optional=True)
+    return Case(
+        inputs, run, pull, idle(shape, inputs, {"x": dead}), optional=True,
+        labels=sequence_labels(inputs, unit),
+        facts={"unit": unit, "reverse": reverse, "lengths": shape.host_lengths, "dead": shape.dead},
+    )
+
+
+def sequence_labels(
+    inputs: Inputs, unit: str, bidirectional: bool = False, layers: int = 1
+) -> dict[str, Labels]:
+    """Of a stack of one layer or more, inputs and outputs."""
+    names = [f"last.{k}" for k in range(2)] if layers == 1 else [
+        f"last.{l}.{d}.{k}" for l in range(layers) for d in range(2) for k in range(2)]
+    sides = halves(bidirectional, 2 * H)
+    return {**parameter_labels(inputs, unit), **dict.fromkeys(names, label("batch/unit")),
+            "x": label("time/batch/input"), "h": label("time/batch/unit", unit=sides)}
 
 
 def stack(rng: Rng, shape: Shape, unit: str, bidirectional: bool, dropout: bool) -> Case:
@@ -178,14 +216,14 @@ def stack(rng: Rng, shape: Shape, unit: str, bidirectional: bool, dropout: bool)
                 for _ in range(directions)] for _ in range(2)]
     x = draw(rng, steps, B, E)
     inputs = {"x": x, **flatten("initial", initial), **draw_parameters(rng, weights)}
-    masks = [draw_mask(rng, steps, B, width) for width in (E, directions * H)] if dropout else []
+    masks = draw_masks(rng, shape, (E, directions * H), dropout)
     dead = np.broadcast_to(shape.dead[:, :, None], x.shape)
 
     def run(a: Inputs) -> Any:
         h, last, cache = stack_forward(
             a["x"], a, "stack", unit, nest("initial", initial, a),
             padding=make_padding(shape.host_lengths, steps),
-            masks=[frozen(mask, a["x"]) for mask in masks] or None,
+            masks=[frozen(mask, a["x"]) for mask in masks],
         )
         return {"h": h, **flatten("last", last)}, cache
 
@@ -195,52 +233,37 @@ def stack(rng: Rng, shape: Shape, unit: str, bidirectional: bool, dropout: bool)
         dx, d_initial, gradients = stack_backward(d["h"], d_last, cache)
         return {"x": dx, **flatten("initial", d_initial), **gradients}
 
-    zeros = {"x": dead | (masks[0] == 0) if dropout else dead}
-    return Case(inputs, run, pull, zeros, optional=True)
-
-
-def language_model(rng: Rng, shape: Shape, dropout: float = 0.0, **options: Any) -> Case:
-    """A whole language model; its states come from the piece before, without a gradient."""
-    config = LanguageModelConfig(hidden_size=H, embedding_size=E, dropout=dropout, **options)
-    model, T, B = LanguageModel(config, V), shape.steps, shape.batch
-    words, targets = (rng.integers(*WORDS, size=(T, B)) for _ in range(2))
-    states = [tuple(draw(rng, B, H) for _ in range(UNITS[config.unit].states))
-              for _ in range(config.layers)]
-
-    def run(a: Inputs) -> Any:
-        masks = np.random.default_rng(7) if dropout else None
-        before = [tuple(frozen(s, a["W_e"]) for s in state) for state in states]
-        loss, cache = model.loss(a, words, targets, before, masks)
-        return {"loss": loss}, cache
-
-    def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
-        return scaled(model.backward(cache), d["loss"])
-
-    return Case(draw_parameters(rng, model.weights()), run, pull,
-                {"W_e": unused_rows(words, E)})
+    zeros = {"x": dead if masks[0] is None else dead | (masks[0] == 0)}
+    return Case(
+        inputs, run, pull, idle(shape, inputs, zeros), optional=True,
+        labels=sequence_labels(inputs, unit, bidirectional, layers=2),
+        facts={"unit": unit, "layers": 2, "bidirectional": bidirectional,
+               "lengths": shape.host_lengths, "dead": shape.dead, "masks": masks},
+    )
 
 
 # --- the entries --------------------------------------------------------------------------------
 
 ENTRIES = [
-    Entry("embedding", ("lstm.embedding.embedding",), embedding),
-    *(Entry(f"prediction{', bias' * bias}", ("lstm.prediction.prediction",),
-            partial(prediction, bias=bias)) for bias in (False, True)),
-    Entry("lstm cell", ("lstm.lstm.lstm_cell",), lstm_cell),
-    Entry("rnn cell", ("lstm.rnn.rnn_cell",), rnn_cell),
-    *(Entry(f"{unit} step{', bias' * bias}", (f"lstm.{unit}.{unit}_step",),
-            partial(step, unit=unit, bias=bias)) for unit in UNITS for bias in (False, True)),
-    *(Entry(f"{unit} sequence{', reverse' * reverse}",
+    Entry("embedding", ("lstm.embedding.embedding",), embedding, ALSO_NOBODY, kind="embedding"),
+    *(Entry(f"prediction{', bias' * bias}{', one word' * (words == 1)}",
+            ("lstm.prediction.prediction",), partial(prediction, bias=bias, words=words),
+            ALSO_NOBODY, kind="prediction")
+      for bias, words in ((False, V), (True, V), (True, 1))),
+    Entry("lstm cell", ("lstm.lstm.lstm_cell",), lstm_cell, ALSO_NOBODY, kind="lstm cell"),
+    Entry("rnn cell", ("lstm.rnn.rnn_cell",), rnn_cell, ALSO_NOBODY, kind="rnn cell"),
+    *(Entry(f"{unit} step{', bias' * bias}{', one unit' * (width == 1)}",
+            (f"lstm.{unit}.{unit}_step",), partial(step, unit=unit, bias=bias, width=width),
+            ALSO_NOBODY, kind="step")
+      for unit in UNITS for bias, width in ((False, H), (True, H), (True, 1))),
+    *(Entry(f"{unit} sequence{', reverse' * reverse}{', one unit' * (width == 1)}",
             (f"lstm.{unit}.{unit}", f"lstm.stack._{unit}"),
-            partial(sequence, unit=unit, reverse=reverse, bias=not reverse))
-      for unit in UNITS for reverse in (False, True)),
+            partial(sequence, unit=unit, reverse=reverse, bias=not reverse, width=width),
+            tuple(SHAPES), kind="sequence")
+      for unit in UNITS for reverse, width in ((False, H), (True, H), (True, 1))),
     *(Entry(f"{unit} stack{', bidirectional' * both}{', dropout' * dropout}",
             ("lstm.stack.stack",),
             partial(stack, unit=unit, bidirectional=both, dropout=dropout),
-            ("ragged", "full", "one step"))
+            ("ragged", "full", "one step", "padding alone", "nobody"), kind="stack")
       for unit in UNITS for both in (False, True) for dropout in (False, True)),
-    Entry("language model", (), partial(language_model)),
-    Entry("language model, rnn, 1 layer, no bias", (), partial(
-        language_model, unit="rnn", layers=1, biases=False, output_bias=False)),
-    Entry("language model, dropout", (), partial(language_model, dropout=0.3)),
 ]

@@ -1,4 +1,4 @@
-"""The catalogue's entries of `nmt.models`, whole translators included."""
+"""The catalogue's entries of the parts in `nmt.models`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,29 @@ from attention.attend import Memory
 from backend.workspace import Workspace
 from grads.case import (
     SHAPES,
+    USUAL,
     WORDS,
     Case,
     E,
     Entry,
     H,
     Inputs,
+    Labels,
     Shape,
     V,
     draw,
-    draw_mask,
+    draw_masks,
     draw_parameters,
     draw_words,
     flatten,
     frozen,
+    idle,
     nest,
     scaled,
     unused_rows,
 )
-from grads.catalogue_attention import memory_zeros
+from grads.catalogue_attention import MEMORY, memory_zeros
+from grads.labels import halves, label, parameter_labels
 from lstm.padding import make_padding
 from lstm.stack import UNITS
 from nmt.models.bridge import bridge_backward, bridge_forward, bridge_weights
@@ -39,8 +43,6 @@ from nmt.models.decoder import DecoderMasks, decoder_backward, decoder_forward, 
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.input_feeding import feeding_backward, feeding_forward
 from nmt.models.output import output_backward, output_forward, output_weights
-from nmt.models.translator import Translator
-from nmt.text.batches import Batch, make_batch
 
 Rng = np.random.Generator
 NO_LOOK = {"attention": "none", "input_feeding": False}
@@ -48,11 +50,14 @@ BOTH_ENDS = {"bidirectional": True, "bridge": True}
 
 
 def configure(**options: Any) -> ModelConfig:
-    """A configuration of this catalogue's sizes."""
-    return ModelConfig(hidden_size=H, embedding_size=E, **options)
+    """A configuration of this catalogue's sizes, unless `options` say otherwise."""
+    return ModelConfig(**{"hidden_size": H, "embedding_size": E} | options)
 
 
-# --- parts --------------------------------------------------------------------------------------
+def config_labels(inputs: Inputs, config: ModelConfig) -> dict[str, Labels]:
+    """Labels of a model's parameters and states."""
+    return parameter_labels(inputs, config.unit, feeding=config.input_feeding,
+                            bidirectional=config.bidirectional)
 
 
 def bridge(rng: Rng, shape: Shape, **options: Any) -> Case:
@@ -73,18 +78,20 @@ def bridge(rng: Rng, shape: Shape, **options: Any) -> Case:
         return {**flatten("last", d_last), **gradients}
 
     inputs = {**flatten("last", last), **draw_parameters(rng, bridge_weights(config))}
-    return Case(inputs, run, pull)
+    outputs = dict.fromkeys(flatten("first", first), label("batch/unit"))
+    return Case(inputs, run, pull, idle(shape, inputs, {}),
+                labels=config_labels(inputs, config) | outputs, facts={"config": config})
 
 
 def encoder(rng: Rng, shape: Shape, **options: Any) -> Case:
     """A padded source; its states and the last of them are outputs."""
     config, ids = configure(**options), draw_words(rng, shape)
     widths = [E] + [config.source_width] * (config.layers - 1)
-    masks = [draw_mask(rng, shape.steps, shape.batch, w) for w in widths] if config.dropout else []
+    masks = draw_masks(rng, shape, widths, config.dropout)
     like = [[(None,) * UNITS[config.unit].states] * (config.source_width // H)] * config.layers
 
     def run(a: Inputs) -> Any:
-        drawn = [frozen(mask, a["encoder.W_e"]) for mask in masks] or None
+        drawn = [frozen(mask, a["encoder.W_e"]) for mask in masks]
         states, _, last, cache = encoder_forward(
             ids, shape.host_lengths, a, config, drawn, Workspace()
         )
@@ -95,7 +102,15 @@ def encoder(rng: Rng, shape: Shape, **options: Any) -> Case:
 
     inputs = draw_parameters(rng, encoder_weights(config, V))
     zeros = {"encoder.W_e": unused_rows(ids[~shape.dead], E)}
-    return Case(inputs, run, pull, zeros, optional=True)
+    sides = halves(config.bidirectional, config.source_width)
+    outputs = dict.fromkeys(flatten("last", like), label("batch/unit"))
+    outputs["states"] = label("position/batch/unit", unit=sides)
+    return Case(
+        inputs, run, pull, idle(shape, inputs, zeros), optional=True,
+        labels=config_labels(inputs, config) | outputs,
+        facts={"config": config, "ids": ids, "lengths": shape.host_lengths, "dead": shape.dead,
+               "masks": masks},
+    )
 
 
 def decoder(rng: Rng, shape: Shape, **options: Any) -> Case:
@@ -110,13 +125,13 @@ def decoder(rng: Rng, shape: Shape, **options: Any) -> Case:
     inputs = {**draw_parameters(rng, weights), **flatten("initial", initial)}
     inputs |= {"hbar": draw(rng, B, S, He), "keys": draw(rng, B, S, H)} if looks else {}
     widths = [E] + [H] * (config.layers - 1) + [He + H if looks else H]
-    masks = [draw_mask(rng, T, B, width) for width in widths] if config.dropout else []
+    masks = draw_masks(rng, Shape((T,) * B), widths, config.dropout)
 
     def run(a: Inputs) -> Any:
         padding = make_padding(shape.host_lengths, S)
         dead = None if padding is None else padding.dead.transpose(1, 2, 0)
         memory = Memory(a["hbar"], a["keys"], dead) if looks else None
-        drawn = [frozen(mask, a["decoder.W_e"]) for mask in masks] or [None] * (config.layers + 1)
+        drawn = [frozen(mask, a["decoder.W_e"]) for mask in masks]
         forward: Any = feeding_forward if config.input_feeding else decoder_forward
         h, cache = forward(target_in, nest("initial", initial, a), memory, a, config,
                            DecoderMasks(drawn[:-1], drawn[-1]), workspace)
@@ -130,7 +145,13 @@ def decoder(rng: Rng, shape: Shape, **options: Any) -> Case:
         return found | ({"hbar": d_memory.dhbar, "keys": d_memory.dkeys} if looks else {})
 
     zeros = {"decoder.W_e": unused_rows(target_in, E)}
-    return Case(inputs, run, pull, zeros | (memory_zeros(shape, He) if looks else {}))
+    zeros |= memory_zeros(shape, He) if looks else {}
+    return Case(
+        inputs, run, pull, idle(shape, inputs, zeros),
+        labels={**config_labels(inputs, config), **MEMORY, "h": label("time/batch/unit")},
+        facts={"config": config, "ids": target_in, "lengths": shape.host_lengths,
+               "dead": shape.dead, "masks": masks[:-1], "joined_mask": masks[-1]},
+    )
 
 
 def output(rng: Rng, shape: Shape, bias: bool) -> Case:
@@ -147,62 +168,24 @@ def output(rng: Rng, shape: Shape, bias: bool) -> Case:
         return scaled({"h": dh, **gradients}, d["loss"])
 
     inputs = {"h": h, **draw_parameters(rng, output_weights(H, V, bias))}
-    return Case(inputs, run, pull, {"h": np.broadcast_to(shape.dead[:, :, None], h.shape)})
-
-
-# --- whole translators --------------------------------------------------------------------------
-
-
-def draw_batch(rng: Rng, shape: Shape) -> Batch:
-    """Sentence pairs of the shape's lengths, a target shorter than its source by one or more."""
-    lengths = zip(shape.lengths, np.roll(shape.lengths, 1).tolist(), strict=True)
-    pairs = [(rng.integers(*WORDS, size=m).tolist(), rng.integers(*WORDS, size=n - 1).tolist())
-             for m, n in lengths]
-    return make_batch(pairs, range(len(pairs)), reverse_source=True)
-
-
-def translator(rng: Rng, shape: Shape, **options: Any) -> Case:
-    """Loss and gradients of a whole translator, its dropout masks frozen by a seed."""
-    config, batch = configure(**options), draw_batch(rng, shape)
-    model = Translator(config, V, V)
-    inputs = draw_parameters(rng, model.weights())
-    real = np.arange(len(batch.target_in))[:, None] < batch.target_lengths
-    zeros = {"encoder.W_e": unused_rows(batch.source[~shape.dead], E),
-             "decoder.W_e": unused_rows(batch.target_in[real], E)}
-    if shape.steps == 1 and "attention.W_a" in inputs:
-        zeros["attention.W_a"] = np.ones(inputs["attention.W_a"].shape, dtype=bool)
-
-    def run(a: Inputs) -> Any:
-        masks = np.random.default_rng(7) if config.dropout else None
-        loss, cache = model.loss(a, batch, masks)
-        return {"loss": loss}, cache
-
-    def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
-        return scaled(model.backward(cache), d["loss"])
-
-    return Case(inputs, run, pull, zeros)
+    zeros = {"h": np.broadcast_to(shape.dead[:, :, None], h.shape)}
+    return Case(
+        inputs, run, pull, idle(shape, inputs, zeros),
+        labels={**parameter_labels(inputs), "h": label("time/batch/unit"), "loss": label("")},
+        facts={"targets": targets, "lengths": shape.host_lengths, "dead": shape.dead},
+    )
 
 
 # --- the entries --------------------------------------------------------------------------------
 
-MODELS: dict[str, dict[str, Any]] = {
-    "general, feeding": {},
-    "dot, feeding": {"score": "dot"},
-    "general": {"input_feeding": False},
-    "dot, 1 layer": {"input_feeding": False, "score": "dot", "layers": 1},
-    "no attention": NO_LOOK,
-    "both ends, feeding": BOTH_ENDS,
-    "both ends": BOTH_ENDS | {"input_feeding": False},
-    "both ends, no attention": BOTH_ENDS | NO_LOOK,
-    "bridge, no bias": {"bridge": True, "biases": False},
-    "output bias, 3 layers": {"output_bias": True, "layers": 3},
-    "dropout, feeding": {"dropout": 0.3},
-    "dropout": {"dropout": 0.3, "input_feeding": False},
-    "dropout, no attention": {"dropout": 0.3, **NO_LOOK},
-    "rnn, feeding": {"unit": "rnn"},
-    "rnn, both ends": {"unit": "rnn", **BOTH_ENDS, "input_feeding": False},
-    "rnn, no attention": {"unit": "rnn", **NO_LOOK},
-}
+
+def decoder_shapes(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that the options allow: attention needs somebody who looks, dropout what is left."""
+    if "dropout" in options:
+        return LARGER
+    return (*USUAL, "nobody") if options.get("attention") == "none" else USUAL
+
+
 LARGER = ("ragged", "full", "one sentence")  # where dropout does not leave nothing
 FEEDING = ("nmt.models.input_feeding.feeding",)
 DECODER = ("nmt.models.decoder.decoder",)
@@ -226,17 +209,16 @@ BRIDGES: dict[str, dict[str, Any]] = {
 }
 
 ENTRIES = [
-    *(Entry(f"bridge, {name}", ("nmt.models.bridge.bridge",), partial(bridge, **options))
+    *(Entry(f"bridge, {name}", ("nmt.models.bridge.bridge",), partial(bridge, **options),
+            (*USUAL, "nobody"), kind="bridge")
       for name, options in BRIDGES.items()),
     *(Entry(f"encoder, {name}", ("nmt.models.encoder.encoder",), partial(encoder, **options),
-            LARGER if "dropout" in options else tuple(SHAPES))
+            LARGER if "dropout" in options else tuple(SHAPES), kind="encoder")
       for name, options in ENCODERS.items()),
-    *(Entry(f"decoder, {name}", covers, partial(decoder, **options),
-            LARGER if "dropout" in options else tuple(SHAPES))
+    *(Entry(f"decoder, {name}", covers, partial(decoder, **options), decoder_shapes(options),
+            kind="decoder")
       for name, covers, options in DECODERS),
-    *(Entry(f"output{', bias' * bias}", ("nmt.models.output.output",), partial(output, bias=bias))
+    *(Entry(f"output{', bias' * bias}", ("nmt.models.output.output",), partial(output, bias=bias),
+            tuple(SHAPES), kind="output")
       for bias in (False, True)),
-    *(Entry(f"translator, {name}", (), partial(translator, **options),
-            ("ragged", "full" if "dropout" in options else "smallest"), 16)
-      for name, options in MODELS.items()),
 ]

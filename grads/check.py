@@ -1,249 +1,251 @@
-"""Gradient checks: hand-written gradients against numerical differentiation of the loss itself.
+"""Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
-Complex step is the first opinion: for an analytic loss, Im J(theta + i h) / h is the derivative
-without any subtraction, hence to machine precision. Central differences, extrapolated once, are
-the second opinion: slower and less exact, but they ask nothing of the loss.
+Complex step is the first opinion: exact to machine precision, where the function is analytic.
+Ridders' extrapolated central differences are the second: less exact, with an error estimate, and
+they ask nothing of the function. Each sees what the other cannot; where they disagree the report
+says so. Upstream gradients are random, on every output together and on each alone, so that a
+backward that forgets one of them is caught.
+
+    check_pair(forward, backward, [x, W, b]).raise_if_wrong()       # forward -> outputs, cache
+    check_gradients(loss, {"W": W, "b": b}, {"W": dW, "b": db})     # claimed at these inputs
+
+Three doors, one check: `check_case` takes a `grads.case.Case`, which the other two make.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Tensors = Mapping[str, Any] | Sequence[Any]  # a sequence's tensors are named "0", "1", ...
-Loss = Callable[[Any], Any]  # given what was passed as parameters, the loss: a real scalar, nats
-Entries = Mapping[str, Array]  # tensor name -> flat positions to differentiate at
-Differentiate = Callable[..., dict[str, Array]]
+import backend
+from grads.case import Case, Labels
+from grads.claims import (
+    claimed_case,
+    dense,
+    host,
+    pair_case,
+    same_bits,
+    validate_gradients,
+    validate_inputs,
+)
+from grads.differentiate import Numeric, at_entries
+from grads.directions import check_directions
+from grads.evaluate import Evaluator, NotAnalytic
+from grads.judge import Numbers, judge
+from grads.report import Finding, Report
 
-COMPLEX_STEP = 1e-30  # its square vanishes beside 1, and no subtraction sets a lower limit
-CENTRAL_STEP = 1e-3  # times max(1, |x|): after one extrapolation the error is of order h^4 = 1e-12
+OPINIONS = {
+    "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
+    "central": ("central",), "forward": ("forward",),
+}
+SAMPLE = 1024  # tensors with more entries are sampled, and probed along random directions
 
-# Relative error accepted, and the size below which a gradient counts as noise, as a part of the
-# largest gradient checked. The worse of method and dtype of the analytic gradient holds. Their
-# product is about 50 roundings of the dtype, or the noise of the central difference.
-TOLERANCE = {"complex": 1e-10, "central": 1e-6, "float64": 1e-10, "float32": 1e-3}
-FLOOR = {"float64": 1e-4, "float32": 1e-2}
+Arrays = dict[str, np.ndarray]
+
+
+def check_gradients(
+    f: Callable[..., Any], inputs: Any, gradients: Any, *, upstream: Any = None,
+    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    **how: Any,
+) -> Report:
+    """Check gradients that somebody claims for `f`.
+
+    Arguments: f, called `f(*inputs)`, or `f(inputs)` where inputs is a mapping; inputs, real
+    arrays, as a sequence or a mapping; gradients, in the same form, of f if f is a scalar, of
+    sum(upstream * f) otherwise: arrays, or a function of the inputs that returns them; upstream,
+    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; winners,
+    called like f, the discrete decisions that f takes (an argmax, where a ReLU is open), for
+    kinks; the rest as in `check_case`. A gradient may be sparse: anything with `.dense()`, or
+    (ids, rows), where ids may repeat. Returns the report. Raises ValueError naming the argument
+    that makes no sense.
+    """
+    case, d_out = claimed_case(f, inputs, gradients, upstream, labels or {}, winners)
+    return check_case(case, upstream=d_out, alone=False, **how)
+
+
+def check_pair(
+    forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any, *,
+    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    **how: Any,
+) -> Report:
+    """Check a backward pass: `forward(*inputs) -> outputs, cache`, `backward(d_outputs, cache)`.
+
+    Arguments: outputs may be an array, or arrays in a tuple, list or mapping; backward gets
+    upstream gradients in the same form, and returns gradients in the form of inputs (a sequence
+    in their order, or a mapping by name). The rest as in `check_gradients`.
+    """
+    return check_case(pair_case(forward, backward, inputs, labels or {}, winners), **how)
+
+
+def check_case(
+    case: Case, *, method: str = "both", sample: int | None = SAMPLE, second: int | None = None,
+    rng: np.random.Generator | None = None, names: Sequence[str] | None = None,
+    upstream: Mapping[str, np.ndarray] | None = None, alone: bool = True, vanish: bool = True,
+    empty: bool = False, title: str = "gradient check",
+) -> Report:
+    """Check one case: its values, and what goes with them.
+
+    Arguments: method "both", "complex", "ridders", "central" or "forward"; sample, how many
+    entries of a larger tensor are differentiated (stratified over its blocks, half of them where
+    the gradient is not zero), None for all; second, the same for the second opinion; rng draws
+    upstream gradients, samples and directions, seed 0 if None; names, which inputs to check, None
+    for all; upstream, gradients of the outputs, None for random ones; alone, whether each output
+    is also given an upstream gradient alone; vanish, whether a gradient may be zero throughout;
+    empty, whether all tensors may be without entries.
+    Nothing passed in is modified. Raises ValueError on arguments that make no sense.
+
+    Beside the values it is found out whether the function or its backward writes into what it is
+    given, whether two runs differ, whether padding has exactly zero gradient (`case.zeros`).
+    """
+    if method not in OPINIONS:
+        raise ValueError(f"method: expected one of {', '.join(OPINIONS)}, got {method!r}")
+    start, rng = time.perf_counter(), rng or np.random.default_rng(0)
+    validate_inputs(case.inputs)
+    findings: list[Finding] = []
+    with backend.using("numpy"):
+        exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
+        outputs = _outputs(case, exact, findings)
+        if findings:
+            return Report([], findings, title)
+        d_out = dict(upstream or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
+        claims = _claims(case, d_out, alone, findings)
+        wanted = _wanted(case.inputs, names)
+        if not findings:
+            _zeros(claims["all"], case.zeros, vanish, wanted, findings)
+        evaluate = Evaluator(case.forward, exact)
+        places = {name: choose(claims["all"][name], case.labels.get(name), sample, rng)
+                  for name in wanted}
+        numbers, notes = _differentiate(evaluate, d_out, claims, places, OPINIONS[method], second,
+                                        rng)
+        rows = check_directions(case, evaluate, numbers, judge(case, evaluate, numbers), rng)
+    nothing = not any(row.checked > row.inconclusive for row in rows)
+    if nothing and not (empty and not any(row.size for row in rows)):
+        findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
+    return Report(rows, findings, title, tuple(d_out), evaluate.evaluations,
+                  time.perf_counter() - start, notes)
+
+
+# --- running what is checked --------------------------------------------------------------------
+
+
+def _outputs(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
+    """The outputs, once the function is known to be finite, deterministic and without a trace."""
+    given = {name: value.copy() for name, value in exact.items()}
+    outputs = {name: host(out) for name, out in case.forward(given).items()}
+    for name in same_bits(given, exact):
+        findings.append(Finding("mutated", name, "the function writes into its input"))
+    again = {name: host(out) for name, out in case.forward(
+        {name: value.copy() for name, value in exact.items()}).items()}
+    for name, out in outputs.items():
+        if not np.isfinite(out).all():
+            findings.append(Finding("not finite", name, "the output is NaN or infinite"))
+    for name in same_bits(again, outputs):
+        findings.append(Finding("random", name, "two runs of the function differ: freeze its "
+                                                "random numbers (a dropout mask, a seed)"))
+    if not outputs:
+        findings.append(Finding("nothing", "outputs", "the function returns nothing"))
+    return outputs
+
+
+def _claims(
+    case: Case, upstream: Mapping[str, np.ndarray], alone: bool, findings: list[Finding]
+) -> dict[str, Arrays]:
+    """The analytic gradients: of all outputs together, and of each alone if there are several."""
+    choices = {"all": dict(upstream)}
+    if alone and len(upstream) > 1:
+        choices |= {name: {name: d_out} for name, d_out in upstream.items()}
+    dtype = next(iter(case.inputs.values())).dtype
+    claims: dict[str, Arrays] = {}
+    for choice, d_outputs in choices.items():
+        inputs = {name: np.array(value) for name, value in case.inputs.items()}
+        given = {name: np.array(d, dtype) for name, d in d_outputs.items()}
+        found = case.backward(inputs, given)
+        claims[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
+        if choice == "all":
+            for name in same_bits(inputs, case.inputs):
+                findings.append(Finding("mutated", name, "the backward writes into the input"))
+            for name in same_bits(given, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
+                findings.append(Finding("mutated", f"d{name}",
+                                        "the backward writes into the upstream gradient"))
+            again = {name: dense(d, name, case.inputs)
+                     for name, d in case.backward(inputs, given).items()} if not findings else {}
+            for name in same_bits(again, claims[choice]) if again else []:
+                findings.append(Finding("random", f"d{name}", "two runs of the backward differ"))
+    validate_gradients(case.inputs, claims["all"])
+    return claims
+
+
+def _wanted(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
+    """Which inputs are checked."""
+    for name in names or []:
+        if name not in inputs:
+            raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
+    return list(inputs if names is None else names)
+
+
+def _zeros(
+    gradients: Arrays, zeros: Mapping[str, np.ndarray], vanish: bool, wanted: Sequence[str],
+    findings: list[Finding],
+) -> None:
+    """Exactly zero where an input cannot matter, and elsewhere not altogether zero."""
+    for name in wanted:
+        gradient = gradients[name]
+        dead = zeros.get(name, np.zeros(gradient.shape, dtype=bool))
+        if gradient[dead].any():
+            index = tuple(int(i) for i in np.argwhere(dead & (gradient != 0))[0])
+            findings.append(Finding("padding", f"d{name}", "expected exact zeros where the input "
+                                    f"cannot matter, got {gradient[index]:.6g} at {index}"))
+        if not vanish and not dead.all() and not gradient[~dead].any():
+            findings.append(Finding("vanishing", f"d{name}", "expected a gradient, got zeros"))
 
 
 # --- numerical differentiation ------------------------------------------------------------------
 
 
-def complex_step(
-    f: Loss, arrays: Tensors, entries: Entries | None = None, *, h: float = COMPLEX_STEP
-) -> dict[str, Array]:
-    """df/dx = Im f(x + i h) / h (Squire and Trapp, 1998), one evaluation per entry.
-
-    Arguments: f, an analytic function of tensors of complex128, returning a scalar; arrays, real;
-    entries, flat positions by tensor name, or None for all of them. Returns the derivatives by
-    name: one per position, or in the tensor's shape for all. Raises ValueError where f returns a
-    real number for complex arguments: something in it drops the imaginary part.
-    """
-
-    def derivative(evaluate: Callable[[complex], Any], x: float) -> float:
-        value = evaluate(complex(x, h))
-        if not np.iscomplexobj(value):
-            raise ValueError("f: expected a complex value for complex arguments, got "
-                             f"{value!r}; something drops the imaginary part")
-        return complex(value).imag / h
-
-    return _differentiate(f, arrays, entries, derivative, np.dtype(np.complex128))
-
-
-def central_difference(
-    f: Loss, arrays: Tensors, entries: Entries | None = None, *, h: float = CENTRAL_STEP
-) -> dict[str, Array]:
-    """df/dx = (4 D(s / 2) - D(s)) / 3, D(s) = (f(x + s) - f(x - s)) / 2s, s = h max(1, |x|).
-
-    One step of Richardson extrapolation removes the error of order h^2; four evaluations per
-    entry, in float64. Arguments and return value as in `complex_step`; f need only be smooth.
-    """
-
-    def derivative(evaluate: Callable[[float], Any], x: float) -> float:
-        def slope(s: float) -> float:
-            return (float(evaluate(x + s)) - float(evaluate(x - s))) / (2 * s)
-
-        s = h * max(1.0, abs(x))
-        return (4 * slope(s / 2) - slope(s)) / 3
-
-    return _differentiate(f, arrays, entries, derivative, np.dtype(np.float64))
-
-
-METHODS: dict[str, Differentiate] = {"complex": complex_step, "central": central_difference}
-
-
 def _differentiate(
-    f: Loss, arrays: Tensors, entries: Entries | None,
-    derivative: Callable[[Callable[[Any], Any], float], float], dtype: np.dtype[Any],
-) -> dict[str, Array]:
-    """`derivative` at the given entries, each varied alone in a private copy of the arrays."""
-    copies = {name: np.array(a, dtype, order="C") for name, a in _named(arrays).items()}
-    argument = copies if isinstance(arrays, Mapping) else list(copies.values())
-
-    def at(name: str, position: int) -> float:
-        flat = copies[name].reshape(-1)  # a view: the copy is contiguous
-        x = flat[position]
-
-        def evaluate(value: Any) -> Any:
-            flat[position] = value
-            result = f(argument)
-            flat[position] = x
-            return result
-
-        return derivative(evaluate, float(x.real))
-
-    if entries is not None:
-        return {name: np.array([at(name, k) for k in where]) for name, where in entries.items()}
-    return {name: np.array([at(name, k) for k in range(a.size)]).reshape(a.shape)
-            for name, a in copies.items()}
-
-
-def _named(tensors: Tensors) -> dict[str, Any]:
-    """The tensors by name; a gradient that has `.dense()` is written out in full."""
-    if not isinstance(tensors, Mapping):
-        tensors = {str(k): tensor for k, tensor in enumerate(tensors)}
-    return {name: np.asarray(t.dense() if hasattr(t, "dense") else t)
-            for name, t in tensors.items()}
+    evaluate: Evaluator, upstream: dict[str, np.ndarray], claims: dict[str, Arrays],
+    where: dict[str, np.ndarray], methods: tuple[str, ...], second: int | None,
+    rng: np.random.Generator,
+) -> tuple[Numbers, tuple[str, ...]]:
+    """All opinions at the chosen places; where no complex step is possible, the others only."""
+    opinions: dict[str, dict[str, Numeric]] = {}
+    places: dict[str, dict[str, np.ndarray]] = {}
+    notes: list[str] = []
+    for method in methods:
+        few = opinions and second is not None
+        places[method] = {name: np.sort(rng.permutation(found)[:second]) if few else found
+                          for name, found in where.items()}
+        try:
+            opinions[method] = at_entries(evaluate, evaluate.inputs, upstream, places[method],
+                                          method)
+        except NotAnalytic as error:
+            del places[method]
+            if len(methods) == 1:
+                raise ValueError(f"method: expected one that suits the function, got {method!r}: "
+                                 f"{error}") from error
+            notes.append(f"no complex step: {error}")
+    return Numbers(claims, places, opinions, upstream), tuple(notes)
 
 
-# --- the check ----------------------------------------------------------------------------------
+def choose(
+    gradient: np.ndarray, labels: Labels | None, sample: int | None, rng: np.random.Generator
+) -> np.ndarray:
+    """Flat positions to check, ascending: all, or a sample stratified over the tensor's blocks.
 
-
-class Row(NamedTuple):
-    """What was found for one tensor; error and after describe its worst entry."""
-
-    name: str
-    shape: tuple[int, ...]
-    checked: int  # number of entries differentiated
-    error: float  # |a - n| / max(|a|, |n|, floor)
-    worst: tuple[int, ...]  # its index
-    analytic: float
-    numeric: float
-
-
-@dataclass(frozen=True)
-class Report:
-    """The outcome of `check_gradients`; `print(report)` shows it as a table."""
-
-    rows: list[Row]
-    method: str
-    tolerance: float
-
-    @property
-    def wrong(self) -> list[Row]:
-        """The rows whose error exceeds the tolerance or is not a number."""
-        return [row for row in self.rows if not row.error <= self.tolerance]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every tensor's worst error is within the tolerance."""
-        return not self.wrong
-
-    def raise_if_wrong(self) -> None:
-        """Raise AssertionError, with the table, unless the report is ok."""
-        if not self.ok:
-            names = ", ".join(row.name for row in self.wrong)
-            raise AssertionError(f"wrong gradient: {names}\n{self}")
-
-    def __str__(self) -> str:
-        table = [("name", "shape", "checked", "error", "at", "analytic", "numeric", "")]
-        for row in self.rows:
-            verdict = "ok" if row.error <= self.tolerance else "WRONG"
-            table.append((
-                row.name, str(row.shape), str(row.checked), f"{row.error:.1e}", str(row.worst),
-                f"{row.analytic:.9g}", f"{row.numeric:.9g}", verdict))
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-                 for line in table]
-        title = f"gradient check, method {self.method}, tolerance {self.tolerance:g}"
-        return "\n".join([title, *(line.rstrip() for line in lines)])
-
-
-def check_gradients(
-    loss: Loss, parameters: Tensors, gradients: Tensors, *, method: str = "complex",
-    h: float | None = None, sample: int | None = None, rng: np.random.Generator | None = None,
-    names: Sequence[str] | None = None, tolerance: float | None = None,
-) -> Report:
-    """Compare analytic gradients with numerical ones, entry by entry.
-
-    The error of an entry is |a - n| / max(|a|, |n|, floor); floor is FLOOR times the largest
-    gradient checked, so that rounding of gradients that should be zero is no error, and both
-    exactly zero is error 0.
-
-    Arguments: loss, a function of tensors like `parameters` (mapping or sequence), computing in
-    the dtype it is given; parameters, real; gradients, same names and shapes (a row gradient with
-    `.dense()` is accepted); method "complex" or "central"; h the step, None for the method's own;
-    sample, how many entries to draw from each tensor that has more (at least half of them, where
-    there are so many, from where the gradient is not zero), None for all; rng draws them, seed 0
-    if None; names, which tensors to check, None for all; tolerance, None for what method and
-    dtype of the gradients allow. Arguments are not modified. Raises ValueError on an unknown
-    method, on names or shapes that do not match, on complex parameters.
+    Each block gives an equal share, half of it from entries whose gradient is not zero.
     """
-    if method not in METHODS:
-        raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
-    analytic = _matching(_named(parameters), _named(gradients), names)
-    rng = rng or np.random.default_rng(0)
-    entries = {name: _choose(a, sample, rng) for name, a in analytic.items()}
-    step = {} if h is None else {"h": h}
-    numeric = METHODS[method](loss, parameters, entries, **step)
-    found = {name: (analytic[name].reshape(-1)[entries[name]], numeric[name]) for name in entries}
-    dtype = "float32" if any(a.dtype.itemsize < 8 for a in analytic.values()) else "float64"
-    floor = FLOOR[dtype] * max((_largest(pair) for pair in found.values()), default=0.0)
-    rows = [_row(name, analytic[name].shape, entries[name], *found[name], floor)
-            for name in entries]
-    allowed = max(TOLERANCE[method], TOLERANCE[dtype]) if tolerance is None else tolerance
-    return Report(rows, method, allowed)
-
-
-def _matching(
-    parameters: dict[str, Any], gradients: dict[str, Any], names: Sequence[str] | None
-) -> dict[str, Array]:
-    """The gradients to be checked, once names, shapes and dtypes are known to fit."""
-    wanted = list(parameters) if names is None else list(names)
-    for name in wanted if names is not None else [*wanted, *gradients]:
-        if name not in parameters or name not in gradients:
-            side = "gradients" if name in parameters else "parameters"
-            raise ValueError(f"{side}: expected an entry named {name!r}, got none")
-        if parameters[name].shape != gradients[name].shape:
-            raise ValueError(f"gradients: expected {name!r} of shape {parameters[name].shape}, "
-                             f"got {gradients[name].shape}")
-        for argument, array in (("parameters", parameters[name]), ("gradients", gradients[name])):
-            if array.dtype.kind != "f":
-                raise ValueError(f"{argument}: expected {name!r} of a real floating dtype, "
-                                 f"got {array.dtype}")
-    return {name: gradients[name] for name in wanted}
-
-
-def _choose(gradient: Array, sample: int | None, rng: np.random.Generator) -> Array:
-    """Flat positions to check, ascending; half of a sample from non-zero gradients if possible."""
+    positions = np.arange(gradient.size)
     if sample is None or gradient.size <= sample:
-        return np.arange(gradient.size)
-    nonzero = np.flatnonzero(gradient)
-    first = rng.choice(nonzero, min(len(nonzero), (sample + 1) // 2), replace=False)
-    rest = np.setdiff1d(np.arange(gradient.size), first)
-    return np.sort(np.append(first, rng.choice(rest, sample - len(first), replace=False)))
-
-
-def _largest(gradients: tuple[Array, Array]) -> float:
-    """The largest finite magnitude, zero where there is none."""
-    values = np.concatenate(gradients)
-    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-
-
-def _row(
-    name: str, shape: tuple[int, ...], where: Array, analytic: Array, numeric: Array, floor: float
-) -> Row:
-    """The worst entry of one tensor; NaN and infinity count as worst of all."""
-    if not where.size:
-        return Row(name, shape, 0, 0.0, (), 0.0, 0.0)
-    scale = np.maximum(np.maximum(np.abs(analytic), np.abs(numeric)), floor)
-    with np.errstate(invalid="ignore"):  # inf - inf and inf / inf are NaN, which is the answer
-        error = np.abs(analytic - numeric) / np.where(scale == 0, 1.0, scale)
-    k = int(error.argmax())
-    worst = tuple(int(i) for i in np.unravel_index(where[k], shape))
-    return Row(name, shape, len(where), float(error[k]), worst, float(analytic[k]),
-               float(numeric[k]))
+        return positions
+    grid = positions.reshape(gradient.shape)
+    strata = [grid[block.where].reshape(-1) for block in labels.blocks] if labels else []
+    strata = [stratum for stratum in strata if stratum.size] or [positions]
+    share, kept = -(-sample // len(strata)), []
+    for stratum in strata:
+        nonzero = rng.permutation(stratum[gradient.reshape(-1)[stratum] != 0])[: (share + 1) // 2]
+        rest = rng.permutation(np.setdiff1d(stratum, nonzero))[: share - len(nonzero)]
+        kept += [nonzero, rest]
+    return np.unique(np.concatenate(kept))

@@ -10,7 +10,7 @@ from backend.rows import RowGradient, RowIndex, gather, sum_rows
 
 
 def embedding_forward(W_e: Array, index: RowIndex) -> tuple[Array, tuple[RowIndex, int]]:
-    """x_t = the embedding of word t.
+    """x_t = the embedding of word t (Algorithm 3, line 7).
 
     Arguments: W_e (V, E); index of ids (T, B), made by `backend.rows.row_index`.
     Returns x (T, B, E) and what `embedding_backward` reads.
@@ -19,7 +19,7 @@ def embedding_forward(W_e: Array, index: RowIndex) -> tuple[Array, tuple[RowInde
 
 
 def embedding_backward(dx: Array, cache: tuple[RowIndex, int]) -> RowGradient:
-    """dW_e for the participating words only (Algorithm 1, line 7; Algorithm 4, line 18).
+    """dW_e for the participating words only (Algorithm 4, line 18).
 
     Arguments: dx (T, B, E). Returns the rows of dW_e (V, E) that the batch used; the gradients
     of a word that occurs several times are summed.

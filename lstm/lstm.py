@@ -47,7 +47,7 @@ def lstm_cell_forward(z: Array, c_prev: Array, c: Array, tanh_c: Array, h: Array
     gates *= 0.5
     xp.tanh(z, out=z)
     gates *= 0.5
-    gates += 0.5                         # u_t = g(T_lstm z_t)              (2.38)
+    gates += 0.5                         # u_t = g(T_lstm z_t)              (2.35, 2.38)
     xp.multiply(f, c_prev, out=c)
     xp.multiply(i, h_hat, out=h)
     c += h                               # c_t = f_t o c_{t-1} + i_t o h_hat (2.36)

@@ -43,7 +43,7 @@ def prediction_forward(
         if b is not None:
             s[rows] += b
         cross_entropy(s[rows], targets[rows], losses[rows])
-    return losses.sum(), PredictionCache(h, s, W_hy, b is not None)
+    return losses.sum(), PredictionCache(h, s, W_hy, b is not None)  # J = sum of l_t  (2.7, 2.8)
 
 
 def cross_entropy(s: Array, targets: Array, losses: Array) -> None:
@@ -58,9 +58,9 @@ def cross_entropy(s: Array, targets: Array, losses: Array) -> None:
     at_target = s[row, targets]                        # (N,)
     xp.exp(s, out=s)
     total = s.sum(axis=1)                              # (N,)
-    losses[...] = xp.log(total) - at_target            # l_t = -log p_t(y_t)
-    s *= (1.0 / total)[:, None]                        # p_t = softmax(s_t)          (2.6)
-    s[row, targets] -= 1.0                             # ds_t = p_t - 1_{y_t}        (2.21)
+    losses[...] = xp.log(total) - at_target            # l_t = log sum e^s - s(y_t)   (2.19)
+    s *= (1.0 / total)[:, None]                        # p_t = softmax(s_t)          (2.5, 2.6)
+    s[row, targets] -= 1.0                             # ds_t = p_t - 1_{y_t}        (2.20, 2.21)
 
 
 def prediction_backward(

@@ -18,7 +18,7 @@ def loop_order(steps: int, reverse: bool) -> list[tuple[int, int, int]]:
 
 def add_recurrent(z: Array, recurrent: Array, b: Array | None) -> None:
     """z += T_h h_{t-1} + b, where z already holds T_x x_t (Eq. 2.39)."""
-    z += recurrent
+    z += recurrent                                                         # (2.39)
     if b is not None:
         z += b
 
@@ -42,7 +42,7 @@ def carry_gradient(
 def clip_elements(dh: Array, limit: float | None) -> None:
     """Element-wise clipping of dh to [-limit, limit], in place (section 2.2.2; Mikolov, 2012)."""
     if limit is not None:
-        array_module(dh).clip(dh, -limit, limit, out=dh)
+        array_module(dh).clip(dh, -limit, limit, out=dh)                   # (2.2.2 element-wise)
 
 
 def weight_gradient(dz: Array, x: Array, h_prev: Array) -> Array:
@@ -54,8 +54,8 @@ def weight_gradient(dz: Array, x: Array, h_prev: Array) -> Array:
     xp = array_module(dz)
     E, H = x.shape[1], h_prev.shape[1]
     dT: Any = xp.empty((dz.shape[1], E + H), dtype=dz.dtype)
-    dT[:, E:] = dz.T @ h_prev                                              # (2.50)
-    dT[:, :E] = dz.T @ x                                                   # (2.49)
+    dT[:, E:] = dz.T @ h_prev                                              # (2.30, 2.50)
+    dT[:, :E] = dz.T @ x                                                   # (2.29, 2.49)
     return dT
 
 
@@ -64,5 +64,5 @@ def input_gradient(dz: Array, T: Array, shape: tuple[int, ...], workspace: Works
     xp = array_module(dz)
     E = shape[-1]
     dx = workspace.empty(xp, shape, dz.dtype)
-    xp.matmul(dz, T[:, :E], out=dx.reshape(-1, E))
+    xp.matmul(dz, T[:, :E], out=dx.reshape(-1, E))                         # (2.27, 2.47)
     return dx

@@ -33,7 +33,7 @@ def rnn_cell_backward(dh: Array, h: Array, dz: Array) -> None:
     xp = array_module(h)
     xp.multiply(h, h, out=dz)
     xp.subtract(1.0, dz, out=dz)
-    dz *= dh                                       # sigma'(T_rnn z_t) o dh_t    (2.27-2.30)
+    dz *= dh                                       # sigma'(T_rnn z_t) o dh_t    (2.25-2.30)
 
 
 class RNNStepCache(NamedTuple):

@@ -158,7 +158,7 @@ def stack_forward(
     initial: Sequence[Sequence[State]], *, padding: Padding | None = None,
     masks: Sequence[Array | None] | None = None, workspace: Workspace | None = None,
 ) -> tuple[Array, list[list[State]], StackCache]:
-    """All layers over a whole sequence.
+    """All layers over a whole sequence (Algorithm 3, lines 8-9).
 
     Arguments: x (T, B, E); parameters with `{prefix}.{l}.T`; initial[l][d], the state that layer
     l's direction d (0 forward, 1 backward) starts from: its nesting says how deep the stack is
@@ -183,7 +183,7 @@ def stack_forward(
             outs.append(out)
             ends.append(end)
             layer_caches.append((name, cache))
-        x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)
+        x = outs[0] if len(outs) == 1 else xp.concatenate(outs, axis=2)  # (Bahdanau 7)
         last.append(ends)
         caches.append(layer_caches)
     return x, last, StackCache(prefix, unit, caches, masks, has_bias)

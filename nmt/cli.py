@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import io
-import os
 import re
 import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
 
-import backend
-from backend.errors import UserError
-from backend.host import slow_blas
+from backend.command import Parser, natural, positive, run_command
 from nmt import commands
 
 RECIPE_COMMANDS = (commands.demo, commands.train, commands.lm_train)  # take `--section.key VALUE`
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and that knows --backend in every place."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
-                          help="where the arrays live (default: numpy)")
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see {self.prog} --help)")
 
 
 def build_parser() -> Parser:
@@ -57,11 +40,11 @@ def build_parser() -> Parser:
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
     parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
-    parser.add_argument("--phrases", type=_positive, metavar="N",
+    parser.add_argument("--phrases", type=positive, metavar="N",
                         help="training phrases (default: the recipe's)")
-    parser.add_argument("--epochs", type=_positive, metavar="N",
+    parser.add_argument("--epochs", type=positive, metavar="N",
                         help="passes over them (default: the recipe's)")
-    parser.add_argument("--seed", type=_natural, default=1)
+    parser.add_argument("--seed", type=natural, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
                         help="model directory (default: runs/demo; an older demo is replaced)")
     parser.set_defaults(run=commands.demo)
@@ -72,9 +55,9 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
     parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
     for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
-        parser.add_argument(f"--{name}", type=_natural, default=size,
+        parser.add_argument(f"--{name}", type=natural, default=size,
                             help=f"phrases of the {name} set (default: {size})")
-    parser.add_argument("--seed", type=_natural, default=1)
+    parser.add_argument("--seed", type=natural, default=1)
     parser.set_defaults(run=commands.corpus)
 
 
@@ -98,7 +81,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="at most this many target words per source word")
     parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
-    parser.add_argument("--seed", type=_natural, default=1, help="of --sample")
+    parser.add_argument("--seed", type=natural, default=1, help="of --sample")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions in the tokenised sentences, from 0")
     parser.set_defaults(run=commands.translate)
@@ -112,9 +95,9 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     sample = sub.add_parser("sample", help="draw text from a language model")
     sample.add_argument("--model", type=Path, required=True, metavar="DIR")
     sample.add_argument("--temperature", type=float, default=1.0)
-    sample.add_argument("--length", type=_positive, default=300, help="words or characters to draw")
+    sample.add_argument("--length", type=positive, default=300, help="words or characters to draw")
     sample.add_argument("--prompt", default="", help="text to go on from")
-    sample.add_argument("--seed", type=_natural, default=1)
+    sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)
     perplexity = sub.add_parser("perplexity", help="perplexity of a language model on a file")
     perplexity.add_argument("text", type=Path)
@@ -122,40 +105,10 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     perplexity.set_defaults(run=commands.lm_perplexity)
 
 
-def _natural(text: str, least: int = 0) -> int:
-    """An integer of at least `least`."""
-    if not re.fullmatch(r"[0-9]+", text) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    """An integer of at least 1."""
-    return _natural(text, 1)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 2 with one line on stderr for an error of the user's."""
-    try:
-        for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the locale says
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-        options = _parse(sys.argv[1:] if arguments is None else arguments)
-        backend.use(getattr(options, "backend", "numpy"))
-        if warning := slow_blas():
-            _complain(warning, 0)
-        options.run(options)
-        sys.stdout.flush()
-    except KeyboardInterrupt as error:
-        sys.exit(_complain(str(error) or "interrupted", 130))
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except (UserError, MemoryError) as error:
-        sys.exit(_complain(str(error), 2))
-    except OSError as error:
-        named = f"{error.filename}: " if error.filename else ""
-        sys.exit(_complain(f"{named}{error.strerror or error}", 2))
+    given = sys.argv[1:] if arguments is None else arguments
+    run_command("nmt", lambda: _parse(given), heavy=True)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -185,9 +138,3 @@ def _split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             overrides.append("=".join([argument, *islice(waiting, 1)]))
     return overrides, rest
-
-
-def _complain(message: str, status: int) -> int:
-    """Print one line on stderr; return the exit status."""
-    print(f"nmt: {' '.join(message.split())}", file=sys.stderr)
-    return status

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from torch_oracle import assert_close, torch
 
+from grads.oracle import to_torch
 from lstm.language_model import LanguageModel, LanguageModelConfig
 
 V, E, H, LAYERS, T, B = 6, 3, 4, 2, 5, 3
-TO_TORCH = np.r_[0:H, H : 2 * H, 3 * H : 4 * H, 2 * H : 3 * H]  # i, f, o, h_hat -> i, f, g, o
+
 
 
 class Peer(torch.nn.Module):
@@ -17,7 +18,7 @@ class Peer(torch.nn.Module):
 
     def __init__(self, unit, parameters):
         super().__init__()
-        self.order = TO_TORCH if unit == "lstm" else np.arange(H)
+        self.unit = unit
         kind = torch.nn.LSTM if unit == "lstm" else torch.nn.RNN
         self.embedding = torch.nn.Embedding(V, E)
         self.rnn = kind(E, H, LAYERS)
@@ -47,7 +48,7 @@ class Peer(torch.nn.Module):
             return array
         split = array.shape[-1] - H
         part = {"x": array[..., :split], "h": array[..., split:], "": array}[half]
-        return np.ascontiguousarray(part[self.order])
+        return to_torch(part, self.unit)
 
 
 @pytest.mark.parametrize("unit", ["lstm", "rnn"])

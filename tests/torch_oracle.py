@@ -1,24 +1,28 @@
 """What the tests against PyTorch share; importing it skips a test module where torch is missing.
 
 Arguments and upstream gradients are random and read-only, so a kernel that writes into one of them
-raises. Parameters are leaves in our layout; only inside `cell` do they take PyTorch's.
+raises. Parameters are leaves in our layout; `grads.oracle` knows how they become PyTorch's.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
+from grads import oracle
 from lstm.padding import make_padding
 
 torch = pytest.importorskip(
     "torch", reason="PyTorch, the oracle (extra `oracle`), is not installed"
 )
+run_cell = import_module("grads.oracle_units").run_cell  # which needs torch
 
 TOLERANCE = 1e-10
 H, E = 4, 3
-BLOCKS = {"lstm": 4, "rnn": 1}
-STATES = {"lstm": 2, "rnn": 1}
+BLOCKS = {unit: len(ours) for unit, (ours, _) in oracle.GATE_ORDERS.items()}
+STATES = oracle.STATES
 # steps, sentences, lengths: full, ragged with an empty sequence, the smallest
 BATCHES = [(5, 4, None), (5, 4, (5, 3, 1, 0)), (1, 1, None)]
 
@@ -61,19 +65,7 @@ def choices(upstream):
 
 def cell(unit, x, state, T, b):
     """One step of nn.LSTMCell or nn.RNNCell with our T and b; states are tuples."""
-
-    def gates(rows):
-        return torch.cat([rows.chunk(4)[k] for k in (0, 1, 3, 2)]) if unit == "lstm" else rows
-
-    module = {"lstm": torch.nn.LSTMCell, "rnn": torch.nn.RNNCell}[unit](
-        x.shape[1], T.shape[1] - x.shape[1], bias=b is not None, dtype=torch.float64
-    )
-    weights = {"weight_ih": gates(T)[:, : x.shape[1]], "weight_hh": gates(T)[:, x.shape[1] :]}
-    if b is not None:
-        weights |= {"bias_ih": gates(b), "bias_hh": torch.zeros_like(b)}
-    argument = state if unit == "lstm" else state[0]
-    out = torch.func.functional_call(module, weights, (x, argument))
-    return out if unit == "lstm" else (out,)
+    return run_cell(unit, x, state, (T, b))
 
 
 def sequence(unit, x, state, T, b, lengths, reverse, clip=None):

@@ -3,6 +3,8 @@
 Parameters: those of `grads.derivations.nmt`, and `attention.W_c` (H, He + H), `attention.W_a`
 (H, He) for the score "general" (without it the score is "dot"). `output.W_hy` is W_s of Eq. 4.6.
 With input feeding, layer 1 of the decoder reads [word embedding; h~_{t-1}] (4.2.3), h~_0 = 0.
+The model can also look in any other `Way`, local or with another score, whose parameters are then
+those of `grads.derivations.attention_step`.
 
 The thesis prints no backward for this chapter. It is derived here line by line from Lemma 1,
 Corollary 1 and the product rule; each line names the equation it differentiates.
@@ -15,6 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.derivations.attention_step import (
+    Way,
+    attend_in_a_way,
+    attend_in_a_way_grad,
+    parameters_of,
+    weights_of,
+)
 from grads.derivations.calculus import Array, bias, softmax, softmax_grad, tanh_prime
 from grads.derivations.nmt import (
     END,
@@ -39,10 +48,11 @@ def align(h: Array, h_bar: Array, W_a: Array | None = None) -> Array:
     Arguments: h (H, 1); h_bar (He, S), one source state per column; W_a (H, He), or None for dot.
     """
     if W_a is None:
-        score = h.T @ h_bar                                      # dot: h_t^T hbar_s, for all s
+        score = h.T @ h_bar                                      # h_t^T hbar_s, all s (4.2.1 dot)
     else:
-        score = h.T @ W_a @ h_bar                                # general: h_t^T W_a hbar_s
-    return softmax(score.T)                                      # (4.7)
+        score = h.T @ W_a @ h_bar                                # h_t^T W_a hbar_s (4.2.1 general)
+    e = score.T                                                  # e_s, one row for each s
+    return softmax(e)                                            # (4.7)
 
 
 def attend(
@@ -50,8 +60,9 @@ def attend(
 ) -> tuple[Array, Array]:
     """h~_t (H, 1) and a_t (S, 1), Eqs. 4.5 and 4.7; W_c (H, He + H), the rest as in `align`."""
     a = align(h, h_bar, W_a)                                     # (4.7)
-    c = h_bar @ a                                                # c_t = sum over s of a_t(s) hbar_s
-    h_tilde = np.tanh(W_c @ np.vstack([c, h]))                   # (4.5)
+    c = h_bar @ a                                                # c_t = hbar a_t (4.2.1 context)
+    v = W_c @ np.vstack([c, h])                                  # W_c [c_t; h_t]
+    h_tilde = np.tanh(v)                                         # (4.5)
     return h_tilde, a
 
 
@@ -65,8 +76,8 @@ def attend_grad(
     dv = tanh_prime(W_c @ ch) * dh_tilde                         # tanh' o dh~_t of (4.5)
     dW_c = dv @ ch.T                                             # Lemma 1 (2.12) on (4.5)
     dc, dh = np.split(W_c.T @ dv, [He])                          # Lemma 1 (2.11) on (4.5)
-    da = h_bar.T @ dc                                            # c_t = hbar a_t: Corollary 1
-    dh_bar = dc @ a.T                                            # c_t = hbar a_t: Corollary 1
+    da = h_bar.T @ dc                                            # (2.13) on c_t = hbar a_t
+    dh_bar = dc @ a.T                                            # (2.14) on c_t = hbar a_t
     de = softmax_grad(a, da)                                     # (4.7): (diag(a) - a a^T) da
     if W_a is None:
         dh = dh + h_bar @ de                                     # dot: e_s = h^T hbar_s
@@ -92,6 +103,7 @@ class AttentionTrace(NamedTuple):
     a: dict[int, Array]  # a_1 .. a_{m_y + 1}, (S, 1)
     p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
     l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
+    way: Way | None = None  # None: global, general or dot
 
 
 def run_encoder(
@@ -115,38 +127,45 @@ def source_states(g: dict[int, Layers]) -> Array:
 def attentional_nmt_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
     input_feeding: bool = True, h_0: Layers | None = None, c_0: Layers | None = None,
+    way: Way | None = None,
 ) -> tuple[Any, AttentionTrace]:
     """J = -log p(y | x) for one pair, in nats; Eqs. 4.4-4.7 and 4.2.3.
 
     Arguments: x (at least one word) and y, word numbers without end markers; h_0, c_0 the
-    encoder's first states by layer from 1, zero if None.
+    encoder's first states by layer from 1, zero if None; way, how a_t is made, None for global
+    attention with the score general, or dot if there is no W_a.
     """
     W_e, T, b = weights(parameters, "decoder")
     W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
+    w = weights_of(parameters)  # of another way
     g, k = run_encoder(parameters, x, h_0, c_0)
     h_bar = source_states(g)
     h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
     a, p, l = {}, {}, {}
     for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(word, W_e)
-        if input_feeding:
-            v = np.vstack([v, h_tilde[t - 1]])                   # 4.2.3, Figure 4.4
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], v, T, b)
-        h_tilde[t], a[t] = attend(h[t][len(T)], h_bar, W_c, W_a)  # (4.5), (4.7)
+        fed = h_tilde[t - 1]
+        z = np.vstack([v, fed]) if input_feeding else v          # Figure 4.4 (4.2.3 feeding)
+        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
+        if way is None:
+            h_tilde[t], a[t] = attend(h[t][len(T)], h_bar, W_c, W_a)  # (4.5), (4.7)
+        else:
+            h_tilde[t], a[t] = attend_in_a_way(                  # (4.5), (4.7), (4.8), (4.10)
+                way, h[t][len(T)], h_bar, W_c, w, t)
         l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
     J = sum(l.values())                                          # (4.4)
-    return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l)
+    return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l, way)
 
 
 def attentional_nmt_backward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: AttentionTrace
 ) -> tuple[dict[str, Array], Layers, Layers]:
     """The gradient of J for every parameter, and the encoder's dh_0, dc_0 by layer."""
-    decoder, dh_bar, dh, dc = decoder_grad(parameters, y, trace)
-    encoder, dh_0, dc_0 = encoder_grad(parameters, x, trace, dh_bar, dh, dc)
+    decoder, dh_bar, dg_last, dk_last = decoder_grad(parameters, y, trace)
+    encoder, dg_0, dk_0 = encoder_grad(parameters, x, trace, dh_bar, dg_last, dk_last)
     gradients = {**encoder, **decoder}
-    return {name: gradients[name] for name in parameters}, dh_0, dc_0
+    return {name: gradients[name] for name in parameters}, dg_0, dk_0
 
 
 def decoder_grad(
@@ -159,40 +178,53 @@ def decoder_grad(
     dW_e, dT, db = zero_gradients(side)
     dW_c, dW_hy, db_hy = np.zeros_like(W_c), np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
     dW_a = None if W_a is None else np.zeros_like(W_a)
-    dh, dc, dh_bar = zero_state(side.T), zero_state(side.T), np.zeros_like(h_bar)
+    w = weights_of(parameters)
+    dw = {name: np.zeros_like(weight) for name, weight in w.items()}  # of another way
+    dh, dc = {len(y) + 1: zero_state(side.T)}, {len(y) + 1: zero_state(side.T)}
+    dh_bar = np.zeros_like(h_bar)
     d_fed = np.zeros_like(trace.h_tilde[0])  # dh~_t from the input of time t + 1
     for t in range(len(y) + 1, 0, -1):
         dh_tilde, dW, d_hy = predict_grad([*y, END][t - 1], trace.p[t], trace.h_tilde[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # (4.6), Algorithm 4 line 11
-        d_vertical, d_source, dW, dW_score = attend_grad(        # (4.5), (4.7)
-            dh_tilde + d_fed, trace.h[t][L], h_bar, W_c, W_a)
+        dh_tilde = dh_tilde + d_fed                              # from (4.6), and from time t + 1
+        if trace.way is None:
+            d_vertical, d_source, dW, dW_score = attend_grad(    # (4.5), (4.7)
+                dh_tilde, trace.h[t][L], h_bar, W_c, W_a)
+            dW_a = None if dW_a is None else dW_a + dW_score
+        else:
+            d_vertical, d_source, dW, dw_t = attend_in_a_way_grad(  # (4.5), (4.7), (4.8), (4.10)
+                trace.way, dh_tilde, trace.h[t][L], h_bar, W_c, w, t)
+            dw = {name: dw[name] + dw_t[name] for name in dw}
         dW_c, dh_bar = dW_c + dW, dh_bar + d_source
-        dW_a = None if dW_a is None else dW_a + dW_score
-        dh = {**dh, L: dh[L] + d_vertical}                       # Algorithm 4 line 10
-        dh, dc, dx, dT_t, db_t = multi_layer_lstm_grad(          # Algorithm 4 lines 13-15
-            dh, dc, trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
+        dh[t] = {**dh[t], L: dh[t][L] + d_vertical}              # Algorithm 4 line 10
+        dh[t - 1], dc[t - 1], dz, dT_t, db_t = multi_layer_lstm_grad(  # Algorithm 4 lines 13-15
+            dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # Algorithm 4 line 16
-        dx, d_fed = np.split(dx, [E]) if len(dx) > E else (dx, d_fed)  # 4.2.3: [x_t; h~_{t-1}]
-        dW_e = embed_grad([END, *y][t - 1], dx, dW_e)            # Algorithm 4 line 18
+        dv, d_fed = np.split(dz, [E]) if len(dz) > E else (dz, d_fed)  # 4.2.3: [x_t; h~_{t-1}]
+        dW_e = embed_grad([END, *y][t - 1], dv, dW_e)            # Algorithm 4 line 18
     gradients = by_name("decoder", Weights(dW_e, dT, db))
     output = {"output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
-    attention = {"attention.W_c": dW_c} if dW_a is None else {
-        "attention.W_c": dW_c, "attention.W_a": dW_a}
-    return {**gradients, **output, **attention}, dh_bar, dh, dc
+    score = parameters_of(dw if dW_a is None or trace.way else {"W_a": dW_a})
+    attention = {"attention.W_c": dW_c, **score}
+    return {**gradients, **output, **attention}, dh_bar, dh[0], dc[0]
 
 
 def encoder_grad(
     parameters: Mapping[str, Array], x: Sequence[int], trace: AttentionTrace, dh_bar: Array,
-    dh: Layers, dc: Layers,
+    dg_last: Layers, dk_last: Layers,
 ) -> tuple[dict[str, Array], Layers, Layers]:
-    """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer; gradients, dh_0, dc_0."""
+    """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer; gradients, dg_0, dk_0.
+
+    Arguments: dg_last, dk_last, what reaches the last states and cells from the decoder.
+    """
     side = weights(parameters, "encoder")
     L = len(side.T)
     dW_e, dT, db = zero_gradients(side)
+    dg, dk = {len(x): dg_last}, {len(x): dk_last}
     for s in range(len(x), 0, -1):
-        dh = {**dh, L: dh[L] + dh_bar[:, [s - 1]]}               # hbar_s is the top layer's h_s
-        dh, dc, dx, dT_s, db_s = multi_layer_lstm_grad(          # Algorithm 4 lines 13-15
-            dh, dc, trace.g[s - 1], trace.k[s - 1], trace.g[s], side.T, side.b)
+        dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
+        dg[s - 1], dk[s - 1], dx, dT_s, db_s = multi_layer_lstm_grad(  # Algorithm 4 lines 13-15
+            dg[s], dk[s], trace.g[s - 1], trace.k[s - 1], trace.g[s], side.T, side.b)
         dT, db = add(dT, dT_s), add(db, db_s)                    # Algorithm 4 line 16
         dW_e = embed_grad(x[s - 1], dx, dW_e)                    # Algorithm 4 line 18
-    return by_name("encoder", Weights(dW_e, dT, db)), dh, dc
+    return by_name("encoder", Weights(dW_e, dT, db)), dg[0], dk[0]

@@ -45,7 +45,8 @@ def lstm(
 ) -> tuple[Array, Array]:
     """h_t and c_t (H, 1) from h_{t-1}, c_{t-1} (H, 1) and x_t (E, 1); Eqs. 2.35-2.40."""
     z = np.vstack([x, h_prev])                                   # z_t = [x_t; h_{t-1}]
-    u = g(T @ z + b)                                             # (2.35), (2.38)
+    a = T @ z + b                                                # T_lstm z_t
+    u = g(a)                                                     # (2.35), (2.38)
     i, f, o, h_hat = np.split(u, 4)
     c = f * c_prev + i * h_hat                                   # (2.36)
     h = o * np.tanh(c)                                           # (2.37)
@@ -55,7 +56,7 @@ def lstm(
 def lstm_grad(
     dh: Array, dc: Array, h_prev: Array, c_prev: Array, x: Array, T: Array, b: Array | float = 0.0
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """LSTM_grad of Algorithm 4 line 14: lines 7-15 of Algorithm 2, then Eqs. 2.47 and 2.48.
+    """Lines 7-15 of Algorithm 2, then Eqs. 2.47 and 2.48: LSTM_grad of Algorithm 4 line 14.
 
     Arguments: dh, dc (H, 1), what reaches h_t and c_t from above and from time t + 1; the unit's
     inputs. Returns dh_{t-1}, dc_{t-1}, dx_t, dT (4H, E + H) and the bias's db (4H, 1).
@@ -76,7 +77,8 @@ def lstm_grad(
     dT_h = da @ h_prev.T                                         # (2.50), line 15
     dx = T_x.T @ da                                              # (2.47), not printed: erratum 2
     dh_prev = T_h.T @ da                                         # (2.48), not printed: erratum 2
-    return dh_prev, dc_prev, dx, np.hstack([dT_x, dT_h]), da
+    dT = np.hstack([dT_x, dT_h])
+    return dh_prev, dc_prev, dx, dT, da
 
 
 # --- the language model -------------------------------------------------------------------------

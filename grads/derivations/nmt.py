@@ -81,7 +81,7 @@ def zero_state(T: Layers) -> Layers:
 def multi_layer_lstm(
     h_prev: Layers, c_prev: Layers, x: Array, T: Layers, b: dict[int, Any]
 ) -> tuple[Layers, Layers]:
-    """h_t^(0..L) and c_t^(1..L) from time t - 1 and the input x (E, 1); Algorithm 3, 8-9."""
+    """h_t^(0..L), c_t^(1..L) from time t - 1 and the input x (E, 1); Algorithm 3 lines 8-9."""
     h, c = {0: x}, {}
     for l in range(1, len(T) + 1):                               # line 8
         h[l], c[l] = lstm(h_prev[l], c_prev[l], h[l - 1], T[l], b[l])
@@ -130,7 +130,7 @@ def forward(
         h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], v, T, b)  # lines 8, 9
         if t >= m_x + 1:                                         # line 10
             l[t], p[t] = predict(s[t + 1], h[t][len(T)], W_hy, b_hy)
-    J = sum(l.values())                                          # (2.51)
+    J = sum(l.values())                                          # (2.51), (2.52)
     return J, NMTTrace(s, h, c, p, l)
 
 

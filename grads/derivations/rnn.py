@@ -63,23 +63,25 @@ def predict_grad(y: int, p: Array, h: Array, W_hy: Array) -> tuple[Array, Array,
 
 
 def rnn(x: Array, h_prev: Array, T: Array, b: Array | float = 0.0) -> Array:
-    """h_t (H, 1) from x_t (E, 1) and h_{t-1} (H, 1); Eq. 2.3."""
+    """h_t (H, 1) from x_t (E, 1) and h_{t-1} (H, 1); Eqs. 2.2 and 2.3."""
     W_xh, W_hh = np.split(T, [len(x)], axis=1)
-    return np.tanh(W_xh @ x + W_hh @ h_prev + b)                 # (2.3)
+    a = W_xh @ x + W_hh @ h_prev + b                             # T_rnn z_t
+    return np.tanh(a)                                            # (2.3)
 
 
 def rnn_grad(
     dh: Array, x: Array, h_prev: Array, T: Array, b: Array | float = 0.0
 ) -> tuple[Array, Array, Array, Array]:
-    """dh_{t-1} (H, 1), dx_t (E, 1), dT (H, E + H) and db (H, 1), given dh_t; Algorithm 1, 5-8."""
+    """Lines 5-8 of Algorithm 1: dh_{t-1} (H, 1), dx_t (E, 1), dT (H, E + H) and db (H, 1)."""
     W_xh, W_hh = np.split(T, [len(x)], axis=1)
-    z = np.vstack([x, h_prev])
+    z = np.vstack([x, h_prev])                                   # z_t of (2.24)
     da = tanh_prime(T @ z + b) * dh                              # sigma'(T_rnn z_t) o dh_t
     dW_xh = da @ x.T                                             # (2.29), line 5
     dW_hh = da @ h_prev.T                                        # (2.30), line 6
     dx = W_xh.T @ da                                             # (2.27), line 7
     dh_prev = W_hh.T @ da                                        # (2.28), line 8
-    return dh_prev, dx, np.hstack([dW_xh, dW_hh]), da
+    dT = np.hstack([dW_xh, dW_hh])                               # (2.26)
+    return dh_prev, dx, dT, da                                   # (2.25): dz_t = [dx_t; dh_{t-1}]
 
 
 # --- the language model -------------------------------------------------------------------------

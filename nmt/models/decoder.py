@@ -153,7 +153,7 @@ def decoder_step(
     the alignment (N, S) or None.
     """
     xp = array_module(x)
-    rows = x if h_tilde is None else xp.concatenate([x, h_tilde], axis=1)
+    rows = x if h_tilde is None else xp.concatenate([x, h_tilde], axis=1)  # (4.2.3 feeding)
     after: list[State] = []
     for layer, state in enumerate(states):
         name = f"decoder.{layer}"

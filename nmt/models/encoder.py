@@ -1,4 +1,4 @@
-"""The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-9)."""
+"""The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-4, 7-9)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def encoder_forward(
     source: np.ndarray, lengths: np.ndarray, parameters: Mapping[str, Array], config: ModelConfig,
     masks: Sequence[Array | None] | None, workspace: Workspace,
 ) -> tuple[Array, Padding | None, list[list[State]], EncoderCache]:
-    """States of all source words, and the last ones.
+    """States of all source words, and the last ones (Algorithm 3, lines 2-4 and 7-9).
 
     Arguments: source (S, B) host ids; lengths (B,) host; masks, one dropout mask per layer.
     Returns the top states (S, B, He), the batch's padding, last[l][direction], the cache.

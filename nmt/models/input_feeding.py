@@ -73,7 +73,7 @@ def feeding_forward(
     first = layers[0]
     xp.matmul(x.reshape(T * B, E), parameters["decoder.0.T"][:, :E].T,
               out=first.u.reshape(T * B, -1))
-    first.rows[0, :, :H] = 0.0                                             # h~_0
+    first.rows[0, :, :H] = 0.0                                             # h~_0 (4.2.3 feeding)
     h, joined = (workspace.empty(xp, (T, B, n), x.dtype) for n in (H, He + H))
     alignment = workspace.empty(xp, (T, B, S), x.dtype)
     recurrent = workspace.empty(xp, (B, unit.blocks * H), x.dtype)
@@ -204,7 +204,7 @@ def _backward_loop(
     d_rows = [xp.zeros(layer.rows.shape[1:], dtype=dtype) for layer in layers]
     d_cells = [xp.zeros((B, H), dtype=dtype) for _ in layers]
     for t in reversed(range(T)):
-        dh_tilde = d_out[t] + d_rows[0][:, :H]                 # fed to step t + 1, and predicted
+        dh_tilde = d_out[t] + d_rows[0][:, :H]                 # (4.2.3 feeding), and predicted
         h_tilde = layers[0].rows[t + 1, :, :H]
         d_joined, _ = attentional_backward(dh_tilde, h_tilde, W_c, dz_tilde[t])
         if cache.joined_mask is not None:

@@ -31,7 +31,7 @@ def output_forward(
     h: Array, targets: np.ndarray, lengths: np.ndarray, parameters: Mapping[str, Array],
     workspace: Workspace,
 ) -> tuple[Array, OutputCache]:
-    """The summed loss of Eq. 2.8 over the real words of a batch.
+    """The summed loss of Eq. 2.8 over the real words of a batch, p as in Eqs. 2.5 and 4.6.
 
     Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host. Returns the
     loss in nats, 0-d, and the cache. Padded rows are left out of the matrix products.

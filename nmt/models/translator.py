@@ -78,7 +78,7 @@ class Translator:
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, rng: np.random.Generator | None = None
     ) -> tuple[Array, TranslatorCache]:
-        """J of Eq. 2.52 for one batch: Algorithm 3.
+        """J of Eqs. 2.51 and 2.52 for one batch: Algorithm 3.
 
         Arguments: rng draws the dropout masks; None switches dropout off. Returns the loss, the
         sum over all target words (with the end marker) of -log p in nats, a 0-d array, and what
@@ -179,7 +179,7 @@ class Translator:
         layers, h, alignment = decoder_step(
             x, state.layers, state.h_tilde, state.memory, parameters, self.config
         )
-        logits = h @ parameters["output.W_hy"].T                           # (N, V)
+        logits = h @ parameters["output.W_hy"].T                           # (N, V)  (2.4)
         if self.config.output_bias:
             logits += parameters["output.b"]
         fed = h if self.config.input_feeding else None

@@ -38,7 +38,7 @@ def beam_search(model: SearchModel, parameters: Mapping[str, Array], source: np.
                 source_lengths: np.ndarray, options: SearchOptions) -> list[list[Hypothesis]]:
     """Find the best translations of each sentence, keeping K hypotheses per step.
 
-    Source: thesis section 2.3.2, steps (a) to (c); scores from Nguyen 2019 (`SearchOptions`).
+    Source: steps (a) to (c) (2.3.2 beam; Sennrich beam); scores from Nguyen 2019 (`SearchOptions`).
 
     Arguments:
         model: what is searched, see `SearchModel`.
@@ -68,7 +68,7 @@ def greedy(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarr
            source_lengths: np.ndarray, options: SearchOptions) -> list[Hypothesis]:
     """Translate by taking the most probable token at each step.
 
-    Source: thesis Algorithm 5, batched: y_{t+1} = argmax_i p_t(i).
+    Source: thesis Algorithm 5, batched: y_{t+1} = argmax_i p_t(i) (Sennrich greedy).
 
     Arguments:
         model, parameters, source, source_lengths: as in `beam_search`.

@@ -93,7 +93,7 @@ class SearchOptions:
 
         Counting it makes lp of the shortest translation, the end marker alone, 1.
         """
-        return ((5.0 + steps) / (5.0 + 1.0)) ** self.length_normalisation
+        return ((5.0 + steps) / (5.0 + 1.0)) ** self.length_normalisation  # (Nguyen 3.1.3 lp)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ def sample(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarr
            rng: np.random.Generator) -> list[Hypothesis]:
     """Draw one translation per sentence, token by token.
 
-    Source: Sennrich 2016 and Nair and Shah 2016, sampling: y_t ~ softmax(logits_t / temperature).
+    Source: y_t ~ softmax(logits_t / temperature) (Sennrich sampling; Nair 6.2 step 4b).
 
     Arguments:
         model, parameters, source, source_lengths: as in `beam.beam_search`.

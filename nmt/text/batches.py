@@ -50,7 +50,7 @@ def source_batch(
 
 
 def make_batch(pairs: Sequence[IdPair], indices: Indices, reverse_source: bool) -> Batch:
-    """The pairs at the given positions as one batch (thesis Algorithms 3-5: s = [x, _, y, _]).
+    """The pairs at the given positions as one batch (Algorithm 3 line 1: s = [x, _, y, _]).
 
     pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it.
     Raises ValueError if there is no position or a source sentence is empty.

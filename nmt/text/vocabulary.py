@@ -14,7 +14,7 @@ SPECIALS = ("<unk>", "</s>")  # ids 0 and 1; padding has no symbol, lengths trav
 class Vocabulary:
     """Words and their ids: `<unk>` is 0, `</s>` is 1, the words of the corpus follow.
 
-    `</s>` ends a sentence and also starts the decoder (the `_` of the thesis, Algorithms 3-5). A
+    `</s>` ends a sentence and also starts the decoder (the `_` of the thesis's algorithms). A
     corpus word that is spelt `</s>` or `<unk>` is not a symbol: it is an unknown word.
 
     words: the corpus words in the order of their ids, from id 2 on, without the two symbols.

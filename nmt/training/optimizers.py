@@ -61,7 +61,7 @@ class SGD:
             parameter = _parameter_of(parameters, name, gradient)
             factor = _as_factor(scale, parameter.dtype) * self.learning_rate
             if isinstance(gradient, RowGradient):
-                parameter[gradient.ids] -= gradient.values * factor
+                parameter[gradient.ids] -= gradient.values * factor  # (2.9)
             else:
                 self._update_dense(parameter, gradient, factor)
 
@@ -72,7 +72,7 @@ class SGD:
         for p, g in _blocks(xp, parameter, gradient):
             step = scratch[:p.size]
             xp.multiply(g, factor, out=step)
-            xp.subtract(p, step, out=p)
+            xp.subtract(p, step, out=p)  # (2.9)
 
     def state_arrays(self) -> dict[str, Array]:
         """Plain SGD has no state: an empty mapping."""
@@ -87,7 +87,7 @@ class SGD:
 class Adam:
     """Adam: steps of about the learning rate, whatever the gradient's scale.
 
-    Source: Kingma and Ba, ICLR 2015, Algorithm 1, with bias correction:
+    Source: Kingma and Ba, ICLR 2015, their Algorithm 1, with bias correction:
     m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
     theta <- theta - eta (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
     The defaults are the paper's, and those of Nguyen, section 4. A `RowGradient` means the dense
@@ -106,7 +106,7 @@ class Adam:
 
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
-        """One step of Algorithm 1; arguments and errors as `SGD.update`."""
+        """One step of their Algorithm 1; arguments and errors as `SGD.update`."""
         for name, gradient in gradients.items():
             parameter = _parameter_of(parameters, name, gradient)
             if name not in self._steps:
@@ -215,7 +215,7 @@ def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
     norm /= batch_size
     scale = xp.full((), 1 / batch_size, dtype=np.float64)
     if max_norm is not None:
-        scale *= max_norm / xp.maximum(norm, max_norm)  # 1 up to tau, then tau / ||g||
+        scale *= max_norm / xp.maximum(norm, max_norm)  # 1 up to tau, then tau / ||g|| (2.2.2 norm)
     return scale, norm
 
 

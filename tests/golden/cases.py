@@ -1,4 +1,4 @@
-"""The fixed models whose losses and gradients `golden.json` records, and how they are drawn.
+"""The fixed models and training runs that `golden.json` records, and how they are drawn.
 
 Parameters are drawn here and not by `Translator.initial_parameters`, so that a change of the
 initialisation leaves the golden values alone.
@@ -7,6 +7,7 @@ initialisation leaves the golden values alone.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,10 +35,35 @@ CASES = {
     ),
 }
 
+MORE_PAIRS = [([8, 2], [7, 3, 3]), ([3, 3, 6, 7, 4], [2]), ([4, 5, 6], [5, 5, 5, 4])]
+STEPS, BATCHES = 10, ((0, 1, 2), (3, 4), (5, 6))  # batches of positions, taken in turn
+
+
+class Run(NamedTuple):
+    """A small training run: which case's model, which optimizer, whether the norm is clipped."""
+
+    case: str
+    optimizer: str  # "adam" or "sgd"
+    learning_rate: float
+    max_norm: float | None  # of the gradient divided by the batch size (thesis, section 2.2.2)
+
+
+RUNS = {
+    "adam": Run("feeding-general", "adam", 0.02, None),
+    "sgd-clipped": Run("bidirectional-bridge", "sgd", 1.0, 0.8),
+}
+
 
 def golden_batch():
     """The one ragged batch of all cases."""
     return make_batch(PAIRS, range(len(PAIRS)), reverse_source=False)
+
+
+def run_batches():
+    """The ten batches of a training run, one an update; source sides are reversed."""
+    pairs = PAIRS + MORE_PAIRS
+    return [make_batch(pairs, BATCHES[step % len(BATCHES)], reverse_source=True)
+            for step in range(STEPS)]
 
 
 def golden_parameters(config):

@@ -8,10 +8,12 @@ from literal import assert_close, draw_parameters
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from grads.catalogue_models import MODELS
+from grads.catalogue_configurations import MODELS as ALL_MODELS
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch, source_batch
+
+MODELS = {name: how for name, how in ALL_MODELS.items() if "hidden_size" not in how}
 
 V_S, V_T, E, H, K = 7, 8, 3, 2, 3
 SOURCES = [[2, 4, 2, 5], [6, 3], [3]]

@@ -18,12 +18,14 @@ from literal import (
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from grads.catalogue_models import MODELS
+from grads.catalogue_configurations import MODELS as ALL_MODELS
 from grads.derivations import attention, nmt
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 from nmt.training.optimizers import gradient_scale
+
+MODELS = {name: how for name, how in ALL_MODELS.items() if "hidden_size" not in how}
 
 V_S, V_T, E, H = 7, 8, 3, 2
 RAGGED = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 4, 5, 2, 3]), ([3], []), ([5, 5, 2], [7])]

@@ -1,0 +1,98 @@
+"""Our gradient check against `torch.autograd.gradcheck`, on the same translator.
+
+Two LSTM layers, general attention, input feeding, float64, a ragged batch: the loss as a function
+of all parameters. PyTorch checks its own gradients of `TorchTranslator`, we check ours; the two
+gradients agree before anything is timed. gradcheck takes one central difference an entry; ours
+takes a complex step and Ridders' extrapolated differences with an error estimate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend.errors import UserError
+from benchmarks.timing import describe, environment, interleave
+from grads.case import dense
+from grads.check import check_gradients
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch
+
+RESULTS = Path(__file__).parent / "results"
+PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
+VOCABULARY = 8
+TOLERANCE = 1e-10  # of a tensor's largest gradient, between theirs and ours
+
+
+def main(arguments: list[str]) -> None:
+    """Compare, print the ratio, and write `results/gradcheck-<mode>.json`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks gradcheck", description=__doc__)
+    parser.add_argument("--hidden", type=int, default=8, help="default 8")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds that count, default 3")
+    options = parser.parse_args(arguments)
+    if find_spec("torch") is None:
+        raise UserError("gradcheck: PyTorch is not installed; install the extra `oracle`")
+    rivals, entries = make_rivals(options.hidden)
+    found = environment()
+    print(describe(found))
+    timings = interleave(rivals, options.rounds, 1)
+    print(f"{entries} entries of all parameters, hidden size {options.hidden}")
+    for name, timing in timings.items():
+        print(f"{name:24}{timing}  {1e6 * timing.median / entries:8.1f} us an entry")
+    theirs = timings["gradcheck"].median
+    ratios = {name: timing.median / theirs for name, timing in timings.items()}
+    for name, ratio in ratios.items():
+        if name != "gradcheck":
+            print(f"{name} / gradcheck: {ratio:.3f}")
+    path = RESULTS / f"gradcheck-{found['mode']}.json"
+    made = {"environment": found, "hidden": options.hidden, "entries": entries, "ratios": ratios,
+            "seconds": {name: timing._asdict() for name, timing in timings.items()}}
+    path.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    print(f"written: results/{path.name}")
+
+
+def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
+    """The checks by name, after both sides' gradients were found equal; how many entries each has.
+
+    Raises UserError where they differ.
+    """
+    import torch
+
+    from benchmarks.peer_torch import TorchTranslator
+
+    torch.set_num_threads(1)  # faster than two, on arrays as small as these
+    config = ModelConfig(layers=2, hidden_size=hidden, embedding_size=hidden - 1, scale=0.5)
+    model = Translator(config, VOCABULARY, VOCABULARY)
+    parameters = model.initial_parameters(np.random.default_rng(1), "float64")
+    batch = make_batch(PAIRS, range(len(PAIRS)), reverse_source=True)
+    _, cache = model.loss(parameters, batch)
+    gradients = model.backward(cache)
+    peer = TorchTranslator(config, VOCABULARY, VOCABULARY).double().load(parameters)
+    peer(batch).backward()
+    for name, d in peer.dump(gradients=True).items():
+        if not np.abs(dense(gradients[name]) - d).max() <= TOLERANCE * np.abs(d).max():
+            raise UserError(f"gradcheck: our gradient of {name} is not PyTorch's")
+    weights = {name: p for name, p in peer.named_parameters() if p.requires_grad}
+
+    def loss_of(*values: Any) -> Any:
+        named = dict(zip(weights, values, strict=True))
+        return torch.func.functional_call(peer, named, (batch,))
+
+    def theirs() -> None:
+        assert torch.autograd.gradcheck(loss_of, tuple(weights.values()))
+
+    def ours(method: str) -> Callable[[], None]:
+        def check() -> None:
+            check_gradients(lambda p: model.loss(p, batch)[0], parameters, gradients,
+                            method=method, sample=None).raise_if_wrong()
+        return check
+
+    rivals = {"both opinions": ours("both"), "complex step": ours("complex"), "gradcheck": theirs}
+    return rivals, sum(p.size for p in parameters.values())

@@ -1,0 +1,65 @@
+"""The command `grads`: check gradients, and write the pages that say what was proved."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from backend.command import Parser, natural, positive, run_command
+from grads import commands
+
+
+def build_parser() -> Parser:
+    """All subcommands and their arguments."""
+    parser = Parser(prog="grads", description="Proofs of hand-written gradients.")
+    sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    _add_check(sub.add_parser("check", help="check gradients: of the catalogue, or your own"))
+    _add_matrix(sub.add_parser("matrix", help="check the whole catalogue and write the matrix"))
+    _add_mutants(sub.add_parser("mutants", help="break backward passes; show what catches them"))
+    equations = sub.add_parser("equations", help="write the index of the papers' equations")
+    equations.add_argument("-o", "--output", type=Path, default=Path("docs/equations.md"))
+    equations.set_defaults(run=commands.equations)
+    return parser
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Check entries of the catalogue by name or pattern ('lstm*'), or your own code: "
+        "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
+        "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
+        "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
+    parser.add_argument("--list", action="store_true", help="print the catalogue's names")
+    parser.add_argument("--shape", help="one of the catalogue's shapes (default: all)")
+    parser.add_argument("--method", default="both",
+                        help="both, complex, ridders, central or forward (default: both)")
+    parser.add_argument("--sample", type=positive, metavar="N",
+                        help="entries of each larger tensor (default: 1024)")
+    parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there")
+    parser.set_defaults(run=commands.check)
+
+
+def _add_matrix(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", type=Path, default=Path("docs/gradient-matrix.md"),
+                        help="a .json of the same name is written beside it")
+    parser.add_argument("--seed", type=natural, default=0)
+    parser.set_defaults(run=commands.matrix)
+
+
+def _add_mutants(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help="break these and print what the check says (default: all, as a table)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE",
+                        help="write the table there, as Markdown")
+    parser.set_defaults(run=commands.mutants)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exit status 1 for a wrong gradient, 2 for an error of the user's."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    run_command("grads", lambda: build_parser().parse_args(given))

@@ -1,0 +1,120 @@
+"""What the subcommands of `grads` do."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import fnmatch
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import Console
+
+from backend.errors import UserError
+from backend.files import write_text
+from grads import catalogue
+from grads import equations as index
+from grads import matrix as gradient_matrix
+from grads import mutants as seeded
+from grads.case import SHAPES, Entry
+from grads.check import OPINIONS, SAMPLE
+from grads.report import Report, html_page, json_page
+from grads.user_code import check_file
+
+WIDE = 200  # columns of a table in a pipe
+
+
+def console() -> Console:
+    """The terminal; a pipe gets wide lines without colours."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
+
+
+def check(options: argparse.Namespace) -> int:
+    """`grads check`: 0 if all is right, 1 if something is wrong."""
+    if options.list:
+        print("\n".join(entry.name for entry in catalogue.ENTRIES))
+        return 0
+    if options.method not in OPINIONS:
+        raise UserError(f"--method: expected one of {', '.join(OPINIONS)}, got {options.method!r}")
+    if options.shape is not None and options.shape not in SHAPES:
+        raise UserError(f"--shape: expected one of {', '.join(SHAPES)}, got {options.shape!r}")
+    screen, reports = console(), []
+    for report in _reports(options):
+        reports.append(report)
+        if len(options.names) == 1 or not report.ok:
+            screen.print(report)
+        else:
+            print(report.summary())
+    wrong = sum(not report.ok for report in reports)
+    print(f"{len(reports)} checks, {wrong} wrong")
+    if options.json:
+        write_text(options.json, json_page(reports))
+    if options.html:
+        write_text(options.html, html_page(reports))
+    return int(wrong > 0)
+
+
+def _reports(options: argparse.Namespace) -> Iterator[Report]:
+    """One report for each name, or each entry and shape it stands for."""
+    for name in options.names or ["*"]:
+        if ".py:" in name:
+            yield check_file(name, np.random.default_rng(options.seed), method=options.method,
+                             sample=options.sample or SAMPLE)
+            continue
+        for entry in _matching(name, catalogue.ENTRIES):
+            for shape in entry.shapes:
+                if options.shape not in (None, shape):
+                    continue
+                yield catalogue.check(entry, shape, options.seed, method=options.method,
+                                      sample=options.sample)
+
+
+def _matching(pattern: str, entries: list[Entry]) -> list[Entry]:
+    """The entries of that name, or whose names match the pattern."""
+    names = [entry.name for entry in entries]
+    found = [entry for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
+    if not found:
+        raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
+                        f"{pattern!r}{nearest(pattern, names)} (see grads check --list)")
+    return found
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A hint at the known name that looks most like it."""
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def matrix(options: argparse.Namespace) -> int:
+    """`grads matrix`."""
+    return gradient_matrix.write(options.output, options.seed)
+
+
+def mutants(options: argparse.Namespace) -> int:
+    """`grads mutants`: 0 if every one is caught."""
+    by_name = {mutant.name: mutant for mutant in seeded.MUTANTS}
+    for name in options.names:
+        if name not in by_name:
+            raise UserError(f"NAME: expected a mutant, got {name!r}{nearest(name, list(by_name))}")
+    outcomes = [seeded.run(by_name[name]) for name in options.names or by_name]
+    survivors = [outcome.mutant.name for outcome in outcomes if not outcome.caught]
+    if options.names:
+        for outcome in outcomes:
+            print(f"{outcome.mutant.name}: {outcome.mutant.why}\n  in {outcome.mutant.function}: "
+                  f"{outcome.mutant.old!r} became {outcome.mutant.new!r}")
+            console().print(outcome.report)
+    elif options.output:
+        write_text(options.output, seeded.table(outcomes))
+    else:
+        print(seeded.table(outcomes))
+    print(f"{len(outcomes)} mutants, {len(survivors)} survived"
+          + (f": {', '.join(survivors)}" if survivors else ""))
+    return int(bool(survivors))
+
+
+def equations(options: argparse.Namespace) -> int:
+    """`grads equations`."""
+    write_text(options.output, index.to_markdown(index.build()))
+    print(f"{options.output}: written")
+    return 0

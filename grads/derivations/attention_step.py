@@ -1,0 +1,116 @@
+"""One step of attention in any way of chapter 4 (Luong, 2016): every score, global or local.
+
+h_t -> a_t -> c_t -> h~_t: a `Way` says how a_t is made (`grads.derivations.scores`, `.local`);
+context and attentional vector are the same for all. `grads.derivations.attention` has dot and
+general in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.derivations.calculus import Array, tanh_prime
+from grads.derivations.local import (
+    align_local_m,
+    align_local_m_grad,
+    align_local_p,
+    align_local_p_grad,
+)
+from grads.derivations.scores import align_global, align_global_grad
+
+PREFIX = "attention."
+COLUMNS = ("v_a", "v_p")  # vectors among the parameters, columns in an equation
+
+
+class Way(NamedTuple):
+    """How a_t is made from h_t and the source states."""
+
+    score: str = "general"  # one of `grads.derivations.scores.SCORES`
+    window: str = "global"  # "global", "local-m" or "local-p"
+    D: int = 10  # half the window; 4.3.1
+    reverse: bool = False  # whether the encoder read the source from its end (erratum 9)
+    renormalise: bool = False  # local-p: whether a_t is made to sum to one (erratum 8)
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+def weights_of(parameters: Mapping[str, Array]) -> dict[str, Array]:
+    """The weights of score and position by their names in the equations, vectors as columns."""
+    names = [name for name in ("W_a", "U_a", "v_a", "W_p", "v_p") if PREFIX + name in parameters]
+    return {name: parameters[PREFIX + name][:, None] if name in COLUMNS
+            else parameters[PREFIX + name] for name in names}
+
+
+def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
+    """Gradients by the parameters' names and in their shapes: `weights_of`, undone."""
+    return {PREFIX + name: d[:, 0] if name in COLUMNS else d for name, d in dw.items()}
+
+
+# --- a_t ----------------------------------------------------------------------------------------
+
+
+def align_in_a_way(way: Way, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1) -> Array:
+    """a_t (S, 1).
+
+    Arguments: h (H, 1); h_bar (He, S); w as in `weights_of`; t, the time step from 1, for local-m.
+    Raises ValueError for a way that there is not.
+    """
+    if way.window == "global":
+        return align_global(way.score, h, h_bar, w)
+    if way.window == "local-m":
+        return align_local_m(way.score, h, h_bar, w, t, way.D, way.reverse)
+    if way.window == "local-p":
+        return align_local_p(way.score, h, h_bar, w, way.D, way.reverse, way.renormalise)
+    raise ValueError(f"window: expected global, local-m or local-p, got {way.window!r}")
+
+
+def align_in_a_way_grad(
+    way: Way, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
+) -> tuple[Array, Array, dict[str, Array]]:
+    """dh (H, 1), dh_bar (He, S) and the gradients of w by name, given da (S, 1)."""
+    if way.window == "global":
+        return align_global_grad(way.score, da, h, h_bar, w)
+    if way.window == "local-m":
+        return align_local_m_grad(way.score, da, h, h_bar, w, t, way.D, way.reverse)
+    if way.window == "local-p":
+        return align_local_p_grad(
+            way.score, da, h, h_bar, w, way.D, way.reverse, way.renormalise)
+    raise ValueError(f"window: expected global, local-m or local-p, got {way.window!r}")
+
+
+# --- the step -----------------------------------------------------------------------------------
+
+
+def attend_in_a_way(
+    way: Way, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array], t: int = 1
+) -> tuple[Array, Array]:
+    """h~_t (H, 1) and a_t (S, 1); W_c (H, He + H), the rest as in `align_in_a_way`."""
+    a = align_in_a_way(way, h, h_bar, w, t)                               # (4.7), (4.8), (4.10)
+    c = h_bar @ a                                                # (4.2.1 context)
+    v = W_c @ np.vstack([c, h])                                  # W_c [c_t; h_t]
+    h_tilde = np.tanh(v)                                         # (4.5)
+    return h_tilde, a
+
+
+def attend_in_a_way_grad(
+    way: Way, dh_tilde: Array, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array],
+    t: int = 1,
+) -> tuple[Array, Array, Array, dict[str, Array]]:
+    """dh_t (H, 1), dh_bar (He, S), dW_c and the gradients of w by name, given dh~_t (H, 1)."""
+    a = align_in_a_way(way, h, h_bar, w, t)
+    c = h_bar @ a
+    v = W_c @ np.vstack([c, h])
+    dv = tanh_prime(v) * dh_tilde                                # tanh' o dh~_t of (4.5)
+    dW_c = dv @ np.vstack([c, h]).T                              # (2.12) on (4.5)
+    dc, dh_joined = np.split(W_c.T @ dv, [len(c)])               # (2.11) on (4.5)
+    da = h_bar.T @ dc                                            # (2.13) on (4.2.1 context)
+    dh_bar_context = dc @ a.T                                    # (2.14) on (4.2.1 context)
+    dh_align, dh_bar_align, dw = align_in_a_way_grad(            # (4.7), (4.8), (4.10)
+        way, da, h, h_bar, w, t)
+    dh = dh_joined + dh_align                                    # h_t is joined to c_t, and looks
+    dh_bar = dh_bar_context + dh_bar_align                       # hbar_s is averaged, and looked at
+    return dh, dh_bar, dW_c, dw

@@ -1,0 +1,226 @@
+"""The scores of attention (Luong, 2016, 4.2.1; Bahdanau et al., 2015, A.1.2) and global alignment.
+
+A score gives e (S, 1), one number for each source state; its softmax is a_t (S, 1). Each score
+stands beside its backward, which takes de and returns the gradients in the order of the arguments.
+
+| here | shape | Luong | Bahdanau |
+|---|---|---|---|
+| `h` | (H, 1) | h_t, the decoder's top state | s_{i-1}, the decoder's state before |
+| `h_bar` | (He, S) | hbar_1 .. hbar_S, one a column | h_1 .. h_Tx, the annotations |
+| `W_a` | see each score | W_a | W_a |
+| `U_a` | (A, He) |  | U_a |
+| `v_a` | (A, 1) | v_a | v_a |
+| `e`, `a` | (S, 1) | score, a_t | e_i, alpha_i |
+
+A model's parameters are `attention.W_a`, `attention.U_a` and `attention.v_a` (A,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from grads.derivations.calculus import Array, softmax, softmax_grad, tanh_prime
+
+CONTENT = ("dot", "general", "concat", "concat-identity", "additive")  # they look at h_bar
+SCORES = (*CONTENT, "location")
+
+# --- content-based scores -----------------------------------------------------------------------
+
+
+def dot_score(h: Array, h_bar: Array) -> Array:
+    """e_s = h_t^T hbar_s, which takes H = He."""
+    e = h_bar.T @ h                                              # (4.2.1 dot)
+    return e
+
+
+def dot_score_grad(de: Array, h: Array, h_bar: Array) -> tuple[Array, Array]:
+    """dh (H, 1) and dh_bar (H, S)."""
+    dh = h_bar @ de                                              # (2.13) on e = hbar^T h
+    dh_bar = h @ de.T                                            # (2.14) on e = hbar^T h
+    return dh, dh_bar
+
+
+def general_score(h: Array, h_bar: Array, W_a: Array) -> Array:
+    """e_s = h_t^T W_a hbar_s; W_a (H, He)."""
+    k = W_a @ h_bar                                              # W_a hbar_s, (H, S)
+    e = k.T @ h                                                  # (4.2.1 general)
+    return e
+
+
+def general_score_grad(
+    de: Array, h: Array, h_bar: Array, W_a: Array
+) -> tuple[Array, Array, Array]:
+    """dh (H, 1), dh_bar (He, S) and dW_a (H, He)."""
+    k = W_a @ h_bar
+    dh = k @ de                                                  # (2.13) on e = k^T h
+    dk = h @ de.T                                                # (2.14) on e = k^T h
+    dh_bar = W_a.T @ dk                                          # (2.13) on k = W_a hbar
+    dW_a = dk @ h_bar.T                                          # (2.14) on k = W_a hbar
+    return dh, dh_bar, dW_a
+
+
+def concat_score(h: Array, h_bar: Array, W_a: Array, v_a: Array) -> Array:
+    """e_s = v_a^T tanh(W_a [h_t; hbar_s]); W_a (A, H + He), v_a (A, 1)."""
+    z = np.vstack([np.repeat(h, h_bar.shape[1], axis=1), h_bar])  # [h_t; hbar_s], (H + He, S)
+    u = W_a @ z                                                  # (A, S)
+    e = np.tanh(u).T @ v_a                                       # (4.2.1 concat)
+    return e
+
+
+def concat_score_grad(
+    de: Array, h: Array, h_bar: Array, W_a: Array, v_a: Array
+) -> tuple[Array, Array, Array, Array]:
+    """dh (H, 1), dh_bar (He, S), dW_a (A, H + He) and dv_a (A, 1)."""
+    z = np.vstack([np.repeat(h, h_bar.shape[1], axis=1), h_bar])  # [h_t; hbar_s]
+    u = W_a @ z
+    dv_a = np.tanh(u) @ de                                       # (2.13) on e = tanh(u)^T v_a
+    du = tanh_prime(u) * (v_a @ de.T)                            # (2.14) on it, then tanh'
+    dW_a = du @ z.T                                              # (2.14) on u = W_a z
+    dz = W_a.T @ du                                              # (2.13) on u = W_a z
+    dh = dz[: len(h)].sum(axis=1, keepdims=True)                 # h_t stands in every column
+    dh_bar = dz[len(h) :]
+    return dh, dh_bar, dW_a, dv_a
+
+
+def concat_identity_score(h: Array, h_bar: Array, W_a: Array, v_a: Array) -> Array:
+    """e_s = v_a^T tanh(W_a h_t + hbar_s); W_a (He, H), v_a (He, 1).
+
+    The score concat with W_a = [W_a I]: the part that belongs to hbar_s is fixed to the identity
+    (footnote 14, erratum 11), which the reported results had and the equation has not.
+    """
+    q = W_a @ h                                                  # (He, 1)
+    u = q + h_bar                                                # (He, S)
+    e = np.tanh(u).T @ v_a                                       # (4.2.1 concat), footnote 14
+    return e
+
+
+def concat_identity_score_grad(
+    de: Array, h: Array, h_bar: Array, W_a: Array, v_a: Array
+) -> tuple[Array, Array, Array, Array]:
+    """dh (H, 1), dh_bar (He, S), dW_a (He, H) and dv_a (He, 1)."""
+    u = W_a @ h + h_bar
+    dv_a = np.tanh(u) @ de                                       # (2.13) on e = tanh(u)^T v_a
+    du = tanh_prime(u) * (v_a @ de.T)                            # (2.14) on it, then tanh'
+    dq = du.sum(axis=1, keepdims=True)                           # q stands in every column of u
+    dW_a = dq @ h.T                                              # (2.14) on q = W_a h
+    dh = W_a.T @ dq                                              # (2.13) on q = W_a h
+    dh_bar = du
+    return dh, dh_bar, dW_a, dv_a
+
+
+def additive_score(h: Array, h_bar: Array, W_a: Array, U_a: Array, v_a: Array) -> Array:
+    """e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j); W_a (A, H), U_a (A, He), v_a (A, 1)."""
+    q = W_a @ h                                                  # (A, 1)
+    u = q + U_a @ h_bar                                          # (A, S)
+    e = np.tanh(u).T @ v_a                                       # (Bahdanau A.1.2 score)
+    return e
+
+
+def additive_score_grad(
+    de: Array, h: Array, h_bar: Array, W_a: Array, U_a: Array, v_a: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """dh (H, 1), dh_bar (He, S), dW_a (A, H), dU_a (A, He) and dv_a (A, 1)."""
+    u = W_a @ h + U_a @ h_bar
+    dv_a = np.tanh(u) @ de                                       # (2.13) on e = tanh(u)^T v_a
+    du = tanh_prime(u) * (v_a @ de.T)                            # (2.14) on it, then tanh'
+    dq = du.sum(axis=1, keepdims=True)                           # q stands in every column of u
+    dU_a = du @ h_bar.T                                          # (2.14) on U_a hbar
+    dW_a = dq @ h.T                                              # (2.14) on q = W_a h
+    dh_bar = U_a.T @ du                                          # (2.13) on U_a hbar
+    dh = W_a.T @ dq                                              # (2.13) on q = W_a h
+    return dh, dh_bar, dW_a, dU_a, dv_a
+
+
+# --- location -----------------------------------------------------------------------------------
+
+
+def location_score(h: Array, W_a: Array, S: int) -> Array:
+    """e (n, 1) of the first n = min(S, L_max) source states; W_a (L_max, H).
+
+    Departure: Eq. 4.8 prints L_max numbers whatever S is. Its footnote uses "only the top part"
+    for a short sentence and ignores the words near the end of a long one (erratum 7); our softmax
+    runs over the part that is used.
+    """
+    e = (W_a @ h)[:S]                                            # W_a h_t of (4.8)
+    return e
+
+
+def location_score_grad(de: Array, h: Array, W_a: Array) -> tuple[Array, Array]:
+    """dh (H, 1) and dW_a (L_max, H), whose rows behind the sentence's end are zero."""
+    n = len(de)
+    dh = W_a[:n].T @ de                                          # (2.13) on e = W_a h
+    dW_a = np.vstack([de @ h.T, np.zeros_like(W_a[n:])])         # (2.14) on e = W_a h
+    return dh, dW_a
+
+
+# --- any score ----------------------------------------------------------------------------------
+
+
+def score(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
+    """e (S, 1), or (n, 1) of the first n states where the score is of the location alone.
+
+    Arguments: kind, one of SCORES; w, its weights among W_a, U_a and v_a, by these names.
+    Raises ValueError for a score that is not one of them.
+    """
+    if kind == "dot":
+        return dot_score(h, h_bar)
+    if kind == "general":
+        return general_score(h, h_bar, w["W_a"])
+    if kind == "concat":
+        return concat_score(h, h_bar, w["W_a"], w["v_a"])
+    if kind == "concat-identity":
+        return concat_identity_score(h, h_bar, w["W_a"], w["v_a"])
+    if kind == "additive":
+        return additive_score(h, h_bar, w["W_a"], w["U_a"], w["v_a"])
+    if kind == "location":
+        return location_score(h, w["W_a"], h_bar.shape[1])
+    raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {kind!r}")
+
+
+def score_grad(
+    kind: str, de: Array, h: Array, h_bar: Array, w: Mapping[str, Array]
+) -> tuple[Array, Array, dict[str, Array]]:
+    """dh (H, 1), dh_bar (He, S) and the weights' gradients by name; arguments as in `score`."""
+    if kind == "dot":
+        dh, dh_bar = dot_score_grad(de, h, h_bar)
+        return dh, dh_bar, {}
+    if kind == "general":
+        dh, dh_bar, dW_a = general_score_grad(de, h, h_bar, w["W_a"])
+        return dh, dh_bar, {"W_a": dW_a}
+    if kind == "concat":
+        dh, dh_bar, dW_a, dv_a = concat_score_grad(de, h, h_bar, w["W_a"], w["v_a"])
+        return dh, dh_bar, {"W_a": dW_a, "v_a": dv_a}
+    if kind == "concat-identity":
+        dh, dh_bar, dW_a, dv_a = concat_identity_score_grad(de, h, h_bar, w["W_a"], w["v_a"])
+        return dh, dh_bar, {"W_a": dW_a, "v_a": dv_a}
+    if kind == "additive":
+        dh, dh_bar, dW_a, dU_a, dv_a = additive_score_grad(
+            de, h, h_bar, w["W_a"], w["U_a"], w["v_a"])
+        return dh, dh_bar, {"W_a": dW_a, "U_a": dU_a, "v_a": dv_a}
+    if kind == "location":
+        dh, dW_a = location_score_grad(de, h, w["W_a"])
+        return dh, np.zeros_like(h_bar), {"W_a": dW_a}
+    raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {kind!r}")
+
+
+# --- global alignment ---------------------------------------------------------------------------
+
+
+def align_global(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
+    """a_t (S, 1), Eq. 4.7, or 4.8 for the location; arguments as in `score`."""
+    e = score(kind, h, h_bar, w)
+    rest = np.zeros((h_bar.shape[1] - len(e), 1))                # behind L_max: no weight
+    a = np.vstack([softmax(e), rest])                            # (4.7), (4.8)
+    return a
+
+
+def align_global_grad(
+    kind: str, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array]
+) -> tuple[Array, Array, dict[str, Array]]:
+    """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
+    e = score(kind, h, h_bar, w)
+    de = softmax_grad(softmax(e), da[: len(e)])                  # (4.7): (diag(a) - a a^T) da
+    dh, dh_bar, dw = score_grad(kind, de, h, h_bar, w)
+    return dh, dh_bar, dw

@@ -1,0 +1,62 @@
+"""Where arrays in lanes keep their values, and how that grows when lanes begin to differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.workspace import Workspace
+
+Array = NDArray[Any]
+NO_ROOM = "a plain array cannot receive lanes (np.zeros(n) is plain, np.zeros_like(x) is not)"
+_pool: list[Workspace] = []  # the last is what arrays are widened in, see `drawing_from`
+
+
+class LanesError(Exception):
+    """The function does something that cannot be done for all lanes at once."""
+
+
+class Spots(NamedTuple):
+    """An array (*shape, P) of which each lane differs from a common base in one entry or none."""
+
+    base: Array  # shape
+    entries: Array  # (N,) flat positions of what differs
+    lanes: Array  # (N,) in which lane, no lane twice
+    change: Array  # (N,) value minus base
+
+
+class Memory:
+    """The values that an array and its views share: (*shape, 1), later perhaps (*shape, P).
+
+    Borrowed values are a plain array's, which has no lanes.
+    """
+
+    __slots__ = ("block", "borrowed", "spots")
+
+    def __init__(self, block: Array, spots: Spots | None, borrowed: bool) -> None:
+        self.block, self.spots, self.borrowed = block, spots, borrowed
+
+    def widen(self, lanes: int) -> None:
+        """Before a write: room for `lanes` different values."""
+        self.spots = None
+        if lanes > self.block.shape[-1] == 1:
+            if self.borrowed:
+                raise LanesError(NO_ROOM)
+            shape = (*self.block.shape[:-1], lanes)
+            block = (_pool[-1] if _pool else Workspace()).empty(np, shape, self.block.dtype)
+            block[...] = self.block
+            self.block = block
+
+
+@contextmanager
+def drawing_from(workspace: Workspace) -> Iterator[None]:
+    """Arrays are widened into buffers of `workspace`, which outlives a run and recycles them."""
+    _pool.append(workspace)
+    try:
+        yield
+    finally:
+        _pool.pop()

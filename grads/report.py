@@ -1,0 +1,220 @@
+"""What a gradient check found, as objects, a terminal table, JSON and HTML."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+VERDICTS = {
+    "ok": "ok",
+    "inconclusive": "inconclusive",  # a kink, or a second opinion too coarse to decide
+    "disagree": "OPINIONS DISAGREE",  # complex step says one thing, differences another
+    "wrong": "WRONG",
+}
+BAD = ("wrong", "disagree")
+HEADINGS = {"complex": "complex step", "ridders": "Ridders", "central": "central",
+            "forward": "forward"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tensor. `at`, `place`, `analytic` and `numeric` are those of its worst entry."""
+
+    name: str
+    upstream: str  # "all", or the one output that had an upstream gradient
+    shape: tuple[int, ...]
+    checked: int  # entries differentiated one by one
+    directions: int  # random directions over the whole tensor, where not all entries were
+    inconclusive: int  # entries at which nothing can be said
+    errors: Mapping[str, float]  # method -> worst |a - n| / max(|a|, |n|, floor)
+    status: str  # "ok", "inconclusive", "disagree" or "wrong"
+    at: tuple[int, ...]
+    place: str  # the same in words
+    analytic: float
+    numeric: float
+    hints: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """The worst relative error by any method."""
+        return max(self.errors.values(), key=_nan_last, default=0.0)
+
+    @property
+    def size(self) -> int:
+        """How many entries the tensor has."""
+        return math.prod(self.shape)
+
+
+def _nan_last(error: float) -> float:
+    return math.inf if math.isnan(error) else error
+
+
+class Finding(NamedTuple):
+    """Something wrong beside the values: `kind` is one word, `name` what it is about."""
+
+    kind: str
+    name: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a check; `print(report)` shows it, `raise_if_wrong()` is for tests."""
+
+    rows: list[Row]
+    findings: list[Finding] = field(default_factory=list)
+    title: str = "gradient check"
+    outputs: tuple[str, ...] = ()  # which had upstream gradients, together and each alone
+    evaluations: int = 0  # of the function, perturbed
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> list[Row]:
+        """The rows that fail."""
+        return [row for row in self.rows if row.status in BAD]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong, and every tensor that has entries was really compared."""
+        return not self.wrong and not self.findings
+
+    def raise_if_wrong(self) -> None:
+        """Raise AssertionError, with the table, unless the report is ok."""
+        if not self.ok:
+            names = [f"{row.name}: {VERDICTS[row.status].lower()}" for row in self.wrong]
+            names += [f"{found.name}: {found.message}" for found in self.findings]
+            raise AssertionError(f"wrong gradient: {'; '.join(names)}\n{self}")
+
+    # --- as text --------------------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """One line: verdict, coverage, cost."""
+        rows = [row for row in self.rows if row.upstream == "all"]
+        checked, size = sum(row.checked for row in rows), sum(row.size for row in rows)
+        alone = f", {len(self.outputs)} outputs together and alone" * (len(self.outputs) > 1)
+        directions = sum(row.directions for row in rows)
+        along = f" and {directions} random directions" if directions else ""
+        return (f"{self.title}: {'ok' if self.ok else 'WRONG'}; {len(rows)} tensors, "
+                f"{checked} of {size} entries{along}{alone}; {self.evaluations} evaluations in "
+                f"{self.seconds:.2g} s")
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and cells."""
+        methods = list(dict.fromkeys(m for row in self.rows for m in row.errors))
+        alone = any(row.upstream != "all" for row in self.rows)
+        headings = ["name", *["upstream"] * alone, "shape", "checked",
+                    *(HEADINGS[m] for m in methods), "at", "analytic", "numeric", ""]
+        return headings, [
+            [row.name, *[row.upstream] * alone, str(row.shape), _coverage(row),
+             *(f"{row.errors[m]:.1e}" if m in row.errors else "" for m in methods),
+             str(row.at), f"{row.analytic:.9g}", f"{row.numeric:.9g}", VERDICTS[row.status]]
+            for row in self.rows
+        ]
+
+    def remarks(self) -> list[str]:
+        """Findings, then where each bad row is worst and why, then notes."""
+        lines = [f"{found.kind}: {found.name}: {found.message}" for found in self.findings]
+        for row in self.rows:
+            if row.status != "ok" or row.hints:
+                where = f" at {row.place}" if row.status in BAD else ""
+                lines += [f"{row.name}{where}: {hint}" for hint in row.hints or (
+                    VERDICTS[row.status],)]
+        return [*lines, *self.notes]
+
+    def __str__(self) -> str:
+        headings, body = self.table()
+        widths = [max(map(len, column)) for column in zip(headings, *body, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+                 for line in [headings, *body]]
+        return "\n".join([self.summary(), *(line.rstrip() for line in lines), *self.remarks()])
+
+    def __rich__(self) -> Any:
+        """The same for `rich.print`."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        headings, body = self.table()
+        table = Table(box=None, pad_edge=False)
+        for heading in headings:
+            table.add_column(heading, no_wrap=True)
+        for row, cells in zip(self.rows, body, strict=True):
+            table.add_row(*map(Text, cells), style={"ok": ""}.get(row.status, "bold"))
+        return Group(Text(self.summary()), table, *map(Text, self.remarks()))
+
+    # --- for machines and pages -----------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Everything, as strict JSON: not-a-number and infinity become strings."""
+        return json_page([self])
+
+    def to_html(self) -> str:
+        """A page of its own, without scripts or anything from elsewhere."""
+        return html_page([self])
+
+
+def json_page(reports: Sequence[Report]) -> str:
+    """The reports as a list, or the only one as it is."""
+    made = [_plain({"ok": report.ok, **asdict(report)}) for report in reports]
+    return json.dumps(made[0] if len(made) == 1 else made, indent=1, allow_nan=False) + "\n"
+
+
+def _coverage(row: Row) -> str:
+    """How much of a tensor was looked at."""
+    text = str(row.checked) if row.checked == row.size else f"{row.checked} of {row.size}"
+    return text + (f" + {row.directions}" if row.directions else "")
+
+
+def _plain(value: Any) -> Any:
+    """The same with what JSON lacks written as text."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #111; background: #fff }
+table { border-collapse: collapse; font: 13px/1.4 ui-monospace, monospace; margin: .5em 0 }
+th, td { text-align: left; padding: .15em .8em .15em 0; border-bottom: 1px solid #ddd }
+div { overflow-x: auto }
+tr.wrong, tr.disagree { background: #fdd; font-weight: bold }
+tr.inconclusive { background: #ffc }
+li { max-width: 60em }
+@media (prefers-color-scheme: dark) {
+  body { color: #eee; background: #111 } th, td { border-color: #444 }
+  tr.wrong, tr.disagree { background: #511 } tr.inconclusive { background: #440 }
+}
+"""
+
+
+def html_page(reports: Sequence[Report]) -> str:
+    """The reports one below the other on a self-contained page."""
+    parts = []
+    for report in reports:
+        headings, body = report.table()
+        lines = ["<tr>" + "".join(f"<th>{html.escape(h)}</th>" for h in headings) + "</tr>"]
+        for row, cells in zip(report.rows, body, strict=True):
+            inside = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+            lines.append(f'<tr class="{row.status}">{inside}</tr>')
+        remarks = "".join(f"<li>{html.escape(text)}</li>" for text in report.remarks())
+        parts.append(
+            f"<section><h2>{html.escape(report.title)}</h2><p>{html.escape(report.summary())}</p>"
+            f"<div><table>{''.join(lines)}</table></div><ul>{remarks}</ul></section>"
+        )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>Gradient check</title><style>{STYLE}</style></head><body>"
+        f"<h1>Gradient check</h1>{''.join(parts)}</body></html>\n"
+    )

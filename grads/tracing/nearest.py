@@ -1,0 +1,18 @@
+"""Looking a name up, and saying which one may have been meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from backend.errors import UserError
+
+
+def nearest(table: Mapping[str, Any], name: str, kind: str) -> Any:
+    """An entry of a table by name; `UserError`, with the nearest name, if there is none."""
+    if name in table:
+        return table[name]
+    close = difflib.get_close_matches(name, table, 1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise UserError(f"no {kind} is called {name!r}: {hint}There are {', '.join(table) or 'none'}")

@@ -1,0 +1,178 @@
+"""What targets and operands are, as syntax: `h`, `h[t]`, `trace.h[t][L]`, tuples of such."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+SIMPLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop,
+          ast.expr_context, ast.Subscript, ast.Attribute)
+
+
+class Written(NamedTuple):
+    """A target as the source writes it: `h[t]` is ("h", ("[",), "h[t]")."""
+
+    name: str
+    parts: tuple[str, ...]  # ".T" for an attribute, "[" for an index whose value is passed
+    text: str
+
+
+class Star(NamedTuple):
+    """`*rest` in a tuple of targets."""
+
+    target: Pattern
+
+
+Pattern = Written | Star | tuple["Pattern", ...]
+
+
+# --- what a function's names are ----------------------------------------------------------------
+
+
+def is_generator(node: ast.FunctionDef) -> bool:
+    """Whether a function yields; such a one is not rewritten."""
+    return any(isinstance(child, (ast.Yield, ast.YieldFrom)) for child in walk_own(node))
+
+
+def walk_own(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function, without those of functions, lambdas and classes inside it, and
+    without the variables of comprehensions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.comprehension) and child is node.target:
+            continue
+        yield child
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield from walk_own(child)
+
+
+def parameters_of(node: ast.FunctionDef) -> list[str]:
+    """The names of a function's parameters, in order."""
+    a = node.args
+    named = [*a.posonlyargs, *a.args, *([a.vararg] if a.vararg else []), *a.kwonlyargs,
+             *([a.kwarg] if a.kwarg else [])]
+    return [one.arg for one in named]
+
+
+def names_of(node: ast.FunctionDef) -> set[str]:
+    """The local variables: parameters and whatever is assigned outside comprehensions."""
+    stored = {child.id for child in walk_own(node)
+              if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
+    return stored | set(parameters_of(node))
+
+
+# --- chains: h, h[t], trace.h[t][L] -------------------------------------------------------------
+
+
+def chain_of(node: ast.expr) -> tuple[ast.Name, tuple[str, ...], list[ast.expr]] | None:
+    """The name, parts and index expressions of `name`, `name[i]`, `name.x[i]` ..., else None."""
+    if isinstance(node, ast.Name):
+        return node, (), []
+    if not isinstance(node, (ast.Attribute, ast.Subscript)):
+        return None
+    inner = chain_of(node.value)
+    if inner is None:
+        return None
+    name, parts, indices = inner
+    if isinstance(node, ast.Attribute):
+        return name, (*parts, f".{node.attr}"), indices
+    return name, (*parts, "["), [*indices, node.slice]
+
+
+def is_simple(nodes: Sequence[ast.expr]) -> bool:
+    """Whether index expressions can be evaluated twice: names, constants, arithmetic, len()."""
+    return all(isinstance(child, SIMPLE) or is_length(child)
+               for node in nodes for child in ast.walk(node))
+
+
+def is_length(node: ast.AST) -> bool:
+    """Whether an expression is len(...)."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+
+
+# --- targets ------------------------------------------------------------------------------------
+
+
+def stored_names(targets: Sequence[ast.expr]) -> frozenset[str]:
+    """The plain names among targets; an index that reads one of them changes on the way."""
+    return frozenset(child.id for target in targets for child in ast.walk(target)
+                     if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store))
+
+
+def is_settled(target: ast.expr, changing: frozenset[str] = frozenset()) -> bool:
+    """Whether a target's indices can be evaluated beforehand; if not, its text is its identity."""
+    found = chain_of(target)
+    return found is not None and is_simple(found[2]) and changing.isdisjoint(
+        child.id for index in found[2] for child in ast.walk(index) if isinstance(child, ast.Name))
+
+
+def pattern(node: ast.expr, changing: frozenset[str] = frozenset()) -> Pattern:
+    """A target, or a tuple of them."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(pattern(one, changing) for one in node.elts)
+    if isinstance(node, ast.Starred):
+        return Star(pattern(node.value, changing))
+    text, found = ast.unparse(node), chain_of(node)
+    if found is None or not is_settled(node, changing):
+        return Written(text, (), text)
+    return Written(found[0].id, found[1], text)
+
+
+def index_tuples(target: ast.expr, changing: frozenset[str] = frozenset()) -> list[ast.expr]:
+    """One tuple of index values for each target in a pattern, in the order they are written."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [one for element in target.elts for one in index_tuples(element, changing)]
+    if isinstance(target, ast.Starred):
+        return index_tuples(target.value, changing)
+    found = chain_of(target)
+    indices = found[2] if found is not None and is_settled(target, changing) else []
+    return [ast.Tuple(elts=[as_load(index) for index in indices], ctx=ast.Load())]
+
+
+# --- copies -------------------------------------------------------------------------------------
+
+
+def as_list(new: Any) -> list[ast.stmt]:
+    """What a visit returned, as statements."""
+    return new if isinstance(new, list) else [new]
+
+
+def as_load(node: ast.expr) -> ast.expr:
+    """A copy of an expression, to be read."""
+    return _with_context(node, ast.Load())
+
+
+def as_store(node: ast.expr) -> ast.expr:
+    """A copy of an expression, to be assigned to."""
+    return _with_context(node, ast.Store())
+
+
+def _with_context(node: ast.expr, context: ast.expr_context) -> ast.expr:
+    made = copy.deepcopy(node)
+    if hasattr(made, "ctx"):
+        made.ctx = context
+    return made
+
+
+def is_load(node: ast.expr) -> bool:
+    """Whether an expression is read, not assigned or deleted."""
+    return isinstance(getattr(node, "ctx", None), ast.Load)
+
+
+def statements(code: str, near: ast.AST) -> list[ast.stmt]:
+    """Parsed statements, at another's place in the file."""
+    made = ast.parse(code).body
+    for one in made:
+        for child in ast.walk(one):
+            ast.copy_location(child, near)
+    return made
+
+
+def rooted(node: ast.expr, root: ast.expr) -> ast.expr:
+    """`name[i].x` with another expression in the place of its name."""
+    if isinstance(node, ast.Name):
+        return root
+    assert isinstance(node, (ast.Attribute, ast.Subscript))
+    node.value = rooted(node.value, root)
+    return node

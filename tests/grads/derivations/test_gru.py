@@ -1,0 +1,165 @@
+"""The gated unit of Bahdanau et al.: gradients, scalar loops, PyTorch's GRU where they agree."""
+
+from __future__ import annotations
+
+from math import exp, tanh
+
+import numpy as np
+import pytest
+
+from grads import oracle
+from grads.check import check_pair
+from grads.derivations.gru import (
+    ContextUnit,
+    Unit,
+    gru,
+    gru_context,
+    gru_context_grad,
+    gru_grad,
+)
+from grads.mutant_list import Mutant
+from grads.mutants import planted
+
+E, H, HE = 3, 2, 4
+GATES = ("W", "W_z", "W_r", "U", "U_z", "U_r")
+needs_torch = pytest.mark.skipif(
+    not oracle.available(), reason="PyTorch, the oracle (extra `oracle`), is not installed"
+)
+
+
+def inputs_of(context, biases=True, seed=1):
+    """x, the state before, c in a decoder, and the weights by name."""
+    shapes = {"x": (E, 1), "h_prev": (H, 1)}
+    shapes |= {name: (H, E if name.startswith("W") else H) for name in GATES}
+    if context:
+        shapes |= {"c": (HE, 1), "C": (H, HE), "C_z": (H, HE), "C_r": (H, HE)}
+    if biases:
+        shapes |= {"b": (H, 1), "b_z": (H, 1), "b_r": (H, 1)}
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+
+def unit_of(kind, a):
+    return kind(**{name: a[name] for name in kind._fields if name in a})
+
+
+def forward(a):
+    """The encoder's unit, or the decoder's where there is a context."""
+    if "c" in a:
+        return gru_context(a["x"], a["h_prev"], a["c"], unit_of(ContextUnit, a))
+    return gru(a["x"], a["h_prev"], unit_of(Unit, a))
+
+
+def backward(d, a):
+    if "c" in a:
+        dx, d_prev, dc, d_unit = gru_context_grad(
+            d, a["x"], a["h_prev"], a["c"], unit_of(ContextUnit, a))
+        found = {"x": dx, "h_prev": d_prev, "c": dc, **d_unit._asdict()}
+    else:
+        dx, d_prev, d_unit = gru_grad(d, a["x"], a["h_prev"], unit_of(Unit, a))
+        found = {"x": dx, "h_prev": d_prev, **d_unit._asdict()}
+    return {name: found[name] for name in a}
+
+
+def check(context, biases=True, **how):
+    return check_pair(lambda a: (forward(a), a), backward, inputs_of(context, biases), **how)
+
+
+@pytest.mark.parametrize("context", [False, True])
+@pytest.mark.parametrize("biases", [False, True])
+def test_gradients(context, biases):
+    check(context, biases, vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("context, name", [(False, "gru_grad"), (True, "gru_context_grad")])
+@pytest.mark.parametrize("old, new, wrong", [
+    ("+ r * dm", "", {"h_prev"}),
+    ("+ U_z.T @ da_z", "", {"h_prev"}),
+    ("((1 - z) *", "(0 * z *", {"h_prev"}),
+    ("dr = {0} * dm", "dr = 0 * dm", {"x", "h_prev", "W_r", "U_r", "b_r"}),
+    ("{1} - {0}) *", "{1}) *", {"x", "h_prev", "W_z", "U_z", "b_z"}),
+])
+def test_a_dropped_term_is_caught(context, name, old, new, wrong):
+    words = ("s_prev", "s_tilde") if context else ("h_prev", "h_tilde")
+    if context and len(wrong) > 1:
+        wrong = wrong | {"c", "C_r" if "W_r" in wrong else "C_z"}
+    mutant = Mutant("dropped", f"grads.derivations.gru.{name}", old.format(*words),
+                    new.format(*words), "", "")
+    with planted(mutant):
+        assert {row.name for row in check(context).wrong} == wrong
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("context", [False, True])
+def test_by_scalar_loops(context):
+    """A.2.1 and A.2.2, number by number: the reset gate weighs the state inside the product."""
+    a = inputs_of(context)
+    x, before = a["x"][:, 0], a["h_prev"][:, 0]
+    c = a["c"][:, 0] if context else []
+
+    def row(name, i, vector):
+        return sum(a[name][i, j] * vector[j] for j in range(len(vector)))
+
+    def linear(gate, i, state):
+        own = row(f"C{gate}", i, c) if context else 0.0
+        return row(f"W{gate}", i, x) + row(f"U{gate}", i, state) + own + a[f"b{gate}"][i, 0]
+
+    r = [1 / (1 + exp(-linear("_r", i, before))) for i in range(H)]
+    z = [1 / (1 + exp(-linear("_z", i, before))) for i in range(H)]
+    kept = [r[i] * before[i] for i in range(H)]
+    expected = [(1 - z[i]) * before[i] + z[i] * tanh(linear("", i, kept)) for i in range(H)]
+    np.testing.assert_allclose(forward(a)[:, 0], expected, rtol=1e-13)
+
+
+def test_without_a_context_the_decoder_is_the_encoder():
+    """Footnote 8: the same formula, the context and its terms ignored."""
+    a = inputs_of(True)
+    still = {**a, "c": np.zeros((HE, 1))}
+    without = {name: value for name, value in a.items() if not name.lower().startswith("c")}
+    np.testing.assert_array_equal(forward(still), forward(without))
+    assert np.abs(forward(a) - forward(without)).max() > 0.01
+
+
+def in_torch(a, cell):
+    """h by PyTorch, and the gradients of `upstream * h`, from the mapping in `grads.oracle`."""
+    import torch
+
+    leaves = {name: torch.tensor(value, requires_grad=True) for name, value in a.items()}
+    gates = {"s~": "", "r": "_r", "z": "_z"}
+    W, U = ({gate: leaves[m + suffix] for gate, suffix in gates.items()} for m in "WU")
+    rows = leaves["x"].T, leaves["h_prev"].T
+    if cell:
+        module = torch.nn.GRUCell(E, H, bias=False, dtype=torch.float64)
+        h = torch.func.functional_call(module, oracle.gru_weights(W, U), rows)
+    else:
+        h = oracle.bahdanau_gru(*rows, W, U)
+    upstream = np.array([[1.0], [-2.0]])
+    (torch.tensor(upstream).T * h).sum().backward()
+    gradients = {name: leaf.grad.numpy() for name, leaf in leaves.items()}
+    return h.detach().numpy().T, gradients, backward(upstream, a)
+
+
+@needs_torch
+def test_against_autograd():
+    a = inputs_of(False, biases=False)
+    h, theirs, ours = in_torch(a, cell=False)
+    np.testing.assert_allclose(forward(a), h, rtol=1e-13)
+    for name, gradient in theirs.items():
+        np.testing.assert_allclose(ours[name], gradient, rtol=1e-11, err_msg=name)
+
+
+@needs_torch
+def test_gru_cell_of_torch_where_U_is_diagonal():
+    """Erratum 17: z and 1 - z are mapped; the reset gate commutes with a diagonal U only."""
+    a = inputs_of(False, biases=False)
+    assert np.abs(forward(a) - in_torch(a, cell=True)[0]).max() > 1e-3
+    a["U"] = np.diag(np.diag(a["U"]))
+    h, theirs, ours = in_torch(a, cell=True)
+    np.testing.assert_allclose(forward(a), h, rtol=1e-13)
+    on_diagonal = np.eye(H, dtype=bool)
+    assert np.abs((ours["U"] - theirs["U"])[~on_diagonal]).max() > 1e-3  # off it they differ
+    theirs["U"], ours["U"] = theirs["U"][on_diagonal], ours["U"][on_diagonal]
+    for name, gradient in theirs.items():
+        np.testing.assert_allclose(ours[name], gradient, rtol=1e-11, err_msg=name)

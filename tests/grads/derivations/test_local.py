@@ -1,0 +1,260 @@
+"""Local attention: windows, gradients inside a piece, the jump at its edge, scalar loops."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import exp, tanh
+
+import numpy as np
+import pytest
+
+from grads.check import check_pair
+from grads.derivations import local, scores
+from grads.derivations.attention_step import (
+    Way,
+    align_in_a_way,
+    align_in_a_way_grad,
+    attend_in_a_way,
+    attend_in_a_way_grad,
+)
+from grads.kinks import find_kink
+from grads.mutant_list import Mutant
+from grads.mutants import planted
+
+H, HE, A, P = 3, 4, 2, 5
+WEIGHTS = {
+    "dot": {}, "general": {"W_a": (H, HE)}, "concat": {"W_a": (A, H + HE), "v_a": (A, 1)},
+    "concat-identity": {"W_a": (HE, H), "v_a": (HE, 1)},
+    "additive": {"W_a": (A, H), "U_a": (A, HE), "v_a": (A, 1)},
+}
+POSITION = {"W_p": (P, H), "v_p": (P, 1)}
+
+
+def inputs_of(way, S, seed=1):
+    """h, h_bar, W_c and the weights of a way."""
+    He = H if way.score == "dot" else HE
+    shapes = {"h": (H, 1), "h_bar": (He, S), **WEIGHTS[way.score], "W_c": (2, He + H)}
+    shapes |= POSITION if way.window == "local-p" else {}
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes.items()}
+
+
+def position(inputs, S):
+    """p_t as a number."""
+    return local.predict_position(inputs["h"], inputs["W_p"], inputs["v_p"], S).item()
+
+
+def weights_in(way, a):
+    return {name: a[name] for name in [*WEIGHTS[way.score], *POSITION] if name in a}
+
+
+def check_step(way, S, t=1, seed=1, **how):
+    """The whole step: h~_t and a_t, the latter through its own backward."""
+    inputs = inputs_of(way, S, seed)
+
+    def run(a):
+        w = weights_in(way, a)
+        h_tilde, align = attend_in_a_way(way, a["h"], a["h_bar"], a["W_c"], w, t)
+        return {"h_tilde": h_tilde, "a": align}, (a, w)
+
+    def pull(d, cache):
+        a, w = cache
+        dh, dh_bar, dW_c, dw = attend_in_a_way_grad(
+            way, d["h_tilde"], a["h"], a["h_bar"], a["W_c"], w, t)
+        dh_a, dh_bar_a, dw_a = align_in_a_way_grad(way, d["a"], a["h"], a["h_bar"], w, t)
+        return {"h": dh + dh_a, "h_bar": dh_bar + dh_bar_a, "W_c": dW_c,
+                **{name: dw[name] + dw_a[name] for name in dw}}
+
+    return check_pair(run, pull, inputs, **how)
+
+
+# --- windows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p, D, expected", [
+    (3, 1, [2, 3, 4]), (3.5, 1, [3, 4]), (0.2, 2, [1, 2]), (5.9, 1, [5, 6]), (6.0, 2, [4, 5, 6]),
+    (8, 1, []), (3.0, 9, [1, 2, 3, 4, 5, 6]),
+])
+def test_window_is_the_integers_of_the_interval(p, D, expected):
+    s = local.positions(6)
+    M = local.window(p, D, s)
+    np.testing.assert_array_equal((s.T @ M)[0], expected)
+    mirrored = local.positions(6, reverse=True)
+    np.testing.assert_array_equal(sorted((mirrored.T @ local.window(p, D, mirrored))[0]), expected)
+
+
+def test_reversed_source():
+    """Erratum 9: looking at the states of a reversed sentence is looking at the same words."""
+    for way, t in product([Way("general", "local-m", 1), Way("general", "local-p", 1)], (1, 2, 5)):
+        inputs = inputs_of(way, 5)
+        h, h_bar, w = inputs["h"], inputs["h_bar"], weights_in(way, inputs)
+        a = align_in_a_way(way, h, h_bar, w, t)
+        back = align_in_a_way(way._replace(reverse=True), h, h_bar[:, ::-1], w, t)
+        np.testing.assert_allclose(back[::-1], a, rtol=1e-14)
+        assert np.abs(align_in_a_way(way, h, h_bar[:, ::-1], w, t) - back).max() > 0.01
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", scores.CONTENT)
+@pytest.mark.parametrize("t, reverse", [(1, False), (3, False), (3, True), (6, False)])
+def test_local_m(score, t, reverse):
+    """Both ends of a sentence of 5 words, its middle, and one step behind it."""
+    check_step(Way(score, "local-m", 2, reverse), 5, t, vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("score", scores.CONTENT)
+@pytest.mark.parametrize("reverse, renormalise", list(product([False, True], repeat=2)))
+def test_local_p(score, reverse, renormalise):
+    way = Way(score, "local-p", 2, reverse, renormalise)
+    inputs = inputs_of(way, 6)
+    p = position(inputs, 6)
+    assert min(p % 1, -p % 1) > 0.05  # inside a piece: differences do not reach its edge
+    assert 0 < local.window(p, 2, local.positions(6)).shape[1] < 6
+    check_step(way, 6, vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+@pytest.mark.parametrize("score", scores.CONTENT)
+def test_a_single_word(score, window):
+    """A softmax over one state is 1; local-p's Gaussian still has a gradient."""
+    found = check_step(Way(score, window, 1), 1)
+    found.raise_if_wrong()
+    still = {row.name for row in found.rows if row.analytic == 0.0}
+    assert still == set(WEIGHTS[score])
+
+
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_a_window_as_wide_as_the_sentence(window):
+    check_step(Way("general", window, 5), 4, vanish=False).raise_if_wrong()
+
+
+LOCAL_P = "grads.derivations.local.align_local_p_grad"
+
+
+@pytest.mark.parametrize("path, old, new, wrong", [
+    (LOCAL_P, "dh_score + dh_position", "dh_score", {"h"}),
+    (LOCAL_P, "d_align = gauss * db", "d_align = db", {"h", "h_bar", "W_a"}),
+    (LOCAL_P, " - dr.T @ b / b.sum()", "", {"h", "h_bar", "W_a", "W_p", "v_p"}),
+    ("grads.derivations.local.predict_position_grad", "S * sigm_prime", "sigm_prime",
+     {"h", "W_p", "v_p"}),
+])
+def test_a_dropped_term_of_local_p_is_caught(path, old, new, wrong):
+    way = Way("general", "local-p", 2, renormalise="b.sum" in old)
+    with planted(Mutant("dropped", path, old, new, "", "")):
+        assert {row.name for row in check_step(way, 6).wrong if row.upstream == "all"} == wrong
+
+
+def test_a_dropped_term_of_local_m_is_caught():
+    path = "grads.derivations.local.align_local_m_grad"
+    old, new = "softmax_grad(align, d_align)", "align * d_align"
+    with planted(Mutant("dropped", path, old, new, "", "")):
+        found = check_step(Way("general", "local-m", 1), 5, 2)
+    assert {row.name for row in found.wrong} == {"h", "h_bar", "W_a"}
+
+
+# --- the edge of a piece ------------------------------------------------------------------------
+
+
+def at_integer(way, S, k):
+    """Inputs whose p_t is the integer k: v_p is scaled until it is."""
+    inputs = inputs_of(way, S)
+    logit = np.log(k / (S - k))
+    now = (inputs["v_p"].T @ np.tanh(inputs["W_p"] @ inputs["h"])).item()
+    inputs["v_p"] = inputs["v_p"] * (logit / now)
+    return inputs
+
+
+def test_the_jump_at_an_edge_of_the_window():
+    """Where p_t passes k, the state k - D leaves as k + D enters with the weight align * e^-2."""
+    way, S, k, D = Way("general", "local-p", 1), 6, 4, 1
+    inputs, sides = at_integer(way, S, k), {}
+    for factor in (1 - 1e-9, 1 + 1e-9):
+        given = {**inputs, "v_p": inputs["v_p"] * factor}
+        beyond = position(given, S) - k
+        assert 1e-10 < abs(beyond) < 1e-8
+        sides[beyond > 0] = align_in_a_way(
+            way, given["h"], given["h_bar"], weights_in(way, given))[:, 0]
+    e = scores.general_score(inputs["h"], inputs["h_bar"], inputs["W_a"])[:, 0]
+    for a, words, edge in ((sides[False], [k - D, k], k - D), (sides[True], [k, k + D], k + D)):
+        align = exp(e[edge - 1]) / sum(exp(e[s - 1]) for s in words)
+        np.testing.assert_array_equal(np.flatnonzero(a) + 1, words)
+        np.testing.assert_allclose(a[edge - 1], align * exp(-2), rtol=1e-7)
+    assert np.abs(sides[True] - sides[False]).max() > 0.05
+
+
+def test_the_checker_finds_the_jump():
+    way, S = Way("general", "local-p", 1), 6
+    inputs = at_integer(way, S, 4)
+
+    def run(a):
+        return {"a": align_in_a_way(way, a["h"], a["h_bar"], weights_in(way, a))}
+
+    upstream = {"a": np.arange(1.0, S + 1)[:, None]}
+    found = find_kink(run, inputs, upstream, "v_p", 0)
+    assert found is not None and found.kind == "jump" and abs(found.size) > 0.05
+    inside = {**inputs, "v_p": inputs["v_p"] * 0.5}
+    assert find_kink(run, inside, upstream, "v_p", 0) is None
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("renormalise", [False, True])
+def test_local_p_by_scalar_loops(renormalise):
+    S, D = 6, 2
+    way = Way("general", "local-p", D, renormalise=renormalise)
+    inputs = inputs_of(way, S)
+    h, h_bar, W_a, W_p, v_p = (inputs[k] for k in ("h", "h_bar", "W_a", "W_p", "v_p"))
+    k = sum(v_p[i, 0] * tanh(sum(W_p[i, j] * h[j, 0] for j in range(H))) for i in range(P))
+    p = S / (1 + exp(-k))
+    near = [s for s in range(1, S + 1) if p - D <= s <= p + D]
+    e = {s: sum(h[i, 0] * W_a[i, j] * h_bar[j, s - 1] for i in range(H) for j in range(HE))
+         for s in near}
+    a = {s: exp(e[s]) / sum(map(exp, e.values())) * exp(-((s - p) ** 2) / (2 * (D / 2) ** 2))
+         for s in near}
+    total = sum(a.values()) if renormalise else 1.0
+    expected = [a.get(s, 0.0) / total for s in range(1, S + 1)]
+    found = align_in_a_way(way, h, h_bar, weights_in(way, inputs))[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert (abs(found.sum() - 1) < 1e-12) == renormalise  # erratum 8
+
+
+@pytest.mark.parametrize("t", [1, 3, 5, 7])
+def test_local_m_is_global_attention_of_its_window(t):
+    """A sentence cut to the window, and weights that sum to one."""
+    way, S, D = Way("concat", "local-m", 2), 5, 2
+    inputs = inputs_of(way, S)
+    w = weights_in(way, inputs)
+    a = align_in_a_way(way, inputs["h"], inputs["h_bar"], w, t)
+    first, last = max(t - D, 1), min(t + D, S)
+    inside = scores.align_global("concat", inputs["h"], inputs["h_bar"][:, first - 1 : last], w)
+    np.testing.assert_allclose(a[first - 1 : last], inside, rtol=1e-13)
+    assert not a[: first - 1].any() and not a[last:].any()
+
+
+def test_far_behind_the_source_there_is_nothing_to_look_at():
+    """An empty window: no weight, no context, h~_t from h_t alone, and no gradient but there."""
+    for score in scores.CONTENT:
+        way = Way(score, "local-m", 2)
+        inputs = inputs_of(way, 3)
+        h, h_bar, W_c, w = inputs["h"], inputs["h_bar"], inputs["W_c"], weights_in(way, inputs)
+        h_tilde, a = attend_in_a_way(way, h, h_bar, W_c, w, 6)
+        assert a.shape == (3, 1) and not a.any()
+        np.testing.assert_allclose(h_tilde, np.tanh(W_c[:, len(h_bar):] @ h), rtol=1e-14)
+        found = check_step(way, 3, 6)
+        found.raise_if_wrong()
+        assert {row.name for row in found.rows if row.analytic == 0.0} == {"h_bar", *w}
+
+
+@pytest.mark.parametrize("way, message", [
+    (Way("location", "local-m"), "score: expected one of dot, .* in a window, got 'location'"),
+    (Way("location", "local-p"), "score: expected one of dot, .* in a window, got 'location'"),
+    (Way("dot", "local-m", 0), "D: expected at least 1, got 0"),
+    (Way("dot", "local-p", 0), "D: expected at least 1, got 0"),
+])
+def test_ways_that_contradict_themselves(way, message):
+    inputs = inputs_of(way._replace(score="dot"), 3)
+    with pytest.raises(ValueError, match=message):
+        align_in_a_way(way, inputs["h"], inputs["h_bar"], {**inputs, "W_a": np.ones((3, H))})

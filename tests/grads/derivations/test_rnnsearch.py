@@ -1,0 +1,220 @@
+"""RNNsearch: all gradients, both readings of erratum 18, an independent model in PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads import oracle
+from grads.check import check_gradients, check_pair
+from grads.derivations import deep_output, rnnsearch
+from grads.derivations.gru import ContextUnit, Unit
+from grads.mutant_list import Mutant
+from grads.mutants import planted
+
+V_S, V_T, E, H, A, M = 5, 6, 3, 2, 4, 3
+X, Y = [2, 4, 2], [3, 2, 3]  # words are read twice
+PAIRS = [(X, Y), (X, []), (X[:1], Y), (X[:1], [])]
+needs_torch = pytest.mark.skipif(
+    not oracle.available(), reason="PyTorch, the oracle (extra `oracle`), is not installed"
+)
+
+
+def shapes_of(biases):
+    wide = {"W": E, "U": H, "C": 2 * H}
+    shapes = {"encoder.W_e": (V_S, E), "decoder.W_e": (V_T, E), "bridge.W_s": (H, H)}
+    for prefix, fields in ((rnnsearch.FORWARD, Unit._fields), (rnnsearch.BACKWARD, Unit._fields),
+                           (rnnsearch.DECODER, ContextUnit._fields)):
+        shapes |= {f"{prefix}.{name}": (H,) if name[0] == "b" else (H, wide[name[0]])
+                   for name in fields if biases or name[0] != "b"}
+    shapes |= {"attention.W_a": (A, H), "attention.U_a": (A, 2 * H), "attention.v_a": (A,),
+               "output.W_o": (V_T, M), "output.U_o": (2 * M, H), "output.V_o": (2 * M, E),
+               "output.C_o": (2 * M, 2 * H)}
+    if biases:
+        shapes |= {"bridge.b": (H,), "output.b_t": (2 * M,), "output.b": (V_T,)}
+    return shapes
+
+
+def parameters_of(biases=True, seed=4):
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes_of(biases).items()}
+
+
+def report(x=X, y=Y, biases=True, **options):
+    parameters = parameters_of(biases)
+    _, trace = rnnsearch.forward(parameters, x, y, **options)
+    gradients = rnnsearch.backward(parameters, x, y, trace)
+    return check_gradients(
+        lambda p: rnnsearch.forward(p, x, y, **options)[0], parameters, gradients), gradients
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("x, y", PAIRS)
+@pytest.mark.parametrize("deep_state", rnnsearch.DEEP_STATES)
+def test_gradients(x, y, deep_state):
+    found, gradients = report(x, y, deep_state=deep_state)
+    found.raise_if_wrong()
+    still = {name for name, gradient in gradients.items() if not gradient.any()}
+    expected = {"attention.W_a", "attention.U_a", "attention.v_a"} if len(x) == 1 else set()
+    if len(x) == 1:  # states before the first are zero, and so is what they are multiplied by
+        expected |= {f"{prefix}.{name}" for prefix in (rnnsearch.FORWARD, rnnsearch.BACKWARD)
+                     for name in ("U", "U_z", "U_r", "W_r", "b_r")}
+    if not y and deep_state == "before":  # s_1 is in nobody's prediction
+        expected |= {f"{rnnsearch.DECODER}.{name}" for name in ContextUnit._fields}
+    assert still == expected
+
+
+@pytest.mark.parametrize("deep_state", rnnsearch.DEEP_STATES)
+def test_without_biases(deep_state):
+    found, gradients = report(biases=False, deep_state=deep_state)
+    found.raise_if_wrong()
+    assert all(np.abs(gradient).max() > 1e-5 for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("function, old, new, right", [
+    ("backward", "ds[i - 1] + ds_unit + ds_look", "ds[i - 1] + ds_unit",
+     {"output.W_o", "output.U_o", "output.V_o", "output.C_o", "output.b_t", "output.b"}),
+    ("backward", "dc_deep + dc_unit", "dc_deep",
+     {"output.W_o", "output.U_o", "output.V_o", "output.C_o", "output.b_t", "output.b"}),
+    ("backward", "dv_deep + dv_unit", "dv_deep", set(shapes_of(True)) - {"decoder.W_e"}),
+    ("encode_grad", "{1: d_first}", "{1: 0 * d_first}",
+     {name for name in shapes_of(True) if "encoder.0.backward" not in name} - {"encoder.W_e"}),
+    ("encode_grad", "dright[j] + dh_right[:, [j - 1]]", "dh_right[:, [j - 1]]",
+     {name for name in shapes_of(True) if "encoder.0.forward" not in name} - {"encoder.W_e"}),
+    ("context_grad", "dh_context + dh_score", "dh_context",
+     {name for name in shapes_of(True) if not name.startswith("encoder")}),
+])
+def test_a_dropped_term_is_caught(function, old, new, right):
+    with planted(Mutant("dropped", f"grads.derivations.rnnsearch.{function}", old, new, "", "")):
+        found, _ = report()
+    assert {row.name for row in found.rows} - {row.name for row in found.wrong} == right
+
+
+def test_backward_is_analytic():
+    """Complex step through the backward gives a Hessian, and u^T H v = v^T H u."""
+    parameters = parameters_of()
+    rng = np.random.default_rng(9)
+    u, v = ({k: rng.normal(size=p.shape) for k, p in parameters.items()} for _ in range(2))
+
+    def curvature(left, right):
+        moved = {k: p + 1e-30j * right[k] for k, p in parameters.items()}
+        gradients = rnnsearch.backward(moved, X, Y, rnnsearch.forward(moved, X, Y)[1])
+        return sum((left[k] * d.imag).sum() for k, d in gradients.items()) / 1e-30
+
+    np.testing.assert_allclose(curvature(u, v), curvature(v, u), rtol=1e-12)
+    assert abs(curvature(u, v)) > 1e-3
+
+
+# --- deep output --------------------------------------------------------------------------------
+
+
+def test_maxout():
+    t_tilde = np.array([[1.0], [3.0], [5.0], [2.0], [-4.0], [-1.0]])
+    np.testing.assert_array_equal(deep_output.maxout(t_tilde)[:, 0], [3, 5, -1])
+    dt = np.array([[10.0], [20.0], [30.0]])
+    np.testing.assert_array_equal(
+        deep_output.maxout_grad(dt, t_tilde)[:, 0], [0, 10, 20, 0, 0, 30])
+
+
+def test_maxout_gradient_and_its_kink():
+    def run(t_tilde):
+        return deep_output.maxout(t_tilde), t_tilde
+
+    smooth = np.random.default_rng(1).normal(size=(2 * M, 1))
+    found = check_pair(run, deep_output.maxout_grad, [smooth])
+    found.raise_if_wrong()
+    with planted(Mutant("to both", "grads.derivations.deep_output.maxout_grad",
+                        "second.real, 0, dt)", "second.real, dt, dt)", "", "")):
+        assert not check_pair(run, deep_output.maxout_grad, [smooth]).ok
+    tied = np.array([[1.0], [1.0], [2.0], [0.0]])
+    row = check_pair(run, deep_output.maxout_grad, [tied]).rows[0]
+    assert row.status == "inconclusive" and row.inconclusive == 2
+
+
+# --- what the paper leaves open -----------------------------------------------------------------
+
+
+def test_erratum_18():
+    """With s_{i-1} as printed, s_1 has no part in the first prediction; with s_i it has."""
+    parameters = parameters_of()
+    moved = {**parameters, "decoder.0.b": parameters["decoder.0.b"] + 1.0}
+    for deep_state, is_same in (("before", True), ("now", False)):
+        p, q = (rnnsearch.forward(one, X, Y, deep_state=deep_state)[1].p
+                for one in (parameters, moved))
+        assert np.array_equal(p[1], q[1]) == is_same
+        assert not np.array_equal(p[2], q[2])
+    assert rnnsearch.forward(parameters, X, Y)[0] == rnnsearch.forward(
+        parameters, X, Y, deep_state="before")[0]
+
+
+def test_erratum_19():
+    """s_0 = tanh(W_s <-h_1), the backward encoder's last state: it has read all words."""
+    parameters = parameters_of()
+    _, trace = rnnsearch.forward(parameters, X, Y)
+    expected = np.tanh(parameters["bridge.W_s"] @ trace.left[1] + parameters["bridge.b"][:, None])
+    np.testing.assert_array_equal(trace.s[0], expected)
+    np.testing.assert_array_equal(trace.h[H:, 0], trace.left[1][:, 0])
+    np.testing.assert_array_equal(trace.h[:H, -1], trace.right[len(X)][:, 0])
+    other = rnnsearch.forward(parameters, [*X[:-1], 3], Y)[1]
+    assert np.abs(other.s[0] - trace.s[0]).max() > 1e-4
+
+
+def test_unknown_deep_state():
+    with pytest.raises(ValueError, match="deep_state: expected one of before, now, got 'after'"):
+        rnnsearch.forward(parameters_of(), X, Y, deep_state="after")
+
+
+# --- an independent model -----------------------------------------------------------------------
+
+
+def in_torch(a, x, y, deep_state):
+    """The loss by PyTorch, on rows, without biases."""
+    import torch
+
+    def step(prefix, word, state, *c):
+        """The unit of `grads.oracle`; a context is more of the input, and C more of W."""
+        gates = {"s~": "", "r": "_r", "z": "_z"}
+        W = {gate: torch.cat([a[f"{prefix}.{m}{suffix}"] for m in ("W", "C")[: 1 + len(c)]], dim=1)
+             for gate, suffix in gates.items()}
+        U = {gate: a[f"{prefix}.U{suffix}"] for gate, suffix in gates.items()}
+        return oracle.bahdanau_gru(torch.cat([word, *c], dim=1), state, W, U)
+
+    words, zero = a["encoder.W_e"][torch.tensor(x)], torch.zeros(1, H, dtype=torch.float64)
+    right, left = [zero], [zero]
+    for j in range(len(x)):
+        right.append(step(rnnsearch.FORWARD, words[j : j + 1], right[-1]))
+        left.append(step(rnnsearch.BACKWARD, words[len(x) - 1 - j : len(x) - j], left[-1]))
+    h = torch.cat([torch.cat(right[1:]), torch.cat(left[:0:-1])], dim=1)  # (S, 2H)
+    s, loss = torch.tanh(left[-1] @ a["bridge.W_s"].T), 0.0
+    for before, word in zip([rnnsearch.END, *y], [*y, rnnsearch.END], strict=True):
+        v = a["decoder.W_e"][[before]]
+        e = torch.tanh(s @ a["attention.W_a"].T + h @ a["attention.U_a"].T) @ a["attention.v_a"]
+        c = (e.softmax(dim=0) @ h)[None]
+        new = step(rnnsearch.DECODER, v, s, c)
+        deep = torch.cat([s if deep_state == "before" else new, v, c], dim=1)
+        t = deep @ torch.cat([a[f"output.{m}_o"] for m in "UVC"], dim=1).T
+        t = t.reshape(1, M, 2).amax(dim=2)
+        target = torch.tensor([word])
+        loss = loss + torch.nn.functional.cross_entropy(t @ a["output.W_o"].T, target)
+        s = new
+    return loss
+
+
+@needs_torch
+@pytest.mark.parametrize("x, y", [PAIRS[0], PAIRS[-1]])
+@pytest.mark.parametrize("deep_state", rnnsearch.DEEP_STATES)
+def test_against_pytorch(x, y, deep_state):
+    import torch
+
+    parameters = parameters_of(biases=False)
+    leaves = {k: torch.tensor(p, requires_grad=True) for k, p in parameters.items()}
+    loss = in_torch(leaves, x, y, deep_state)
+    theirs = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    J, trace = rnnsearch.forward(parameters, x, y, deep_state=deep_state)
+    np.testing.assert_allclose(J, loss.item(), rtol=1e-13)
+    ours = rnnsearch.backward(parameters, x, y, trace)
+    for name, gradient in zip(parameters, theirs, strict=True):
+        expected = np.zeros_like(parameters[name]) if gradient is None else gradient.numpy()
+        np.testing.assert_allclose(ours[name], expected, rtol=1e-10, atol=1e-14, err_msg=name)

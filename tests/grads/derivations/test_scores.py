@@ -1,0 +1,241 @@
+"""Scores and global alignment: gradients, scalar loops, what happens at both ends of a sentence."""
+
+from __future__ import annotations
+
+from math import exp, tanh
+
+import numpy as np
+import pytest
+
+from grads.check import check_pair
+from grads.derivations import attention, scores
+from grads.derivations.attention_step import (
+    Way,
+    attend_in_a_way,
+    attend_in_a_way_grad,
+    parameters_of,
+    weights_of,
+)
+from grads.mutant_list import Mutant
+from grads.mutants import planted
+
+H, HE, A, L_MAX = 3, 4, 2, 4  # all different, so that a transposed product shows
+WEIGHTS = {
+    "dot": {}, "general": {"W_a": (H, HE)}, "concat": {"W_a": (A, H + HE), "v_a": (A, 1)},
+    "concat-identity": {"W_a": (HE, H), "v_a": (HE, 1)},
+    "additive": {"W_a": (A, H), "U_a": (A, HE), "v_a": (A, 1)}, "location": {"W_a": (L_MAX, H)},
+}
+PAIRS = {
+    kind: (getattr(scores, f"{kind.replace('-', '_')}_score"),
+           getattr(scores, f"{kind.replace('-', '_')}_score_grad")) for kind in scores.CONTENT
+}
+
+
+def states(kind, S, seed=1):
+    """h and h_bar, of one width for the score dot."""
+    rng = np.random.default_rng(seed)
+    return {"h": rng.normal(size=(H, 1)), "h_bar": rng.normal(size=(H if kind == "dot" else HE, S))}
+
+
+def weights(kind, seed=2):
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(size=shape) for name, shape in WEIGHTS[kind].items()}
+
+
+def check_score(kind, S, **how):
+    forward, backward = PAIRS[kind]
+
+    def run(a):
+        return forward(*a.values()), a
+
+    def pull(de, a):
+        return dict(zip(a, backward(de, *a.values()), strict=True))
+
+    return check_pair(run, pull, {**states(kind, S), **weights(kind)}, **how)
+
+
+def check_step(kind, S, **how):
+    """The whole step, from h_t, states, W_c and the score's weights to h~_t and a_t's effect."""
+    inputs = {**states(kind, S), **weights(kind)}
+    inputs["W_c"] = np.random.default_rng(3).normal(size=(2, len(inputs["h_bar"]) + H))
+    way = Way(kind)
+
+    def run(a):
+        w = {name: a[name] for name in WEIGHTS[kind]}
+        return attend_in_a_way(way, a["h"], a["h_bar"], a["W_c"], w)[0], (a, w)
+
+    def pull(d, cache):
+        a, w = cache
+        dh, dh_bar, dW_c, dw = attend_in_a_way_grad(way, d, a["h"], a["h_bar"], a["W_c"], w)
+        return {"h": dh, "h_bar": dh_bar, **dw, "W_c": dW_c}
+
+    return check_pair(run, pull, inputs, **how)
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("S", [1, 5])
+@pytest.mark.parametrize("kind", scores.CONTENT)
+def test_score(kind, S):
+    check_score(kind, S, vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("S", [2, 4, 6])
+def test_location_score(S):
+    """Shorter than L_max, as long, longer."""
+    def run(h, W_a):
+        return scores.location_score(h, W_a, S), (h, W_a)
+
+    found = check_pair(run, lambda de, cache: scores.location_score_grad(de, *cache),
+                       [states("location", S)["h"], weights("location")["W_a"]], vanish=False)
+    found.raise_if_wrong()
+
+
+@pytest.mark.parametrize("S", [1, 3, 6])
+@pytest.mark.parametrize("kind", scores.SCORES)
+def test_step(kind, S):
+    """With one source state the softmax is 1, and the score's weights have no gradient."""
+    found = check_step(kind, S, vanish=S == 1)
+    found.raise_if_wrong()
+    if S == 1:
+        exact = {row.name for row in found.rows if row.analytic == 0.0}
+        assert exact == set(WEIGHTS[kind])
+
+
+@pytest.mark.parametrize("kind, old, new, wrong", [
+    ("dot", "h @ de.T", "0 * h_bar", {"h_bar"}),
+    ("general", "dh_bar = W_a.T @ dk", "dh_bar = 0 * h_bar", {"h_bar"}),
+    ("concat", "tanh_prime(u) *", "", {"h", "h_bar", "W_a"}),
+    ("concat-identity", "dq = du.sum(axis=1, keepdims=True)", "dq = du[:, :1]", {"h", "W_a"}),
+    ("additive", "dh_bar = U_a.T @ du", "dh_bar = 0 * h_bar", {"h_bar"}),
+])
+def test_a_dropped_term_is_caught(kind, old, new, wrong):
+    path = f"grads.derivations.scores.{PAIRS[kind][1].__name__}"
+    with planted(Mutant("dropped", path, old, new, "", "")):
+        assert {row.name for row in check_score(kind, 5).wrong} == wrong
+        assert wrong <= {row.name for row in check_step(kind, 5).wrong}
+
+
+def test_a_dropped_term_of_location_is_caught():
+    path = "grads.derivations.scores.location_score_grad"
+    with planted(Mutant("dropped", path, "W_a[:n].T @ de", "0 * h", "", "")):
+        assert [row.name for row in check_step("location", 3).wrong] == ["h"]
+
+
+@pytest.mark.parametrize("path, old, new, wrong", [
+    ("attend_in_a_way_grad", "dh_joined + dh_align", "dh_joined", {"h"}),
+    ("attend_in_a_way_grad", "dh_bar_context + dh_bar_align", "dh_bar_align", {"h_bar"}),
+    ("attend_in_a_way_grad", "tanh_prime(v) *", "", {"h", "h_bar", "W_a", "v_a", "W_c"}),
+])
+def test_a_dropped_term_of_the_step_is_caught(path, old, new, wrong):
+    with planted(Mutant("dropped", f"grads.derivations.attention_step.{path}", old, new, "", "")):
+        assert {row.name for row in check_step("concat", 5).wrong} == wrong
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def by_loops(kind, h, h_bar, w):
+    """e_s, number by number."""
+    def row(name, i, vector):
+        return sum(w[name][i, j] * vector[j] for j in range(len(vector)))
+
+    found, h = [], h[:, 0]
+    for s in range(h_bar.shape[1]):
+        x = h_bar[:, s]
+        if kind == "dot":
+            found.append(sum(h[i] * x[i] for i in range(H)))
+        elif kind == "general":
+            found.append(sum(h[i] * row("W_a", i, x) for i in range(H)))
+        elif kind == "location":
+            found.append(row("W_a", s, h))
+        else:
+            u = {"concat": lambda i, x=x: row("W_a", i, [*h, *x]),
+                 "concat-identity": lambda i, x=x: row("W_a", i, h) + x[i],
+                 "additive": lambda i, x=x: row("W_a", i, h) + row("U_a", i, x)}[kind]
+            found.append(sum(w["v_a"][i, 0] * tanh(u(i)) for i in range(len(w["v_a"]))))
+    return found
+
+
+@pytest.mark.parametrize("kind", scores.SCORES)
+def test_by_scalar_loops(kind):
+    h, h_bar = states(kind, 3).values()
+    w = weights(kind)
+    e = by_loops(kind, h, h_bar, w)
+    np.testing.assert_allclose(scores.score(kind, h, h_bar, w)[:, 0], e, rtol=1e-13)
+    a = [exp(one) / sum(map(exp, e)) for one in e]
+    np.testing.assert_allclose(scores.align_global(kind, h, h_bar, w)[:, 0], a, rtol=1e-13)
+
+
+@pytest.mark.parametrize("score", ["dot", "general"])
+def test_dot_and_general_are_those_of_the_one_piece_derivation(score):
+    h, h_bar = states(score, 4).values()
+    w, rng = weights(score), np.random.default_rng(4)
+    W_c, d = rng.normal(size=(2, len(h_bar) + H)), rng.normal(size=(2, 1))
+    plain = (h, h_bar, W_c, w.get("W_a"))
+    for ours, theirs in zip(attend_in_a_way(Way(score), h, h_bar, W_c, w),
+                            attention.attend(*plain), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13)
+    *ours, dw = attend_in_a_way_grad(Way(score), d, h, h_bar, W_c, w)
+    for one, other in zip([*ours, dw.get("W_a")], attention.attend_grad(d, *plain), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_concat_identity_is_concat_with_an_identity_block():
+    """Footnote 14: W_a = [W_a I]."""
+    h, h_bar = states("concat", 3).values()
+    w = weights("concat-identity")
+    whole = {**w, "W_a": np.hstack([w["W_a"], np.eye(HE)])}
+    np.testing.assert_allclose(scores.score("concat-identity", h, h_bar, w),
+                               scores.score("concat", h, h_bar, whole), rtol=1e-13)
+
+
+def test_location_ignores_words_behind_its_length():
+    """Erratum 7: a long source's tail has no weight; a short one's weights sum to one."""
+    h, h_bar = states("location", 6).values()
+    w = weights("location")
+    a = scores.align_global("location", h, h_bar, w)
+    assert a.shape == (6, 1) and not a[L_MAX:].any() and (a[:L_MAX] > 0).all()
+    for S in (1, 2, L_MAX):
+        short = scores.align_global("location", h, h_bar[:, :S], w)
+        np.testing.assert_allclose(short, a[:S] / a[:S].sum(), rtol=1e-13)
+
+
+def test_location_has_no_gradient_for_unused_rows():
+    found = check_step("location", 2)
+    found.raise_if_wrong()
+    h, h_bar = states("location", 2).values()
+    w = weights("location")
+    _, _, dw = scores.align_global_grad("location", np.ones((2, 1)) * [[1.0], [2.0]], h, h_bar, w)
+    assert not dw["W_a"][2:].any() and dw["W_a"][:2].any()
+
+
+def test_parameters_by_name():
+    """Vectors of a model are columns of an equation, and back."""
+    rng = np.random.default_rng(5)
+    shapes = {"attention.W_a": (A, H), "attention.U_a": (A, HE), "attention.v_a": (A,),
+              "attention.W_p": (5, H), "attention.v_p": (5,), "attention.W_c": (2, H + HE)}
+    parameters = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    w = weights_of(parameters)
+    assert {name: weight.shape for name, weight in w.items()} == {
+        "W_a": (A, H), "U_a": (A, HE), "v_a": (A, 1), "W_p": (5, H), "v_p": (5, 1)}
+    back = parameters_of(w)
+    assert back.keys() == parameters.keys() - {"attention.W_c"}
+    for name in back:
+        np.testing.assert_array_equal(back[name], parameters[name])
+
+
+@pytest.mark.parametrize("way, message", [
+    (Way("cosine"), "score: expected one of dot, general"),
+    (Way("dot", "local"), "window: expected global, local-m or local-p, got 'local'"),
+])
+def test_a_way_that_there_is_not(way, message):
+    h, h_bar = states("dot", 3).values()
+    W_c = np.ones((2, 2 * H))
+    with pytest.raises(ValueError, match=message):
+        attend_in_a_way(way, h, h_bar, W_c, {})
+    with pytest.raises(ValueError, match=message):
+        attend_in_a_way_grad(way, np.ones((2, 1)), h, h_bar, W_c, {})

@@ -1,0 +1,127 @@
+"""The command `grads`: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+
+from grads.cli import main
+
+LAYER = textwrap.dedent('''
+    """A user's own layer, and three mistakes."""
+    import numpy as np
+
+    def layer_inputs(rng):
+        return [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))]
+
+    def layer_forward(x, W):
+        h = np.tanh(x @ W.T)
+        return h, (x, W, h)
+
+    def layer_backward(dh, cache):
+        x, W, h = cache
+        dz = (1 - h * h) * dh
+        return dz @ W, dz.T @ x
+
+    wrong_inputs, wrong_forward = layer_inputs, layer_forward
+
+    def wrong_backward(dh, cache):
+        dx, dW = layer_backward(dh, cache)
+        return dx, -dW
+
+    def cube_inputs(rng):
+        return rng.normal(size=5)
+
+    def cube(x):
+        return (x ** 3).sum()
+
+    def cube_gradient(x):
+        return 3 * x ** 2
+
+    def lonely_inputs(rng):
+        return [np.arange(3)]
+
+    lonely, lonely_gradient = cube, cube_gradient
+
+    def broken_inputs(rng):
+        raise RuntimeError("no data")
+
+    broken, broken_gradient = cube, cube_gradient
+''')
+
+
+@pytest.fixture
+def layer(tmp_path):
+    path = tmp_path / "lstm.py"  # as one of our packages
+    path.write_text(LAYER, encoding="utf-8")
+    return path
+
+
+def run(capsys, *arguments):
+    """Exit status, stdout and stderr."""
+    status = 0
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as error:
+        status = error.code
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+@pytest.mark.parametrize("name", ["layer", "cube"])
+def test_a_users_own_code(capsys, layer, name):
+    status, out, err = run(capsys, "check", f"{layer}:{name}")
+    assert (status, err) == (0, "")
+    assert " ok" in out and "1 checks, 0 wrong" in out
+
+
+def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer, tmp_path):
+    page, data = tmp_path / "report.html", tmp_path / "report.json"
+    status, out, _ = run(capsys, "check", f"{layer}:wrong", f"{layer}:layer", "--html", page,
+                         "--json", data)
+    assert status == 1 and "WRONG" in out and "sign" in out and "2 checks, 1 wrong" in out
+    assert page.read_text("utf-8").count("<section>") == 2
+    assert [report["ok"] for report in json.loads(data.read_text("utf-8"))] == [False, True]
+
+
+def test_entries_by_name_pattern_and_shape(capsys):
+    status, out, _ = run(capsys, "check", "lstm cell", "--shape", "ragged")
+    assert status == 0 and "z       (3, 8)  24" in out
+    status, out, _ = run(capsys, "check", "rnn*", "--shape", "full", "--method", "complex")
+    assert status == 0 and "rnn sequence, reverse, full: ok" in out and "lstm" not in out
+    status, out, _ = run(capsys, "check", "--list")
+    assert status == 0 and "attend\n" in out
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["check", "lsmt step"], "got 'lsmt step'; did you mean 'lstm step'?"),
+    (["check", "lstm step", "--shape", "round"], "--shape: expected one of ragged"),
+    (["check", "lstm step", "--method", "magic"], "--method: expected one of both"),
+    (["check", "{}:lyer"], "expected a function lyer_inputs, found none; did you mean 'layer_inp"),
+    (["check", "{}:lonely"], "inputs: 'x' is of int64, which has no derivative"),
+    (["check", "{}:broken"], "broken_inputs: RuntimeError: no data"),
+    (["check", "nowhere.py:f"], "nowhere.py: expected a Python file, found none"),
+    (["check", "x", "--sample", "0"], "expected an integer of at least 1"),
+    (["mutants", "printed sign"], "NAME: expected a mutant, got 'printed sign'"),
+    (["chekc"], "invalid choice: 'chekc'"),
+])  # fmt: skip
+def test_errors_are_one_line_and_status_2(capsys, layer, arguments, message):
+    status, out, err = run(capsys, *(text.format(layer) for text in arguments))
+    assert (status, out) == (2, "")
+    assert err.startswith("grads: ") and err.count("\n") == 1 and message in err
+
+
+def test_a_file_that_cannot_be_written_is_told(capsys, layer, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    status, _, err = run(capsys, "check", f"{layer}:cube", "--json", tmp_path / "file" / "x.json")
+    assert status == 2 and "x.json: expected to write it" in err
+
+
+def test_mutants_shows_what_the_check_says(capsys):
+    from grads.mutants import MUTANTS
+
+    status, out, _ = run(capsys, "mutants", MUTANTS[0].name)
+    assert status == 0 and MUTANTS[0].old in out and "WRONG" in out
+    assert "1 mutants, 0 survived" in out

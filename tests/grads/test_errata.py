@@ -1,0 +1,105 @@
+"""docs/errata.md: every erratum is there once, and every piece of evidence can be run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from grads.citations import find_in_text
+from grads.equation_index import ROOT
+from grads.equation_list import read_items
+from grads.mutants import MUTANTS
+
+NUMBER = 23  # how many errata are known
+PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+
+
+def sections(page):
+    """Number and text of each erratum."""
+    parts = re.split(r"^### (\d+)\. ", page.partition("## Found on the way")[0], flags=re.M)
+    return list(zip(map(int, parts[1::2]), parts[2::2], strict=True))
+
+
+def evidence(page):
+    """The tests that a reader is told to run."""
+    return re.findall(r"^ +python -m pytest (\S+) -q$", page, flags=re.M)
+
+
+def mutants(page):
+    """The mistakes that a reader is told to look at."""
+    return re.findall(r'^ +grads mutants "(.+)"$', page, flags=re.M)
+
+
+def unlisted(text):
+    """Paper and number of the citations that no paper has."""
+    items = read_items()
+    return [(paper, number) for paper, number, _ in find_in_text(text, items)
+            if (paper, number) not in items]
+
+
+def status(text):
+    """Decided, Derived or Open; ValueError unless it is said once."""
+    [found] = re.findall(r"\*\*(Decided|Derived|Open)\b", text)
+    return found
+
+
+def test_every_erratum_is_there_once_and_in_order():
+    assert [number for number, _ in sections(PAGE)] == list(range(1, NUMBER + 1))
+
+
+@pytest.mark.parametrize("number, text", sections(PAGE), ids=lambda v: str(v)[:2])
+def test_every_erratum_has_a_status_and_evidence_unless_it_is_open(number, text):
+    assert status(text) == "Open" or evidence(text)
+
+
+def test_the_named_tests_can_be_run():
+    wanted = sorted(set(evidence(PAGE)))
+    assert len(wanted) >= 15
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *wanted],
+        cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for name in wanted:
+        assert name in done.stdout
+
+
+def test_the_named_mutants_exist():
+    assert mutants(PAGE)
+    assert set(mutants(PAGE)) <= {mutant.name for mutant in MUTANTS}
+
+
+def test_commands_are_found_however_they_stand():
+    """Nothing that looks like a command escapes the tests above."""
+    assert len(evidence(PAGE)) == PAGE.count("python -m pytest tests/")
+    assert len(mutants(PAGE)) == PAGE.count("grads mutants ") - 1  # and the one that explains
+
+
+def test_numbers_on_the_page_exist():
+    of_thesis = PAGE.partition("## Bahdanau")[0]
+    assert not unlisted(of_thesis)
+
+
+# --- negative controls --------------------------------------------------------------------------
+
+
+def test_a_missing_or_doubled_erratum_shows():
+    without = PAGE.replace("### 7. ", "#### 7. ")
+    assert [number for number, _ in sections(without)] != list(range(1, NUMBER + 1))
+    doubled = PAGE.replace("### 8. ", "### 7. ")
+    assert [number for number, _ in sections(doubled)] != list(range(1, NUMBER + 1))
+
+
+def test_a_decision_without_evidence_shows():
+    text = dict(sections(PAGE))[1]
+    assert status(text) == "Decided" and evidence(text)
+    assert not evidence(text.replace("-q", ""))
+    with pytest.raises(ValueError):
+        status(text.replace("**Decided:**", ""))
+
+
+def test_a_number_that_does_not_exist_shows():
+    [complaint] = unlisted("see Eq. 2.99")
+    assert complaint == ("thesis", "2.99")

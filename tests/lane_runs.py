@@ -1,0 +1,52 @@
+"""Runs a function in lanes and alone, and compares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grads.lanes import in_lanes
+
+P = 3
+STEPS = {"float64": 1e-2, "complex128": 1e-30j}
+
+
+def alone(f, inputs, changed):
+    """The outputs of each version, run by itself."""
+    count = len(next(iter(changed.values())))
+    runs = [f({**{k: np.array(v) for k, v in inputs.items()},
+               **{k: np.array(v[p]) for k, v in changed.items()}}) for p in range(count)]
+    return {name: np.stack([np.array(run[name]) for run in runs]) for name in runs[0]}
+
+
+def compare(f, inputs, changed, tolerance=1e-13):
+    """Equal but for rounding, relative to the largest of all versions; imaginary parts apart."""
+    expected = alone(f, inputs, changed)
+    found = in_lanes(f, inputs, changed)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        ours = found[name]
+        assert (ours.shape, ours.dtype) == (array.shape, array.dtype), name
+        for a, b in ((ours.real, array.real), (ours.imag, array.imag)):
+            scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+            np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale, err_msg=name)
+    return expected
+
+
+def versions(rng, value, step, count=P):
+    """Random directions from a value."""
+    return value + step * rng.normal(size=(count, *value.shape))
+
+
+def one_entry_each(value, step):
+    """As many versions as there are entries, each with its own perturbed."""
+    found = np.repeat(value[None], value.size, axis=0) + 0 * step
+    found.reshape(value.size, -1)[np.diag_indices(value.size)] += step
+    return found
+
+
+def named(f):
+    """A function's outputs by name."""
+    def run(a):
+        out = f(a)
+        return {str(k): y for k, y in enumerate(out if isinstance(out, tuple) else (out,))}
+    return run

@@ -51,6 +51,7 @@ class Shape(NamedTuple):
 
 SHAPES = {
     "ragged": Shape((5, 3, 1)),
+    "late padding": Shape((4, 3)),  # the first steps are whole
     "full": Shape((3, 3)),
     "one sentence": Shape((4,)),
     "one step": Shape((1, 1, 1)),
@@ -58,7 +59,7 @@ SHAPES = {
     "padding alone": Shape((3, 0, 2)),  # one sequence has no real step
     "nobody": Shape((), 3),  # B = 0
 }
-USUAL = ("ragged", "full", "one sentence", "one step", "smallest")
+USUAL = ("ragged", "late padding", "full", "one sentence", "one step", "smallest")
 
 Inputs = Mapping[str, Array]
 

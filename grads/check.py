@@ -22,7 +22,7 @@ import numpy as np
 
 import backend
 from grads.case import Case, Labels
-from grads.claims import (
+from grads.checking.claims import (
     claimed_case,
     dense,
     host,
@@ -31,10 +31,10 @@ from grads.claims import (
     validate_gradients,
     validate_inputs,
 )
-from grads.differentiate import Numeric, at_entries
-from grads.directions import check_directions
-from grads.evaluate import Evaluator, NotAnalytic
-from grads.judge import Numbers, judge
+from grads.checking.differentiate import Numeric, at_entries
+from grads.checking.directions import check_directions
+from grads.checking.evaluate import Evaluator, NotAnalytic
+from grads.checking.judge import Numbers, judge
 from grads.report import Finding, Report
 
 OPINIONS = {

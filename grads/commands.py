@@ -18,8 +18,8 @@ from grads import matrix as gradient_matrix
 from grads import mutants as seeded
 from grads.case import SHAPES, Entry
 from grads.check import OPINIONS, SAMPLE
+from grads.checking.user_code import check_file
 from grads.report import Report, html_page, json_page
-from grads.user_code import check_file
 
 WIDE = 200  # columns of a table in a pipe
 
@@ -33,7 +33,8 @@ def console() -> Console:
 def check(options: argparse.Namespace) -> int:
     """`grads check`: 0 if all is right, 1 if something is wrong."""
     if options.list:
-        print("\n".join(entry.name for entry in catalogue.ENTRIES))
+        print("\n".join(entry.name for entry in (*catalogue.ENTRIES, *catalogue.DERIVATIONS,
+                                                 *catalogue.CONFIGURATIONS)))
         return 0
     if options.method not in OPINIONS:
         raise UserError(f"--method: expected one of {', '.join(OPINIONS)}, got {options.method!r}")
@@ -62,7 +63,7 @@ def _reports(options: argparse.Namespace) -> Iterator[Report]:
             yield check_file(name, np.random.default_rng(options.seed), method=options.method,
                              sample=options.sample or SAMPLE)
             continue
-        for entry in _matching(name, catalogue.ENTRIES):
+        for entry in _matching(name):
             for shape in entry.shapes:
                 if options.shape not in (None, shape):
                     continue
@@ -70,11 +71,15 @@ def _reports(options: argparse.Namespace) -> Iterator[Report]:
                                       sample=options.sample)
 
 
-def _matching(pattern: str, entries: list[Entry]) -> list[Entry]:
-    """The entries of that name, or whose names match the pattern."""
-    names = [entry.name for entry in entries]
-    found = [entry for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
-    if not found:
+def _matching(pattern: str) -> list[Entry]:
+    """The entries of that name, or whose names match the pattern; failing those, the models."""
+    usual = [*catalogue.ENTRIES, *catalogue.DERIVATIONS]
+    names = [entry.name for entry in usual]
+    for entries in (usual, catalogue.CONFIGURATIONS):
+        found = [entry for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
+        if found:
+            break
+    else:
         raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
                         f"{pattern!r}{nearest(pattern, names)} (see grads check --list)")
     return found

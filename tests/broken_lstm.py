@@ -1,4 +1,4 @@
-"""A small LSTM whose gradient can be broken on purpose, for the tests of `grads.diagnose`.
+"""A small LSTM whose gradient can be broken on purpose, for the tests of `grads.diagnosis`.
 
 It is written out one example and one step at a time, so that its gradient comes as the terms whose
 sum it is: a term can be left out, doubled or turned round.
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from grads.case import Block, Labels
-from grads.diagnose import Evidence, diagnose
+from grads.diagnosis.diagnose import Evidence, diagnose
 
 T, B, E, H = 5, 2, 4, 3
 LENGTHS = np.array([5, 3])

@@ -17,7 +17,7 @@ from lstm.padding import make_padding
 torch = pytest.importorskip(
     "torch", reason="PyTorch, the oracle (extra `oracle`), is not installed"
 )
-run_cell = import_module("grads.oracle_units").run_cell  # which needs torch
+run_cell = import_module("grads.oracle.units").run_cell  # which needs torch
 
 TOLERANCE = 1e-10
 H, E = 4, 3

@@ -1,7 +1,7 @@
 """Runs a traced function again with some of its variables perturbed, many perturbations at once.
 
 A perturbation is added where a variable is assigned, or each time it is read in chosen turns of a
-loop. All perturbations of one run are lanes (`grads.lane_array`) of the arrays they touch; where
+loop. All perturbations of one run are lanes (`grads.lanes.array`) of the arrays they touch; where
 the function does what lanes cannot, it is run once for each.
 """
 

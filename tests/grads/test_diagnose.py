@@ -26,7 +26,7 @@ from broken_lstm import (
 )
 
 from grads.case import Block, Labels
-from grads.diagnose import place
+from grads.diagnosis.diagnose import place
 
 
 @pytest.mark.parametrize("outputs", [("h", "c"), ("h",), ("c",)])

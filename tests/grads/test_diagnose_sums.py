@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grads.case import Labels
-from grads.diagnose import diagnose
+from grads.diagnosis.diagnose import diagnose
 
 # --- sums ---------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grads.differentiate import METHODS, along, at_entries
-from grads.evaluate import Evaluator, NotAnalytic
+from grads.checking.differentiate import METHODS, along, at_entries
+from grads.checking.evaluate import Evaluator, NotAnalytic
 
 RNG = np.random.default_rng(3)
 INPUTS = {"x": RNG.normal(size=(5, 3)), "W": RNG.normal(size=(3, 2)), "b": RNG.normal(size=2)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from backend.errors import UserError
-from grads.citations import find_in_source, find_in_text, unknown
-from grads.equation_index import Carrier, checks_of, index_of
-from grads.equation_list import THESIS, read_items
 from grads.equations import ROOT, build, outdated, to_markdown
-from grads.proofs import KnownTests, executed, executed_by
+from grads.equations.citations import find_in_source, find_in_text, unknown
+from grads.equations.index import Carrier, checks_of, index_of
+from grads.equations.papers import THESIS, read_items
+from grads.equations.proofs import KnownTests, executed, executed_by
 
 ITEMS = read_items()
 PAGE = ROOT / "docs" / "equations.md"

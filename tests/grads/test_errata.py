@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from grads.citations import find_in_text
-from grads.equation_index import ROOT
-from grads.equation_list import read_items
+from grads.equations.citations import find_in_text
+from grads.equations.index import ROOT
+from grads.equations.papers import read_items
 from grads.mutants import MUTANTS
 
 NUMBER = 23  # how many errata are known

@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from grads import evaluate as module
-from grads.differentiate import at_entries
-from grads.evaluate import Evaluator, NotAnalytic
+from grads.checking import evaluate as module
+from grads.checking.differentiate import at_entries
+from grads.checking.evaluate import Evaluator, NotAnalytic
 from grads.lanes import LanesError
 
 RNG = np.random.default_rng(5)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grads.evaluate import Evaluator
-from grads.kinks import Kink, agreeing_step, find_kink
+from grads.checking.evaluate import Evaluator
+from grads.checking.kinks import Kink, agreeing_step, find_kink
 
 D_OUT = 1.7
 

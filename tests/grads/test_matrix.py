@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from strict.module import strict
 
-from grads import matrix, matrix_page, oracle
+from grads import matrix, oracle
 from grads.case import SHAPES, Case, Entry, draw
 from grads.catalogue import CONFIGURATIONS, ENTRIES, check
-from grads.catalogue_configurations import CHOICES, NEVER, translator
-from grads.claims import dense
-from grads.differentiate import along
+from grads.catalogue.configurations import CHOICES, NEVER, translator
+from grads.checking.claims import dense
+from grads.checking.differentiate import along
+from grads.matrix import page as matrix_page
 from lstm.language_model import LanguageModelConfig
 from nmt.models.config import ModelConfig
 

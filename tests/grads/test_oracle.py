@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from grads import catalogue_derivations, oracle
+from grads import catalogue, oracle
 from grads.case import SHAPES, dense, draw
 from grads.catalogue import CONFIGURATIONS, ENTRIES
 from lstm.lstm import GATES
@@ -18,7 +18,7 @@ SEED = 3
 needs_torch = pytest.mark.skipif(
     not oracle.available(), reason="PyTorch, the oracle (extra `oracle`), is not installed"
 )
-DERIVATIONS = [entry for entry in catalogue_derivations.ENTRIES if entry.kind]
+DERIVATIONS = [entry for entry in catalogue.DERIVATIONS if entry.kind]
 RUNS = [(entry, shape) for entry in (*ENTRIES, *DERIVATIONS) for shape in entry.shapes]
 
 

@@ -10,8 +10,8 @@ from grads.derivations import local
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
 from grads.derivations.attention_step import PREFIX, Way
 from grads.derivations.scores import CONTENT, SCORES
-from grads.mutant_list import Mutant
 from grads.mutants import planted
+from grads.mutants.kernels import Mutant
 
 V, E, H, A, P, L_MAX = 5, 3, 2, 4, 3, 3
 X, Y = [2, 4, 2, 3], [3, 2]

@@ -17,8 +17,8 @@ from grads.derivations.gru import (
     gru_context_grad,
     gru_grad,
 )
-from grads.mutant_list import Mutant
 from grads.mutants import planted
+from grads.mutants.kernels import Mutant
 
 E, H, HE = 3, 2, 4
 GATES = ("W", "W_z", "W_r", "U", "U_z", "U_r")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from grads.check import check_pair
+from grads.checking.kinks import find_kink
 from grads.derivations import local, scores
 from grads.derivations.attention_step import (
     Way,
@@ -17,9 +18,8 @@ from grads.derivations.attention_step import (
     attend_in_a_way,
     attend_in_a_way_grad,
 )
-from grads.kinks import find_kink
-from grads.mutant_list import Mutant
 from grads.mutants import planted
+from grads.mutants.kernels import Mutant
 
 H, HE, A, P = 3, 4, 2, 5
 WEIGHTS = {

@@ -9,8 +9,8 @@ from grads import oracle
 from grads.check import check_gradients, check_pair
 from grads.derivations import deep_output, rnnsearch
 from grads.derivations.gru import ContextUnit, Unit
-from grads.mutant_list import Mutant
 from grads.mutants import planted
+from grads.mutants.kernels import Mutant
 
 V_S, V_T, E, H, A, M = 5, 6, 3, 2, 4, 3
 X, Y = [2, 4, 2], [3, 2, 3]  # words are read twice

@@ -16,8 +16,8 @@ from grads.derivations.attention_step import (
     parameters_of,
     weights_of,
 )
-from grads.mutant_list import Mutant
 from grads.mutants import planted
+from grads.mutants.kernels import Mutant
 
 H, HE, A, L_MAX = 3, 4, 2, 4  # all different, so that a transposed product shows
 WEIGHTS = {

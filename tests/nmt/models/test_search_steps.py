@@ -8,7 +8,7 @@ from literal import assert_close, draw_parameters
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from grads.catalogue_configurations import MODELS as ALL_MODELS
+from grads.catalogue.configurations import MODELS as ALL_MODELS
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch, source_batch

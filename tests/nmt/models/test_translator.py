@@ -18,7 +18,7 @@ from literal import (
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from grads.catalogue_configurations import MODELS as ALL_MODELS
+from grads.catalogue.configurations import MODELS as ALL_MODELS
 from grads.derivations import attention, nmt
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator

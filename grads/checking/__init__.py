@@ -1,0 +1,1 @@
+"""What `grads.check` stands on: claims, numerical differentiation, verdicts."""

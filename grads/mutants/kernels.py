@@ -1,0 +1,216 @@
+"""The mistakes of `grads.mutants` in the kernels of `backend`, `lstm` and `attention`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One mistake: in the source of `function`, `new` stands where `old` stood."""
+
+    name: str
+    function: str  # dotted path
+    old: str  # occurs exactly once
+    new: str
+    entry: str  # the entry of the catalogue that must notice
+    why: str  # how people come to make it
+    shape: str = "ragged"  # of the entry's case, in `grads.case.SHAPES`
+
+
+CELL = "lstm.lstm.lstm_cell_backward"
+STEP = "lstm.lstm.lstm_step_backward"
+SEQUENCE = "lstm.lstm.lstm_backward"
+STACK = "lstm.stack.stack_backward"
+LOSS = "lstm.prediction.prediction_backward"
+ATTEND = "attention.attend.attend_backward"
+
+ROWS = (
+    Mutant("duplicate ids overwritten", "backend.rows.sum_rows",
+           "np.add.reduceat(rows[index.order], index.starts, axis=0)",
+           "rows[index.order][index.starts]", "embedding",
+           "dW[ids] = d_rows keeps one occurrence of a repeated word"),
+    Mutant("duplicate ids averaged", "backend.rows.sum_rows",
+           "index.starts, axis=0)",
+           "index.starts, axis=0) / np.diff(index.starts, append=len(rows))[:, None]", "embedding",
+           "mean instead of sum over the occurrences of a word"),
+    Mutant("rows summed unsorted", "backend.rows.sum_rows", "rows[index.order]", "rows",
+           "embedding", "segments of the sorted rows taken from the rows as they came"),
+)  # fmt: skip
+
+PREDICTION = (
+    Mutant("printed sign of ds", "lstm.prediction.cross_entropy",
+           "s[row, targets] -= 1.0", "s[row, targets] -= 1.0; s *= -1.0", "prediction",
+           "Algorithm 1 line 2 as printed: 1_y - p (erratum 1)"),
+    Mutant("one-hot forgotten", "lstm.prediction.cross_entropy",
+           "s[row, targets] -= 1.0", "pass", "prediction",
+           "ds = p: the logit of the target is a term of its own"),
+    Mutant("softmax not normalised", "lstm.prediction.cross_entropy",
+           "s *= (1.0 / total)[:, None]", "pass", "prediction",
+           "e^(s - max) taken for p in the gradient: shift and total left out"),
+    Mutant("mean over rows", LOSS, "dW_hy = ds.T @ h", "dW_hy = ds.T @ h / h.shape[0]",
+           "prediction", "the loss is a sum, its weight gradient is divided by the batch"),
+    Mutant("upstream of the loss forgotten", LOSS, "dh *= d_loss", "pass", "prediction",
+           "d_loss reaches the weights but not h"),
+    Mutant("output bias without gradient", LOSS, "ds.sum(axis=0)", "0.0 * ds.sum(axis=0)",
+           "output, bias", "the bias was added to the forward later"),
+    Mutant("output bias averaged", LOSS, "ds.sum(axis=0)", "ds.mean(axis=0)", "output, bias",
+           "mean instead of sum: off by the number of words"),
+)  # fmt: skip
+
+LSTM = (
+    Mutant("dc not accumulated", CELL, "dc += d_tanh", "dc[...] = d_tanh", "lstm sequence",
+           "dc_t = instead of dc_t +=: nothing arrives through c_{t+1}"),
+    Mutant("dc not carried", CELL, "dc *= f", "dc[...] = 0.0", "lstm step",
+           "the memory cell's own path through time forgotten"),
+    Mutant("dc carried without f", CELL, "dc *= f", "pass", "lstm cell",
+           "dc_{t-1} = dc_t, as if the cell could not forget"),
+    Mutant("dc carried through the input gate", CELL, "dc *= f", "dc *= i", "lstm cell",
+           "wrong gate in dc_{t-1}"),
+    Mutant("dc carried before it is used", CELL,
+           "xp.multiply(h_hat, dc, out=di)", "dc *= f; xp.multiply(h_hat, dc, out=di); dc /= f",
+           "lstm step", "in place, one line too early: di sees dc_{t-1}"),
+    Mutant("tanh'(c) forgotten", CELL, "dc -= squared", "pass", "lstm cell",
+           "dc_t += o o dh_t, without the slope"),
+    Mutant("tanh' of the wrong activation", CELL, "xp.multiply(tanh_c, tanh_c, out=squared)",
+           "xp.multiply(h_hat, h_hat, out=squared)", "lstm cell",
+           "1 - h_hat^2 where 1 - tanh(c)^2 belongs"),
+    Mutant("df from c_t", CELL, "xp.multiply(c_prev, dc, out=df)",
+           "xp.multiply(tanh_c, dc, out=df)", "lstm cell",
+           "off by one in time: the new cell where the old one was multiplied"),
+    Mutant("wrong gate in di", CELL, "xp.multiply(h_hat, dc, out=di)",
+           "xp.multiply(f, dc, out=di)", "lstm step", "copied from the line of dc_{t-1}"),
+    Mutant("wrong gate in dh_hat", CELL, "xp.multiply(i, dc, out=dh_hat)",
+           "xp.multiply(o, dc, out=dh_hat)", "lstm cell", "i and o confused"),
+    Mutant("do from dc", CELL, "xp.multiply(tanh_c, dh, out=do)", "xp.multiply(tanh_c, dc, out=do)",
+           "lstm cell", "o acts on h, not on c"),
+    Mutant("gate order of cuDNN", CELL, "di, df, do, dh_hat = _blocks(dz)",
+           "di, df, dh_hat, do = _blocks(dz)", "lstm step",
+           "i, f, g, o in the backward, i, f, o, h_hat in the forward"),
+    Mutant("g' forgotten", CELL, "dz *= slope", "pass", "lstm cell",
+           "du used where the gradient at the pre-activation belongs"),
+    Mutant("g' of a gate on h_hat", CELL, "xp.subtract(1.0, ", "xp.subtract(u[:, 3 * H :], ",
+           "lstm cell", "u (1 - u) on all four blocks; the fourth is a tanh"),
+    Mutant("upstream dc written into", STEP, "dc.copy()", "dc", "lstm step",
+           "the buffer of the caller is taken for scratch space"),
+    Mutant("columns of x and h swapped", STEP, "[dz.T @ x, dz.T @ h_prev]",
+           "[dz.T @ h_prev, dz.T @ x]", "lstm step", "dT stacked as [T_h T_x]"),
+    Mutant("dh_prev through the columns of x", STEP, "dz @ T[:, E:]", "dz @ T[:, :-E]",
+           "lstm step", "wrong slice of the joined weights, of the right shape"),
+    Mutant("bias gradient of one sentence", STEP, "dz.sum(axis=0)", "dz[0].copy()",
+           "lstm step, bias", "written for one example, never summed over the batch"),
+    Mutant("dh_prev dropped", SEQUENCE, "xp.matmul(dz[t], T_h, out=dh)", "dh[...] = 0.0",
+           "lstm sequence", "Algorithm 2 stops at dT: no dh_{t-1} (erratum 2)"),
+    Mutant("dh used before the recurrent part", SEQUENCE, "lstm_cell_backward(dh, dc, ",
+           "lstm_cell_backward(dh if dh_out is None else dh_out[t], dc, ", "lstm sequence",
+           "the cell is given what comes from above only"),
+    Mutant("dh overwritten", SEQUENCE, "dh += dh_out[t]", "dh[...] = dh_out[t]", "lstm sequence",
+           "= instead of +=: the gradient from t + 1 is lost"),
+    Mutant("last h's upstream written into", SEQUENCE, "dh_last.copy()", "dh_last",
+           "lstm sequence", "accumulates into the caller's array"),
+    Mutant("last cell ignored", SEQUENCE, "dc_last.copy()", "0.0 * dc_last",
+           "lstm sequence, reverse", "one of three upstream gradients left out"),
+    Mutant("padded steps not masked", SEQUENCE, "dz[t] *= padding.live[t]", "pass",
+           "lstm sequence", "padding adds to dT, db and dx"),
+    Mutant("padding one step late", SEQUENCE, "t >= padding.full", "t > padding.full",
+           "lstm sequence", "off by one: the first ragged step is taken for full"),
+    Mutant("backward in forward order", SEQUENCE, "reversed(loop_order(steps, reverse))",
+           "loop_order(steps, reverse)", "lstm sequence", "the loop's range not turned round"),
+    Mutant("reverse direction not reversed", SEQUENCE, "reversed(loop_order(steps, reverse))",
+           "reversed(loop_order(steps, False))", "lstm sequence, reverse",
+           "the second direction goes back in the order of the first"),
+    Mutant("h_t for h_{t-1}", SEQUENCE, "h[1:] if reverse else h[:-1]",
+           "h[:-1] if reverse else h[1:]", "lstm sequence", "off by one in dT_h"),
+    Mutant("bias gradient of one step", SEQUENCE, "dz_rows.sum(axis=0)", "dz[0].sum(axis=0)",
+           "lstm sequence", "no accumulation over time"),
+)  # fmt: skip
+
+RECURRENCE = (
+    Mutant("states of the other end", "lstm.recurrence.weight_gradient",
+           "dT[:, E:] = dz.T @ h_prev", "dT[:, E:] = dz.T @ h_prev[::-1]",
+           "rnn sequence, reverse", "dz in one order of time, h in the other"),
+    Mutant("wrong slice for dx", "lstm.recurrence.input_gradient", "T[:, :E]", "T[:, -E:]",
+           "lstm sequence", "the last E columns: x taken to stand after h"),
+    Mutant("padding stops the gradient", "lstm.recurrence.carry_gradient",
+           "xp.copyto(new, old, where=", "xp.copyto(new, 0.0 * old, where=", "rnn sequence",
+           "what a padded step hands on is masked out with the rest"),
+    Mutant("mask inverted", "lstm.recurrence.carry_gradient", "padding.dead[t]",
+           "padding.live[t]", "lstm sequence", "live for dead"),
+    Mutant("tanh' is the square", "lstm.rnn.rnn_cell_backward",
+           "xp.subtract(1.0, dz, out=dz)", "pass", "rnn cell", "1 - forgotten"),
+    Mutant("sigmoid' for tanh'", "lstm.rnn.rnn_cell_backward", "xp.subtract(1.0, dz, out=dz)",
+           "xp.subtract(h, dz, out=dz)", "rnn cell", "h (1 - h): the unit was a sigmoid once"),
+    Mutant("tanh' one step early", "lstm.rnn.rnn_backward",
+           "rnn_cell_backward(dh, h[now], dz[t])", "rnn_cell_backward(dh, h[t], dz[t])",
+           "rnn sequence", "h holds h_0 first, so h[t] is h_{t-1}"),
+    Mutant("recurrent weights transposed", "lstm.rnn.rnn_backward", "T_h = T[:, E:]",
+           "T_h = T[:, E:].T", "rnn sequence", "square, so no shape complains"),
+)  # fmt: skip
+
+STACKS = (
+    Mutant("third layer misplaced", STACK, "d_initial.insert(0, d_states)",
+           "d_initial.insert(-1, d_states)", "translator, 3 layers",
+           "right for two layers, where -1 and 0 are the same place"),
+    Mutant("dropout mask forgotten", STACK, "dx = dx * masks[layer]", "pass",
+           "rnn stack, dropout", "the mask is drawn and used in the forward only"),
+    Mutant("dropout mask applied twice", STACK, "dx = dx * masks[layer]",
+           "dx = dx * masks[layer] * masks[layer]", "lstm stack, dropout",
+           "once by the layer, once by its caller: off by 1 / (1 - p)"),
+    Mutant("one direction lost", STACK, "else dx + dx_d", "else dx_d",
+           "rnn stack, bidirectional", "dx overwritten by the second direction"),
+    Mutant("directions swapped", "lstm.stack._split", "[dh[:, :, :H], dh[:, :, H:]]",
+           "[dh[:, :, H:], dh[:, :, :H]]", "rnn stack, bidirectional",
+           "halves of [forward; backward] exchanged"),
+    Mutant("dx of the upper layer dropped", STACK, "_split(dx, len(layers[layer]))",
+           "_split(dx if layer == len(layers) - 1 else None, len(layers[layer]))", "rnn stack",
+           "Algorithm 4 line 15 left out: only the top layer learns from the loss"),
+    Mutant("last states of the top layer for all", STACK, "d_last[layer][d]", "d_last[-1][d]",
+           "rnn stack", "layer index lost while refactoring"),
+    Mutant("layers upside down", STACK, "d_initial.insert(0, d_states)",
+           "d_initial.append(d_states)", "lstm stack", "collected top down, returned as bottom up"),
+    Mutant("bias gradient copied from dT", STACK, 'gradients[f"{name}.b"] = db',
+           'gradients[f"{name}.b"] = dT.sum(axis=1)', "lstm stack",
+           "copy and paste: summed over columns, not over steps"),
+    Mutant("h and c swapped", "lstm.stack._lstm_backward", "(dh0, dc0)", "(dc0, dh0)",
+           "lstm stack", "one order of the state inside, another outside"),
+    Mutant("dropout of the top forgotten", "lstm.language_model.LanguageModel.backward",
+           "dh = dh * cache.out_mask", "pass", "language model, dropout",
+           "the mask between stack and prediction"),
+    Mutant("time and batch confused", "lstm.language_model.LanguageModel.backward",
+           "dh.reshape(T, B, -1)", "dh.reshape(B, T, -1).swapaxes(0, 1)", "language model",
+           "rows are time-major, read as batch-major"),
+)  # fmt: skip
+
+ATTENTION = (
+    Mutant("softmax Jacobian's second term", ATTEND,
+           "de -= (a * de).sum(axis=2, keepdims=True)", "pass", "attend",
+           "diag(a) da without a a^T da"),
+    Mutant("softmax Jacobian as of a sigmoid", ATTEND,
+           "de -= (a * de).sum(axis=2, keepdims=True)", "de *= 1.0 - a", "attend",
+           "a (1 - a) da: the other words' scores left out"),
+    Mutant("softmax Jacobian without a", ATTEND, "de *= a", "pass", "attend",
+           "da - a^T da, not multiplied by the weights"),
+    Mutant("dh by the weights", ATTEND, "xp.matmul(de, memory.keys)", "xp.matmul(a, memory.keys)",
+           "attend", "a for de: the forward line copied"),
+    Mutant("keys by the weights", "attention.attend.attend_memory_backward",
+           "de.transpose(0, 2, 1)", "a.transpose(0, 2, 1)", "attend",
+           "a for de: the line above copied"),
+    Mutant("values by the scores", "attention.attend.attend_memory_backward",
+           "a.transpose(0, 2, 1)", "de.transpose(0, 2, 1)", "attend", "de for a"),
+    Mutant("attentional without tanh'", "attention.attend.attentional_backward",
+           "xp.subtract(1.0, dz, out=dz)", "dz[...] = 1.0", "attentional",
+           "h~ taken for a linear layer"),
+    Mutant("tanh' for the weights only", "attention.attend.attentional_backward",
+           "dz @ W_c, dz", "dh_tilde @ W_c, dz", "attentional",
+           "upstream used where the gradient at the pre-activation belongs"),
+    Mutant("memory without its keys", "attention.attend.memory_backward", "dhbar + dhbar_score",
+           "dhbar", "translator, general", "hbar is read twice: by the context and by the score"),
+    Mutant("memory without its contexts", "attention.attend.memory_backward",
+           "dhbar + dhbar_score", "dhbar_score", "memory, dot", "= instead of += for dhbar"),
+    Mutant("W_a transposed", "attention.scores.general_keys_backward", "dkey_rows @ W_a)",
+           "dkey_rows @ W_a.T)", "translator, general", "square if He = H, so no shape complains"),
+    Mutant("dW_a transposed", "attention.scores.general_keys_backward",
+           "dkey_rows.T @ hbar.reshape(B * S, He)", "hbar.reshape(B * S, He).T @ dkey_rows",
+           "translator, general, feeding", "hbar_s dk_s' for dk_s hbar_s'"),
+)  # fmt: skip
+
+KERNELS = (*ROWS, *PREDICTION, *LSTM, *RECURRENCE, *STACKS, *ATTENTION)

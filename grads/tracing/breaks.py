@@ -51,7 +51,7 @@ WRONG_GATE = change(
 G_PRIME = change(
     "g' at the activation",
     "g'(u_t) for g'(T_lstm z_t): Eqs. 2.47-2.50 read with what the forward keeps (erratum 4).",
-    UNIT, "g_prime(a) * du", "g_prime(g(a)) * du")
+    UNIT, "g_prime(a) * du", "g_prime(np.vstack([i, f, o, h_hat])) * du")
 
 RNN = (
     PRINTED_SIGN,

@@ -137,6 +137,7 @@ class Frame:
 
     def read(self, number: int, value: Any) -> Any:
         chain = self.recorder.program.chains[number]
+        self.around = chain.loops  # a call comes after its arguments were read
         self.recorder.readings.append(
             Reading(chain.name, self.number, self.loops(chain.loops), number, self.known))
         self.pending.append((number, (), value))

@@ -119,11 +119,13 @@ class Report:
     def remarks(self) -> list[str]:
         """Findings, then where each bad row is worst and why, then notes."""
         lines = [f"{found.kind}: {found.name}: {found.message}" for found in self.findings]
+        said: set[tuple[str, str]] = set()
         for row in self.rows:
-            if row.status != "ok" or row.hints:
-                where = f" at {row.place}" if row.status in BAD else ""
-                lines += [f"{row.name}{where}: {hint}" for hint in row.hints or (
-                    VERDICTS[row.status],)]
+            where = f" at {row.place}" if row.status in BAD else ""
+            for hint in row.hints or ((VERDICTS[row.status],) if row.status != "ok" else ()):
+                if (row.name, hint) not in said:
+                    lines.append(f"{row.name}{where}: {hint}")
+                    said.add((row.name, hint))
         return [*lines, *self.notes]
 
     def __str__(self) -> str:

@@ -166,6 +166,11 @@ def sizes(evidence: Evidence) -> list[tuple[str, float]]:
         found["B"].add(lengths.size)
         found["the number of real steps"] = {int(lengths.sum())}
     named = [(name, value) for name, values in found.items() for value in sorted(values)]
+    if not labelled:  # whose axes are not known by name
+        lengths_by_axis = {size: f"the length of axis {axis} of {name}"
+                           for name, value in reversed(list(evidence.inputs.items()))
+                           for axis, size in enumerate(np.shape(value)) if size > 2}
+        named += [(name, size) for size, name in lengths_by_axis.items()]
     named += [(f"B*{letter}", b * t) for letter in "TS" for b in sorted(found["B"])
               for t in sorted(found[letter])]
     both = [pair for name, value in named if value > 1

@@ -14,6 +14,8 @@ from grads.case import Block
 from grads.diagnosis.evidence import DIGITS, Evidence, Pair, digits, grid_axes
 from grads.diagnosis.places import axis_name, block_families, block_name, restricted
 
+WELL = 1e4  # condition number of a weight matrix up to which it is inverted
+
 Claim = tuple[str, np.ndarray]  # a phrase, and the gradient if it is true (NaN: says nothing)
 
 
@@ -62,7 +64,36 @@ def _in_brackets(names: Sequence[str]) -> str:
 def repairs(evidence: Evidence, pair: Pair) -> list[str]:
     """The phrases of all repairs of order, of copies and of sums that make the gradient right."""
     proved = [phrase for phrase, repaired in _orders(evidence, pair) if pair.mended(repaired)]
-    return [*proved, *_moved_blocks(evidence, pair), *_constant(pair)]
+    return [*proved, *_weights_transposed(evidence, pair), *_moved_blocks(evidence, pair),
+            *_constant(pair)]
+
+
+def _weights_transposed(evidence: Evidence, pair: Pair) -> Iterator[str]:
+    """A product with the transpose of a square weight: undone, and done with the weight."""
+    for name, W in _square_weights(evidence):
+        n, stretch = len(W), float(np.linalg.cond(W))
+        if not stretch < WELL or pair.numeric.ndim < 2:
+            continue
+        for swap in (np.linalg.solve(W.T, W), np.linalg.solve(W, W.T)):  # (v W') swap = v W
+            rows = pair.analytic.shape[-1] == n and pair.mended(pair.analytic @ swap, stretch**2)
+            if rows or (pair.analytic.shape[-2] == n
+                        and pair.mended(swap.T @ pair.analytic, stretch**2)):
+                yield f"is multiplied with {name} transposed the wrong way"
+                break
+
+
+def _square_weights(evidence: Evidence) -> Iterator[tuple[str, np.ndarray]]:
+    """The square matrices among the inputs, and the square blocks of others."""
+    for name, value in evidence.inputs.items():
+        if name == evidence.name or value.ndim != 2:
+            continue
+        if value.shape[0] == value.shape[1] > 1:
+            yield name, value
+        labels = evidence.all_labels.get(name)
+        for block in labels.blocks if labels is not None else ():
+            part = value[block.where]
+            if part.shape != value.shape and part.shape[0] == part.shape[1] > 1:
+                yield f"{name} in block {block.name}", part
 
 
 def _orders(evidence: Evidence, pair: Pair) -> Iterator[Claim]:

@@ -26,7 +26,7 @@ from broken_lstm import (
 )
 
 from grads.case import Block, Labels
-from grads.diagnosis.diagnose import place
+from grads.diagnosis.diagnose import Evidence, diagnose, place
 
 
 @pytest.mark.parametrize("outputs", [("h", "c"), ("h",), ("c",)])
@@ -238,3 +238,19 @@ def test_shapes_that_differ():
 ])
 def test_place(labels, index, said):
     assert place(labels, index) == said
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_weight_transposed_the_wrong_way(columns):
+    """Square, so that no shape complains; as a matrix, and as a block of one."""
+    rng = np.random.default_rng(3)
+    dz, T = rng.normal(size=(5, 3)), rng.normal(size=(3, 7))
+    W = T[:, 4:]
+    wrong, right = (dz @ W.T, dz @ W)
+    if columns:
+        wrong, right = wrong.T, right.T
+    labels = {"T": Labels(("unit", "column"), (Block("x", np.s_[:, :4]), Block("h", np.s_[:, 4:])))}
+    for inputs, name in (({"W": W}, "W"), ({"T": T}, "T in block h")):
+        evidence = Evidence("h", wrong, right, np.full(right.shape, 1e-13), inputs=inputs,
+                            all_labels=labels)
+        assert diagnose(evidence) == [f"it is multiplied with {name} transposed the wrong way"]

@@ -51,7 +51,7 @@ class Derivation(NamedTuple):
 
 def summed(
     derivation: Derivation, parameters: dict[str, np.ndarray], sentences: Sequence[Sentence],
-    rng: Rng, zeros: dict[str, np.ndarray], labels: dict[str, Labels],
+    rng: Rng, zeros: dict[str, np.ndarray], labels: dict[str, Labels], **facts: Any,
 ) -> Case:
     """The case of several sentences under one set of parameters and first states."""
     names = [f"{state}.{l}" for state in derivation.states
@@ -83,7 +83,8 @@ def summed(
         return {name: array.astype(d["loss"].dtype) for name, array in found.items()}
 
     columns = dict.fromkeys(names, label("unit/batch")) | {"loss": label("")}
-    return Case(inputs, run, pull, zeros, labels={**labels, **columns})
+    return Case(inputs, run, pull, zeros, labels={**labels, **columns},
+                facts={**facts, "sentences": sentences})
 
 
 def by_layer(state: str, d_state: Any) -> dict[str, Any]:
@@ -110,7 +111,8 @@ def language_model(rng: Rng, shape: Shape, module: ModuleType, blocks: int, bias
     unit = "rnn" if blocks == 1 else "lstm"
     labels = parameter_labels(parameters, unit) | {
         "b": label("gate", gate=gates(unit, H)), "b_hy": label("word")}
-    return summed(derivation, parameters, sentences, rng, {"W_e": unused_rows(read, E)}, labels)
+    return summed(derivation, parameters, sentences, rng, {"W_e": unused_rows(read, E)}, labels,
+                  unit=unit)
 
 
 # --- translation models -------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def translation(rng: Rng, shape: Shape, **options: Any) -> Case:
         zeros["attention.W_a"] = np.ones((H, H), dtype=bool)
     derivation = Derivation(forward, backward, ("h_0", "c_0"), LAYERS)
     labels = parameter_labels(parameters, feeding=config.input_feeding)
-    return summed(derivation, parameters, sentences, rng, zeros, labels)
+    return summed(derivation, parameters, sentences, rng, zeros, labels, config=config)
 
 
 def fed(feeding: bool, parameters: Any, x: Any, y: Any, h_0: Any, c_0: Any) -> tuple[Any, Any]:
@@ -155,10 +157,11 @@ TRANSLATIONS: dict[str, dict[str, Any]] = {
 
 ENTRIES = [
     *(Entry(f"derivation, {name}{', bias' * bias}", (),
-            partial(language_model, module=module, blocks=blocks, bias=bias))
+            partial(language_model, module=module, blocks=blocks, bias=bias),
+            kind="derivation language model")
       for name, module, blocks in (("Algorithm 1", rnn, 1), ("Algorithm 2", lstm, 4))
       for bias in (False, True)),
     *(Entry(f"derivation, {name}", (), partial(translation, **options),
-            ("ragged", "one sentence", "smallest"))
+            ("ragged", "one sentence", "smallest"), kind="derivation translation")
       for name, options in TRANSLATIONS.items()),
 ]

@@ -1,0 +1,390 @@
+# %% [markdown]
+# # 3. Checking a gradient, and how a check can fool you
+#
+# A backward pass with a mistake still trains, a little worse. So a gradient has to be checked, by
+# something that knows nothing of how it was derived. You will compare three numerical derivatives,
+# meet a kink, and then put seven wrong backward passes before eight checks, most of which sleep.
+#
+# Beside this page: `docs/checking-gradients.md` and `grads/checking/differentiate.py`.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+from drawing import BLUE, GREY, ORANGE, heat_map
+from exercises import difference, exercise, verdict
+from threadpoolctl import threadpool_limits
+
+from grads.check import check_gradients, check_pair
+from grads.checking.differentiate import at_entries, find_kink
+from grads.derivations import rnn
+from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
+from lstm.language_model import LanguageModel, LanguageModelConfig
+
+threadpool_limits(1)  # the arrays are small: one core is faster than several
+
+# %% [markdown]
+# ## Three derivatives by number
+#
+# For a step $h$ and a function $L$ of one number:
+#
+# | | formula | truncation | rounding |
+# |---|---|---|---|
+# | forward difference | $(L(x+h) - L(x)) / h$ | $h L'' / 2$ | $\epsilon L / h$ |
+# | central difference | $(L(x+h) - L(x-h)) / 2h$ | $h^2 L''' / 6$ | $\epsilon L / h$ |
+# | complex step | $\mathrm{Im}\, L(x + ih) / h$ | $-h^2 L''' / 6$ | none that grows |
+#
+# The first two subtract numbers that are nearly equal. As $h$ falls the truncation falls and the
+# rounding grows: there is a best step, and a best error. The complex step subtracts nothing. Expand
+# $L(x + ih) = L + ihL' - h^2L''/2 - \dots$: the derivative sits in the imaginary part, apart from
+# $L$. So $h$ may be $10^{-30}$, and truncation is gone.
+#
+# We measure it on a real case: the loss of a small LSTM language model, by the fast kernels.
+# $\epsilon$ is $2^{-52}$ in float64 and $2^{-23}$ in float32.
+
+# %%
+model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3, scale=0.8), 6)
+parameters = model.initial_parameters(np.random.default_rng(1), "float64")
+text = np.array([[1, 3], [4, 2], [2, 5], [5, 3], [3, 4]])                  # (T, B) ids
+targets = np.roll(text, -1, axis=0)
+
+
+def loss(p):
+    states = model.zero_states(p, text.shape[1])
+    return model.loss(p, text, targets, states)[0]
+
+
+def gradients_of(p):
+    states = model.zero_states(p, text.shape[1])
+    return model.backward(model.loss(p, text, targets, states)[1])
+
+
+by_hand = gradients_of(parameters)["rnn.0.T"]
+places = {"rnn.0.T": np.arange(by_hand.size)}
+
+
+def error_of(method, h):
+    """The median relative error over all entries of T."""
+    found = at_entries(lambda p: {"J": loss(p)}, parameters, {"J": np.ones(())}, places, method,
+                       h=h)["rnn.0.T"].value[0]
+    return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
+
+
+def central_in_float32(h):
+    """The same by a loop, all numbers float32."""
+    small = {name: value.astype(np.float32) for name, value in parameters.items()}
+    found = np.zeros(by_hand.size)
+    for k in places["rnn.0.T"]:
+        sides = []
+        for step in (h, -h):
+            moved = small["rnn.0.T"].copy()
+            moved.reshape(-1)[k] += np.float32(step)
+            sides.append(loss({**small, "rnn.0.T": moved}))
+        found[k] = (sides[0] - sides[1]) / np.float32(2 * h)
+    return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
+
+
+steps = 10.0 ** np.arange(-20, 0.5, 0.5)
+coarse = 10.0 ** np.arange(-7, 0.5, 1.0)
+figure, axes = plt.subplots(figsize=(7.5, 4))
+best = {}
+for method, style in (("forward", "--"), ("central", "-"), ("complex", ":")):
+    errors = np.array([error_of(method, h) for h in steps])
+    best[method] = errors.min()
+    axes.loglog(steps, errors, style, label=f"{method}: best {errors.min():.0e}", linewidth=2)
+errors = np.array([central_in_float32(h) for h in coarse])
+best["float32"] = errors.min()
+axes.loglog(coarse, errors, "s-", markersize=4, label=f"central, float32: best {errors.min():.0e}")
+axes.set(title="error of a numerical derivative against its step", xlabel="h",
+         ylabel="median relative error", ylim=(1e-17, 1e3))
+axes.invert_xaxis()
+axes.legend(loc="center right")
+plt.show()
+assert best["complex"] < 1e-13 < best["central"] < best["forward"] < best["float32"]
+
+# %% [markdown]
+# Read it from left to right, from large steps to small. The differences come down along their
+# truncation, slope one and slope two, and go up again along their rounding: a V. The float32 curve
+# turns round so early that a gradient wrong by a tenth of a per cent can pass for right. The
+# complex step comes down and stays. It is what `check_gradients` asks first. What does it ask of
+# you? A function that computes with complex numbers and is analytic.
+
+# %%
+v = np.array([0.5, -1.5, 2.0])
+print(check_gradients(lambda v: (np.abs(v) * v).sum(), [v], [2 * np.abs(v)]).remarks()[0])
+
+# %% [markdown]
+# `abs` of a complex number is its length, which is not analytic, so the complex step came out wrong
+# and the gradient was right. The checker asks a second opinion, Ridders' extrapolated central
+# differences, and where the two disagree it says so. Never believe one witness.
+#
+# ## Kinks
+#
+# A ReLU has no derivative at zero. A difference across the kink returns a mean of the slopes on
+# both sides, which is neither, and does so for every step that is longer than the distance to it.
+
+# %%
+def relu(v):
+    return np.where(v.real > 0, v, 0.0).sum()
+
+
+h = 10.0 ** np.arange(-9, 0.1, 0.25)
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3))
+t = np.linspace(-1, 1, 201)
+axes[0].plot(t, np.maximum(t, 0), color=GREY, linewidth=3)
+axes[0].plot([-0.8, 0.8], [0, 0.8], color=ORANGE, marker="o")
+axes[0].plot(0, 0, "o", color=BLUE)
+axes[0].set(title="a central difference across a kink has slope 1/2", xlabel="x", ylabel="relu(x)")
+for distance, style in ((0.0, "-"), (1e-6, "--"), (1e-3, ":")):
+    ahead, behind = (np.maximum(distance + side * h, 0) for side in (1, -1))
+    slopes = (ahead - behind) / (2 * h)
+    axes[1].semilogx(h, slopes, style, label=f"x = {distance:g}", linewidth=2)
+axes[1].set(title="its slope, for three distances from the kink", xlabel="h", ylim=(0.4, 1.1))
+axes[1].legend()
+plt.show()
+print(find_kink(lambda p: {"f": relu(p["v"])}, {"v": np.zeros(1)}, {"f": 1.0}, "v", 0))
+print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])], [np.array([0.0, 0.0, 1.0])]).remarks())
+
+# %% [markdown]
+# The checker looks at both sides, finds that the slope jumps, and calls the entry inconclusive. It
+# does not call it wrong: any slope between the two is as good as any other there.
+#
+# ## A backward pass to break
+#
+# Three steps of a vanilla unit from $\mathbf{h}_0 = \mathbf{0}$ and a softmax on top: the output is
+# $\mathbf{p}$. Seven mistakes can be switched on.
+
+# %%
+BUGS = ("zeros", "W_hh not transposed", "softmax: second term lost", "tanh' forgotten",
+        "last step only", "off by 0.1 %", "NaN")
+
+
+def forward(W_xh, W_hh, W_hy, x):
+    T = np.hstack([W_xh, W_hh])
+    h = [np.zeros((len(T), 1))]
+    for t in range(len(x)):
+        h.append(rnn.rnn(x[t], h[-1], T))                                  # (2.3)
+    p = softmax(W_hy @ h[-1])                                              # (2.5)
+    return p, (W_xh, W_hh, W_hy, x, h, p)
+
+
+def make_backward(bug=""):
+    """The backward of `forward`, or a wrong one."""
+    def backward(dp, cache):
+        W_xh, W_hh, W_hy, x, h, p = cache
+        ds = p * dp if bug == BUGS[2] else softmax_grad(p, dp)
+        dW_xh, dW_hh, dx = np.zeros_like(W_xh), np.zeros_like(W_hh), np.zeros_like(x)
+        dh = W_hy.T @ ds                                                   # (2.22)
+        for t in range(len(x) - 1, -1, -1):
+            slope = tanh_prime(W_xh @ x[t] + W_hh @ h[t])
+            da = dh if bug == BUGS[3] else slope * dh
+            dW_xh += da @ x[t].T                                           # (2.29)
+            if bug != BUGS[4] or t == len(x) - 1:
+                dW_hh += da @ h[t].T                                       # (2.30)
+            dx[t] = W_xh.T @ da                                            # (2.27)
+            dh = (W_hh if bug == BUGS[1] else W_hh.T) @ da                 # (2.28)
+        found = [dW_xh, dW_hh, ds @ h[-1].T, dx]
+        factor = {BUGS[0]: 0.0, BUGS[5]: 1.001, BUGS[6]: np.nan}.get(bug, 1.0)
+        return [factor * d for d in found]
+    return backward
+
+
+def draw(steps=3, scale=1.0):
+    rng = np.random.default_rng(2)
+    shapes = ((4, 3), (4, 4), (5, 4), (steps, 3, 1))
+    return [rng.normal(size=shape) * (scale if k < 3 else 1) for k, shape in enumerate(shapes)]
+
+
+check_pair(forward, make_backward(), draw()).raise_if_wrong()
+
+# %% [markdown]
+# ## Eight checks
+#
+# Here is the checker that everybody has written once: a loop over entries, a central difference, a
+# comparison. Its weak points are its arguments: where it looks, what it sums, how it compares.
+
+# %%
+def naive(backward, inputs, upstream, close, dtype=np.float64, h=1e-5):
+    """Whether a backward passes: `close(analytic, numeric)` for all inputs."""
+    inputs = [value.astype(dtype) for value in inputs]
+    p, cache = forward(*inputs)
+    d_out = np.asarray(upstream(p.shape), dtype)
+    analytic = backward(d_out, cache)
+    for number, value in enumerate(inputs):
+        numeric = np.zeros_like(value)
+        for index in np.ndindex(value.shape):
+            sides = []
+            for step in (h, -h):
+                moved = [other.copy() for other in inputs]
+                moved[number][index] += dtype(step)
+                sides.append((d_out * forward(*moved)[0]).astype(dtype).sum())
+            numeric[index] = (sides[0] - sides[1]) / dtype(2 * h)
+        if not close(analytic[number], numeric):
+            return False
+    return True
+
+
+def normal(shape):
+    return np.random.default_rng(3).normal(size=shape)
+
+
+def shapes_only(backward):
+    inputs = draw()
+    p, cache = forward(*inputs)
+    return [d.shape for d in backward(normal(p.shape), cache)] == [a.shape for a in inputs]
+
+
+def against_itself(backward):
+    p, cache = forward(*draw())
+    stored = backward(normal(p.shape), cache)       # "golden values", from the code to be tested
+    return all(np.array_equal(a, b, equal_nan=True)
+               for a, b in zip(backward(normal(p.shape), cache), stored, strict=True))
+
+
+def strictly(a, n):
+    return np.allclose(a, n, rtol=1e-5, atol=1e-9)
+
+
+CHECKS = {
+    "shapes only": shapes_only,
+    "against itself": against_itself,
+    "sum of the outputs": lambda b: naive(b, draw(), np.ones, strictly),
+    "one time step": lambda b: naive(b, draw(steps=1), normal, strictly),
+    "small weights,\natol 1e-5": lambda b: naive(
+        b, draw(scale=1e-3), normal, lambda a, n: np.allclose(a, n, atol=1e-5)),
+    "float32, 1 %": lambda b: naive(
+        b, draw(), normal, lambda a, n: np.allclose(a, n, rtol=0.01, atol=1e-3), np.float32, 1e-2),
+    "fail if error > 1e-5": lambda b: naive(
+        b, draw(), normal, lambda a, n: not (np.abs(a - n) > 1e-5).any()),
+    "check_pair": lambda b: check_pair(forward, b, draw()).ok,
+}
+assert all(check(make_backward()) for check in CHECKS.values())  # the right one passes them all
+caught = np.array([[not check(make_backward(bug)) for check in CHECKS.values()] for bug in BUGS])
+
+figure, axes = plt.subplots(figsize=(9.5, 3.2))
+heat_map(axes, caught, "which check catches which mistake", BUGS, list(CHECKS), signed=False,
+         numbers="", top=2)
+for (i, j), found in np.ndenumerate(caught):
+    axes.text(j, i, "caught" if found else "passed", ha="center", va="center", fontsize=8,
+              weight="bold" if found else "normal", color="black" if found else "#777777")
+axes.tick_params(axis="x", labelsize=7.5)
+plt.show()
+print(dict(zip(CHECKS, caught.sum(axis=0).tolist(), strict=True)))
+assert caught[:, -1].all() and not caught[:, :2].any()
+
+# %% [markdown]
+# Read the columns.
+#
+# - **Shapes only.** Zeros have the right shape. So has $\mathbf{W}_{hh}$ without its transpose.
+# - **Against itself.** Stored results of the code under test say that nothing has changed since.
+#   They do not say that it was right. A numerical derivative, another framework, a sum written out
+#   by hand: the second witness must have come by another road.
+# - **The sum of the outputs.** Probabilities sum to one whatever happens, so the gradient of their
+#   sum is zero, and a backward that returns zeros is right. Give every output its own random
+#   weight. `check_pair` does, and tries each output alone besides.
+# - **One time step.** With $\mathbf{h}_0 = \mathbf{0}$ the gradient of $\mathbf{W}_{hh}$ is zero,
+#   and nothing flows back. Mistakes in time need time.
+# - **Small weights and an absolute tolerance.** Near zero tanh is linear, so $\tanh' = 1$. And a
+#   gradient of $10^{-6}$ is close to anything else that small.
+# - **float32.** Its best difference is worth three digits. The small mistake hides below them.
+# - **Fail if the error is larger.** NaN is not larger than anything. Write the condition of success
+#   instead: `error <= tolerance` is false for NaN.
+#
+# `check_pair` avoids each of these. It is not magic: it cannot see what its inputs do not reach.
+# Give it ragged batches, two layers, and a step more than you think you need.
+#
+# ## Exercise 1: the bottom of the V
+#
+# You differentiate $\sin$ near $x = 1$ in float64 by a central difference. Which step $h$ is about
+# best? Do not try them all: put truncation and rounding equal.
+
+# %%
+@exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = 2e-16")
+def check_exercise_1(answer):
+    x = np.linspace(0.9, 1.1, 200)
+
+    def error(h):
+        return np.abs((np.sin(x + h) - np.sin(x - h)) / (2 * h) - np.cos(x)).mean()
+
+    best = min(map(error, 10.0 ** np.arange(-12, 0, 0.25)))
+    found = error(float(answer))
+    return None if found < 5 * best else f"the error is {found:.1e}, the best possible {best:.1e}"
+
+
+# %%
+# Your turn
+answer_1 = None
+check_exercise_1(answer_1)
+
+# %% [markdown]
+# ### Solution
+
+# %% tags=["solution"]
+solution_1 = (6 * 2.0**-52) ** (1 / 3)
+print(f"{solution_1:.1e}")
+check_exercise_1(solution_1)
+
+# %% [markdown]
+# ## Exercise 2: hide the mistake
+#
+# Be the one who fools the check. Choose $\mathbf{W}_{hh}$, (4, 4) and not diagonal, so that
+# `check_pair` passes the second bug, the forgotten transpose, though it looks at everything.
+
+# %%
+@exercise(2, hint="for which matrices does a transpose change nothing?")
+def check_exercise_2(answer):
+    W_hh = np.array(answer, float)
+    if W_hh.shape != (4, 4) or np.array_equal(W_hh, np.diag(np.diag(W_hh))):
+        return "expected a (4, 4) matrix with something beside its diagonal"
+    W_xh, _, W_hy, x = draw()
+    report = check_pair(forward, make_backward(BUGS[1]), [W_xh, W_hh, W_hy, x])
+    return None if report.ok else f"the mistake was seen: {verdict(report)}"
+
+
+# %%
+# Your turn
+answer_2 = None
+check_exercise_2(answer_2)
+
+# %% [markdown]
+# ### Solution
+
+# %% tags=["solution"]
+half = np.random.default_rng(0).normal(size=(4, 4))
+solution_2 = half + half.T  # symmetric; so are the identity, all zeros, all ones: bad test weights
+check_exercise_2(solution_2)
+
+# %% [markdown]
+# ## Exercise 3: let the complex step through
+#
+# `length` is right for real vectors, and the complex step cannot pass it. Write it so that it can.
+
+# %%
+def length(v):
+    return np.sqrt((np.abs(v) ** 2).sum())
+
+
+@exercise(3, hint="the square of a real number needs no absolute value. np.linalg.norm takes one")
+def check_exercise_3(answer):
+    v = np.array([1.0, -2.0, 2.0])
+    if fault := difference(answer(v), length(v), "the length"):
+        return fault
+    return verdict(check_gradients(answer, [v], [v / 3], method="complex"))
+
+
+# %%
+# Your turn
+def answer_3(v):
+    return None
+
+
+check_exercise_3(answer_3)
+
+# %% [markdown]
+# ### Solution
+
+# %% tags=["solution"]
+def solution_3(v):
+    return np.sqrt((v * v).sum())
+
+
+check_exercise_3(solution_3)

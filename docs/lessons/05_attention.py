@@ -1,0 +1,457 @@
+# %% [markdown]
+# # 5. Attention
+#
+# Section 4.2 of the thesis: Eqs. 4.5 to 4.7 and input feeding. The thesis prints no backward pass
+# for this chapter, so you will derive one. Then you will train two translators, read where they
+# look, and learn to distrust what you read.
+#
+# Beside this page: `grads/derivations/attention.py`, `attention/attend.py`,
+# `nmt/models/input_feeding.py`.
+
+# %%
+from dataclasses import replace
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+from drawing import GREY, heat_map
+from exercises import difference, exercise, verdict
+from threadpoolctl import threadpool_limits
+
+from grads.check import check_gradients, check_pair
+from grads.derivations import attention as derivation
+from grads.derivations.calculus import softmax
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.search.beam import greedy
+from nmt.search.interface import SearchOptions
+from nmt.text.batches import make_batch, source_batch
+from nmt.text.cldr_phrases import PhraseBook, day, normalise, parse_locale
+from nmt.text.tokenise import natural_tokeniser
+from nmt.text.vocabulary import Vocabulary
+from nmt.training.optimizers import Adam, gradient_scale
+
+threadpool_limits(1)  # the arrays are small: one core is faster than several
+
+# %% [markdown]
+# ## Looking back
+#
+# Lesson 4 pushed whole sentences through one vector. Keep all the encoder's states
+# $\bar{\mathbf{h}}_1 \dots \bar{\mathbf{h}}_S$ instead, and let each decoder state look them up:
+#
+# $$\mathrm{score}(\mathbf{h}_t, \bar{\mathbf{h}}_s) =
+#   \mathbf{h}_t^\top \mathbf{W}_a \bar{\mathbf{h}}_s \ \text{(general)} \qquad
+#   a_t(s) = \frac{\exp \mathrm{score}(\mathbf{h}_t, \bar{\mathbf{h}}_s)}
+#   {\sum_{s'} \exp \mathrm{score}(\mathbf{h}_t, \bar{\mathbf{h}}_{s'})} \quad (4.7)$$
+# $$\mathbf{c}_t = \sum_s a_t(s)\,\bar{\mathbf{h}}_s \qquad
+#   \tilde{\mathbf{h}}_t = \tanh(\mathbf{W}_c[\mathbf{c}_t; \mathbf{h}_t]) \quad (4.5) \qquad
+#   p(y_t \mid y_{<t}, x) = \mathrm{softmax}(\mathbf{W}_s\tilde{\mathbf{h}}_t) \quad (4.6)$$
+#
+# It is a dictionary that does not decide. A dictionary returns the entry whose key fits; here every
+# entry fits a little, and what comes back is a mean. How sharp the mean is depends on the size of
+# the scores. Multiply $\mathbf{h}_t$ by $\beta$ and watch:
+
+# %%
+rng = np.random.default_rng(4)
+H, S = 4, 6
+h, h_bar = rng.normal(size=(H, 1)), rng.normal(size=(H, S))
+betas = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
+rows = np.hstack([derivation.align(beta * h, h_bar) for beta in betas]).T  # (4.7), dot
+figure, axes = plt.subplots(1, 2, figsize=(10, 2.8), width_ratios=[1, 2])
+axes[0].bar(range(1, S + 1), (h.T @ h_bar)[0], color=GREY)
+axes[0].axhline(0, color="black", linewidth=0.8)
+axes[0].set(title="scores h' hbar_s", xlabel="source position s")
+heat_map(axes[1], rows, "a_t(s) for beta h", [f"beta = {beta:g}" for beta in betas],
+         range(1, S + 1), signed=False, top=1.0)
+axes[1].set_xlabel("source position s")
+plt.show()
+
+# %% [markdown]
+# At $\beta = 0$ attention is a plain mean, at large $\beta$ nearly a choice. All between is
+# differentiable, and that is the point: the model learns *where* to look by the same gradient that
+# teaches it what to say.
+#
+# ## Backward
+#
+# Given $d\tilde{\mathbf{h}}_t$, go back line by line. Lemma 1 on (4.5), with $d\mathbf{v} =
+# \tanh' \circ\, d\tilde{\mathbf{h}}_t$:
+#
+# $$d\mathbf{W}_c = d\mathbf{v}\,[\mathbf{c}_t; \mathbf{h}_t]^\top \qquad
+#   [d\mathbf{c}_t; d\mathbf{h}_t] = \mathbf{W}_c^\top d\mathbf{v}$$
+#
+# The context is a product of the matrix $\bar{\mathbf{h}}$, whose columns are the states, with
+# $\mathbf{a}_t$. Corollary 1 gives both sides:
+#
+# $$d\mathbf{a}_t = \bar{\mathbf{h}}^\top d\mathbf{c}_t \qquad
+#   d\bar{\mathbf{h}} = d\mathbf{c}_t\,\mathbf{a}_t^\top$$
+#
+# The softmax ties the positions together: $\partial a(s)/\partial e(r) = a(s)(\delta_{sr} - a(r))$,
+# since raising one score takes weight from all the others. Summed against $d\mathbf{a}$:
+#
+# $$d\mathbf{e} = \mathbf{a} \circ (d\mathbf{a} - \mathbf{a}^\top d\mathbf{a})$$
+#
+# In words: a position's score should rise if looking there would have helped more than what we
+# looked at did on average. Last the scores, a product of three:
+#
+# $$d\mathbf{h}_t \mathrel{+}= \mathbf{W}_a\bar{\mathbf{h}}\,d\mathbf{e} \qquad
+#   d\bar{\mathbf{h}} \mathrel{+}= \mathbf{W}_a^\top\mathbf{h}_t\,d\mathbf{e}^\top \qquad
+#   d\mathbf{W}_a = \mathbf{h}_t\,(\bar{\mathbf{h}}\,d\mathbf{e})^\top$$
+#
+# Both $\mathbf{h}_t$ and $\bar{\mathbf{h}}$ are used twice, and so collect two gradients each.
+# `attend_grad` is these lines.
+
+# %%
+def attend(h, h_bar, W_c, W_a):
+    h_tilde, _ = derivation.attend(h, h_bar, W_c, W_a)                     # (4.5), (4.7)
+    return h_tilde, (h, h_bar, W_c, W_a)
+
+
+def attend_backward(dh_tilde, cache):
+    return derivation.attend_grad(dh_tilde, *cache)
+
+
+inputs = [h, h_bar, rng.normal(size=(H, 2 * H)), rng.normal(size=(H, H))]
+print(check_pair(attend, attend_backward, inputs))
+
+# %% [markdown]
+# ## A way in for the gradient
+#
+# Attention is also a short cut. Without it, the loss on the last word of the target reaches the
+# source through every state in between. With it, one product away. Ten different digits in, the
+# same ten out, untrained models, a loss on the last digit alone: how large is the gradient of each
+# source word? All ten differ, so row $k$ of the embedding's gradient is that of position $k$. And
+# the gradient of the first ten losses less that of the first nine is that of the tenth.
+
+# %%
+def translator(attention, units=32, source=12, target=12, **more):
+    """A translator of one layer, with or without attention; without input feeding unless asked."""
+    settings = {"input_feeding": False, "initialisation": "xavier", "scale": 1.0,
+                "forget_bias": 1.0, **more}
+    return Translator(ModelConfig(layers=1, hidden_size=units, embedding_size=units // 2,
+                                  attention=attention, **settings), source, target)
+
+
+def source_gradients(attention, seed):
+    """Norms of the gradient of the tenth digit's loss at the ten source words."""
+    model, x = translator(attention), list(range(2, 12))
+    p = model.initial_parameters(np.random.default_rng(seed), "float64")
+    batch = make_batch([(x, x)], [0], False)
+    d = {}
+    for n in (9, 10):
+        _, cache = model.loss(p, replace(batch, target_lengths=np.array([n])))
+        d[n] = model.backward(cache)["encoder.W_e"].dense()
+    return np.linalg.norm(d[10] - d[9], axis=1)[2:]
+
+
+figure, axes = plt.subplots(figsize=(6.5, 2.8))
+for attention, style in (("none", "o--"), ("global", "o-")):
+    norms = np.mean([source_gradients(attention, seed) for seed in range(20)], axis=0)
+    print(f"attention {attention}: first word {norms[0]:.4f}, last word {norms[-1]:.4f}")
+    axes.semilogy(range(1, 11), norms, style, label=f"attention: {attention}")
+axes.set(title="gradient of the last word's loss at each source word (mean of 20 models)",
+         xlabel="source position", ylabel="norm", xticks=range(1, 11))
+axes.legend()
+plt.show()
+
+# %% [markdown]
+# Without attention the first word is the farthest, and its gradient the smallest: it has ten steps
+# of the encoder and ten of the decoder to cross. With attention no word is far.
+#
+# ## What it is worth
+#
+# The digits of lesson 4, in their own order, with the same 32 units.
+
+# %%
+def fit(model, batches, seed=0, rate=0.01):
+    """Trained parameters."""
+    parameters, adam = model.initial_parameters(np.random.default_rng(seed)), Adam(rate)
+    for number, batch in enumerate(batches, 1):
+        adam.learning_rate = rate if 3 * number < 2 * len(batches) else rate / 4
+        _, cache = model.loss(parameters, batch)
+        gradients = model.backward(cache)
+        scale, _ = gradient_scale(gradients, len(batch.indices), 5.0)
+        adam.update(parameters, gradients, scale)
+    return parameters
+
+
+def translate(model, parameters, sources):
+    """Greedy translations and their alignments."""
+    found = greedy(model, parameters, *source_batch(sources, False), SearchOptions())
+    return [one.tokens for one in found], [one.alignment for one in found]
+
+
+def digits(rng, number, length=None):
+    """Pairs of equal sequences of 1 to 10 digits (ids 2 to 11), or of one length."""
+    lengths = rng.integers(1, 11, number) if length is None else [length] * number
+    return [(x, x) for x in (rng.integers(2, 12, size=n).tolist() for n in lengths)]
+
+
+figure, axes = plt.subplots(figsize=(7, 3))
+share = {}
+for attention, style in (("none", "o--"), ("global", "o-")):
+    model, rng = translator(attention), np.random.default_rng(1)
+    p = fit(model, [make_batch(digits(rng, 32), range(32), False) for _ in range(400)])
+    share[attention] = []
+    for n in range(1, 15):
+        sources = [x for x, _ in digits(rng, 100, n)]
+        said, _ = translate(model, p, sources)
+        share[attention].append(np.mean([a == b for a, b in zip(said, sources, strict=True)]))
+    axes.plot(range(1, 15), share[attention], style, label=f"attention: {attention}")
+axes.axvspan(10.5, 14.4, color="#dddddd", zorder=0)
+axes.text(12, 0.85, "longer than any\nseen in training", fontsize=8)
+axes.set(title="repeat n digits, 32 units", xlabel="n", ylabel="repeated without a mistake",
+         ylim=(0, 1.05), xlim=(0.6, 14.4), xticks=range(1, 15))
+axes.legend(loc="lower left")
+plt.show()
+assert share["global"][9] > 0.8 > 0.3 > share["none"][9]
+
+# %% [markdown]
+# The cliff is gone, as far as the lengths of training. Beyond them it is back: nothing in training
+# ever asked this model to look at position twelve.
+#
+# ## Reading alignments
+#
+# $\mathbf{a}_t$ can be drawn: a row for each word said, a column for each word read. Dates again,
+# and two models: one whose encoder reads forward, and one that reads from both ends, so that a
+# state knows what follows it as well (its two halves are joined, and the decoder starts from a
+# `bridge` of both).
+
+# %%
+def dates(number, seed=1):
+    """Distinct pairs of tokenised dates."""
+    rng, found = np.random.default_rng(seed), {}
+    book = PhraseBook(parse_locale("en"), parse_locale("es"))
+    cut = [natural_tokeniser(language).tokenise for language in ("en", "es")]
+    while len(found) < number:
+        form = day(rng, book.names, "full")
+        english, spanish = (normalise(form(locale)) for locale in (book.source, book.target))
+        if english[-4:-1] == "201":
+            found[english] = (cut[0](english), cut[1](spanish))
+    return list(found.values())
+
+
+pairs = dates(1200)
+english, spanish = (Vocabulary.build(side) for side in zip(*pairs, strict=True))
+ids = [(english.ids(x), spanish.ids(y)) for x, y in pairs]
+train, test = ids[:1000], ids[1000:]
+order = np.concatenate([np.random.default_rng(k).permutation(1000) for k in range(12)])
+batches = [make_batch(train, chunk, False) for chunk in order.reshape(-1, 25)]
+KINDS = {"encoder: forward": {}, "encoder: both ends": {"bidirectional": True, "bridge": True}}
+models, maps, correct = {}, {}, {}
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
+for place, (name, more) in zip(axes, KINDS.items(), strict=True):
+    model = translator("global", 40, len(english), len(spanish), **more)
+    models[name] = model, fit(model, batches)
+    said, maps[name] = translate(*models[name], [x for x, _ in test])
+    correct[name] = [a == list(y) for a, (_, y) in zip(said, test, strict=True)]
+    heat_map(place, maps[name][0], f"a_t, {name}", [*spanish.tokens(said[0]), "</s>"],
+             english.tokens(test[0][0]), signed=False, top=1.0)
+plt.show()
+for name, flags in correct.items():
+    print(f"{name}: {np.mean(flags):.1%} of {len(test)} dates without a mistake")
+
+# %% [markdown]
+# Follow a row at a time. English says the month before the day and Spanish after, so the path has
+# to cross itself somewhere. Nobody told the model which words belong together.
+#
+# Now doubt it. We know the right links here: weekday 1 to 1, day 3 to 4, month 5 to 3, year 7 to 6
+# (positions from 1). How often does the largest weight stand on the right word?
+
+# %%
+LINKS = {"weekday": (0, 0), "day": (2, 3), "month": (4, 2), "year": (6, 5)}
+
+
+def on_the_right_word(name, maps):
+    """Prints, and returns, how often the largest entry of a row stands on the right word."""
+    hits = [np.mean([a[row].argmax() == column for a in maps]) for row, column in LINKS.values()]
+    print(f"{name:20}", *(f"{word} {hit:4.0%}  " for word, hit in zip(LINKS, hits, strict=True)))
+    return hits
+
+
+hits = {}
+for name in KINDS:
+    kept = [a for a, good in zip(maps[name], correct[name], strict=True) if good]
+    hits[name] = on_the_right_word(name, kept)
+assert min(map(min, hits.values())) < 0.9
+
+# %% [markdown]
+# All translations counted here are right, and still not every link is. How can a word be right if
+# the model did not look at it? Because there is more than one road. The state at a comma has read
+# the words before it, and in the second model those after it too. And a decoder that starts from
+# the encoder's last state has the year fresh in mind: it need not look. An alignment shows where
+# weight was put, not where the information came from. For the latter you have the gradient: that of
+# each word's loss with respect to each source embedding, through all roads.
+
+# %%
+def gradient_map(model, parameters, x, y):
+    """(m_y + 1, m_x): each loss's gradient at each source word, as shares of the row's sum."""
+    p = {name: value.astype("float64") for name, value in parameters.items()}
+    p["encoder.W_e"] = p["encoder.W_e"][list(x)]    # a row for each position: words may repeat
+    batch, total = make_batch([(range(len(x)), y)], [0], False), [np.zeros(())]
+    for n in range(1, len(y) + 2):
+        _, cache = model.loss(p, replace(batch, target_lengths=np.array([n])))
+        total.append(model.backward(cache)["encoder.W_e"].dense())
+    norms = [np.linalg.norm(b - a, axis=1) for a, b in pairwise(total)]
+    return np.array([row / row.sum() for row in norms])
+
+
+x, y = test[0]
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
+for place, (name, (model, p)) in zip(axes, models.items(), strict=True):
+    heat_map(place, gradient_map(model, p, x, y), f"share of the gradient, {name}",
+             [*spanish.tokens(y), "</s>"], english.tokens(x), signed=False, top=1.0)
+    on_the_right_word(name, [gradient_map(model, p, *pair) for pair in test[:25]])
+plt.show()
+
+# %% [markdown]
+# Compare the two tables, and in the figures the rows in which attention looks past the right word:
+# there the gradient often finds it. It is not the last word either. The gradient through something
+# saturated is small, though the thing may matter (lesson 1).
+
+# %% [markdown]
+# ## Input feeding
+#
+# A decoder step does not know where the one before looked. Input feeding (4.2.3) tells it:
+# $\tilde{\mathbf{h}}_{t-1}$ is joined to the embedding as input of step $t$. It costs something
+# besides the wider matrix: without it, all decoder states can be computed first and attention is
+# one batched product over all steps; with it, attention sits inside the time loop. The derivation
+# has both, and its gradient is still the gradient:
+
+# %%
+J = {}
+for feeding in (False, True):
+    model = translator("global", 6, len(english), len(spanish), input_feeding=feeding)
+    p = model.initial_parameters(np.random.default_rng(2), "float64")
+    J[feeding], trace = derivation.attentional_nmt_forward(p, x, y, input_feeding=feeding)
+    literal, _, _ = derivation.attentional_nmt_backward(p, x, y, trace)
+    loss, cache = model.loss(p, make_batch([(x, y)], [0], False))
+    fast = {name: d.dense() if hasattr(d, "dense") else d
+            for name, d in model.backward(cache).items()}
+    worst = max(float(np.abs(fast[name] - literal[name]).max()) for name in literal)
+    print(f"input feeding {feeding}: loss {J[feeding]:.6f}; kernel and derivation differ by "
+          f"{abs(float(loss) - J[feeding]):.0e}, their gradients by {worst:.0e}")
+    assert worst < 1e-12
+
+# %% [markdown]
+# ## Exercise 1: padding
+#
+# In a batch a short sentence is padded. Write the softmax over scores $\mathbf{e}$, (S, 1), of
+# which only the first $n$ are real words: padding must get a weight of exactly zero, the others
+# must sum to one, and no score may make it overflow.
+
+# %%
+@exercise(1, hint="subtract the largest *real* score, then exp, then nothing behind n; or set the "
+          "scores behind n to minus infinity first")
+def check_exercise_1(answer):
+    draw = np.random.default_rng(5)
+    for n in (1, 3, 5):
+        for size in (1.0, 1000.0):
+            e = size * draw.normal(size=(5, 1))
+            e[n:] += 5 * size
+            expected = np.vstack([softmax(e[:n]), np.zeros((5 - n, 1))])
+            with np.errstate(all="ignore"):
+                found = answer(e.copy(), n)
+            if fault := difference(found, expected, "a"):
+                return fault
+            if np.any(found[n:]):
+                return "padding has some weight"
+    return None
+
+
+# %%
+# Your turn
+def answer_1(e, n):
+    return None
+
+
+check_exercise_1(answer_1)
+
+# %% [markdown]
+# ### Solution
+
+# %% tags=["solution"]
+def solution_1(e, n):
+    e = np.where(np.arange(len(e))[:, None] < n, e, -np.inf)
+    a = np.exp(e - e.max())                                                # exp(-inf) is exactly 0
+    return a / a.sum()                                                     # (4.7)
+
+
+check_exercise_1(solution_1)
+
+# %% [markdown]
+# ## Exercise 2: back through the softmax
+#
+# Given $\mathbf{a} = \mathrm{softmax}(\mathbf{e})$ and $d\mathbf{a}$, both (S, 1), return
+# $d\mathbf{e}$. Do not build the (S, S) Jacobian.
+
+# %%
+@exercise(2, hint="the sum of a_t never changes, so the entries of de must sum to zero. Do yours?")
+def check_exercise_2(answer):
+    e, da = np.random.default_rng(6).normal(size=(2, 5, 1))
+    found = answer(softmax(e), da)
+    if np.shape(found) != e.shape:
+        return difference(found, e, "de")
+    return verdict(check_gradients(softmax, [e], [found], upstream=da))
+
+
+# %%
+# Your turn
+def answer_2(a, da):
+    return None
+
+
+check_exercise_2(answer_2)
+
+# %% [markdown]
+# ### Solution
+
+# %% tags=["solution"]
+def solution_2(a, da):
+    return a * (da - (a * da).sum())
+
+
+check_exercise_2(solution_2)
+
+# %% [markdown]
+# ## Exercise 3: two ways into the source
+#
+# $\bar{\mathbf{h}}$, (He, S), is read twice: by the scores $\mathbf{e} = \bar{\mathbf{h}}^\top
+# \mathbf{W}_a^\top \mathbf{h}_t$ and by the context $\mathbf{c}_t = \bar{\mathbf{h}}\mathbf{a}_t$.
+# Given $d\mathbf{c}$ (He, 1) and $d\mathbf{e}$ (S, 1), with $\mathbf{h}$, $\mathbf{a}$ and
+# $\mathbf{W}_a$, (H, He), return $d\bar{\mathbf{h}}$.
+
+# %%
+@exercise(3, hint="Corollary 1 twice, and a sum. W_a^T h is one column, the query; each source "
+          "state gets it times its own de_s")
+def check_exercise_3(answer):
+    draw = np.random.default_rng(7)
+    h, h_bar, W_a = (draw.normal(size=shape) for shape in ((3, 1), (4, 5), (3, 4)))
+    dc = draw.normal(size=(4, 1))
+    a = derivation.align(h, h_bar, W_a)
+    de = a * (h_bar.T @ dc - a.T @ (h_bar.T @ dc))
+    found = answer(dc, de, h, a, W_a)
+    if np.shape(found) != h_bar.shape:
+        return difference(found, h_bar, "dh_bar")
+
+    def context(h_bar):
+        return h_bar @ derivation.align(h, h_bar, W_a)
+    return verdict(check_gradients(context, [h_bar], [found], upstream=dc))
+
+
+# %%
+# Your turn
+def answer_3(dc, de, h, a, W_a):
+    return None
+
+
+check_exercise_3(answer_3)
+
+# %% [markdown]
+# ### Solution
+
+# %% tags=["solution"]
+def solution_3(dc, de, h, a, W_a):
+    return dc @ a.T + (W_a.T @ h) @ de.T                                   # context, then scores
+
+
+check_exercise_3(solution_3)

@@ -1,0 +1,62 @@
+"""Turns the lessons into Jupyter notebooks: `python docs/lessons/make_notebooks.py [FOLDER]`.
+
+A lesson is a Python file in the percent format: `# %%` begins a cell of code, `# %% [markdown]` one
+of text, and a cell may carry tags, `# %% tags=["solution"]`. Solutions are folded in notebooks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+LESSONS = sorted(HERE.glob("[0-9]*.py"))
+MARK = re.compile(r"^# %%( \[markdown\])?(?: tags=(\[.*\]))?$", re.MULTILINE)
+
+
+def cells(text: str) -> list[dict[str, Any]]:
+    """The cells of a lesson, as a notebook has them. Raises ValueError for text before the first.
+
+    Arguments: text of the file.
+    """
+    before, *parts = MARK.split(text)
+    if before.strip():
+        raise ValueError(f"text: expected it to begin with # %%, got {before.strip()[:40]!r}")
+    return [_cell(bool(markdown), json.loads(tags or "[]"), body.strip("\n"))
+            for markdown, tags, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
+
+
+def _cell(markdown: bool, tags: list[str], body: str) -> dict[str, Any]:
+    """One cell: of text without its comment marks, or of code."""
+    metadata: dict[str, Any] = {"tags": tags} if tags else {}
+    if markdown:
+        source = re.sub(r"^# ?", "", body, flags=re.MULTILINE)
+        return {"cell_type": "markdown", "metadata": metadata, "source": source}
+    if "solution" in tags:
+        metadata["jupyter"] = {"source_hidden": True}
+    return {"cell_type": "code", "execution_count": None, "metadata": metadata, "outputs": [],
+            "source": body}
+
+
+def notebook(text: str) -> dict[str, Any]:
+    """The notebook (nbformat 4.5) of a lesson's text; its cells have not been run."""
+    numbered = [{"id": f"cell-{number}", **cell} for number, cell in enumerate(cells(text), 1)]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": numbered, "metadata": {"kernelspec": kernel}, "nbformat": 4,
+            "nbformat_minor": 5}
+
+
+def main(folder: Path = HERE) -> None:
+    """Write a notebook for each lesson; run them where `exercises.py` and `drawing.py` lie."""
+    for lesson in LESSONS:
+        path = folder / f"{lesson.stem}.ipynb"
+        text = json.dumps(notebook(lesson.read_text("utf-8")), indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", "utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:2]))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
 from grads import commands
+from grads.tracing.derivations import DERIVATIONS
 
 
 def build_parser() -> Parser:
@@ -18,6 +19,8 @@ def build_parser() -> Parser:
     _add_check(sub.add_parser("check", help="check gradients: of the catalogue, or your own"))
     _add_matrix(sub.add_parser("matrix", help="check the whole catalogue and write the matrix"))
     _add_mutants(sub.add_parser("mutants", help="break backward passes; show what catches them"))
+    _add_walk(sub.add_parser("walk", help="step through a derivation in the terminal"))
+    _add_explore(sub.add_parser("explore", help="step through a derivation in the browser"))
     equations = sub.add_parser("equations", help="write the index of the papers' equations")
     equations.add_argument("-o", "--output", type=Path, default=Path("docs/equations.md"))
     equations.set_defaults(run=commands.equations)
@@ -57,6 +60,39 @@ def _add_mutants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
                         help="write the table there, as Markdown")
     parser.set_defaults(run=commands.mutants)
+
+
+def _add_walk(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Step through a derivation, forward and backward, with every number and the proof of every "
+        "gradient. In a pipe, everything is printed. Or through your own code: FILE.py:NAME, where "
+        "the file has NAME_inputs(rng) and NAME, or NAME_forward and NAME_backward."
+    )
+    _add_example(parser)
+    parser.add_argument("--all", action="store_true", help="print every step")
+    parser.set_defaults(run=commands.walk)
+
+
+def _add_explore(parser: argparse.ArgumentParser) -> None:
+    _add_example(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE",
+                        help="the page to write (default: NAME.html)")
+    parser.set_defaults(run=commands.explore)
+
+
+def _add_example(parser: argparse.ArgumentParser) -> None:
+    """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
+    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(DERIVATIONS)}")
+    parser.add_argument("--sentence", metavar="WORDS",
+                        help="words between spaces (of a translation, the source)")
+    parser.add_argument("--target", metavar="WORDS", help="of a translation")
+    for size in ("hidden", "embedding", "layers"):
+        parser.add_argument(f"--{size}", type=positive, metavar="N")
+    parser.add_argument("--score", help="of attention: dot, general, concat, additive, location")
+    parser.add_argument("--window", help="of attention: local-m or local-p")
+    parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
+    parser.add_argument("--model", type=Path, metavar="DIR",
+                        help="a model directory: its own weights, its own words")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

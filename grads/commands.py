@@ -6,6 +6,7 @@ import argparse
 import difflib
 import fnmatch
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -16,9 +17,12 @@ from grads import catalogue
 from grads import equations as index
 from grads import matrix as gradient_matrix
 from grads import mutants as seeded
+from grads import walk as terminal
 from grads.case import SHAPES, Entry
 from grads.check import OPINIONS, SAMPLE
 from grads.checking.user_code import check_file
+from grads.explorer import build
+from grads.explorer.page import write_page
 from grads.report import Report, html_page, json_page
 
 WIDE = 200  # columns of a table in a pipe
@@ -122,4 +126,24 @@ def equations(options: argparse.Namespace) -> int:
     """`grads equations`."""
     write_text(options.output, index.to_markdown(index.build()))
     print(f"{options.output}: written")
+    return 0
+
+
+EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "seed",
+           "model")  # options that say what is stepped through
+
+
+def walk(options: argparse.Namespace) -> int:
+    """`grads walk`."""
+    chosen = {name: getattr(options, name) for name in EXAMPLE}
+    terminal.walk(options.name, all=options.all, **chosen)
+    return 0
+
+
+def explore(options: argparse.Namespace) -> int:
+    """`grads explore`."""
+    chosen = {name: getattr(options, name) for name in EXAMPLE}
+    path = options.output or Path(f"{options.name}.html")
+    write_page(build(options.name, **chosen), path)
+    print(f"{path}: written")
     return 0

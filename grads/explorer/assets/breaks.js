@@ -1,0 +1,62 @@
+// "Break it": wrong backward passes, what turns wrong and from where.
+
+import { data, isWrong, steps, tensors, turn, variants, wrongOf } from "./data.js";
+import { count, el, prose, turns } from "./format.js";
+import { breakIt, state } from "./state.js";
+
+const FEW = 24; // names that are listed without being asked for
+
+/** The menu, and under it what the chosen mistake does. */
+export function showBreaks(panel) {
+  if (!variants.size) { panel.hidden = true; return; }
+  if (!panel.querySelector("select")) panel.append(menu(), el("div", { class: "damage" }));
+  panel.querySelector("select").value = state.variant?.id ?? "";
+  panel.classList.toggle("broken", Boolean(state.variant));
+  panel.querySelector(".damage").replaceChildren(...(state.variant ? damage(state.variant) : []));
+}
+
+function menu() {
+  const select = el("select", { id: "break", onchange: (event) => breakIt(event.target.value) },
+    el("option", { value: "" }, "nothing: the backward pass is right"),
+    [...variants.values()].map((variant) => el("option", { value: variant.id }, variant.title)));
+  return el("p", { class: "menu" }, el("label", { for: "break" }, "Break it: "), select);
+}
+
+function damage(variant) {
+  const names = byName(variant);
+  const wrong = wrongOf(variant);
+  const failing = Object.keys(variant.proofs ?? {}).length;
+  const all = (data.proofs ?? []).filter((proof) => proof.status === "proved").length;
+  const first = steps.findIndex((step, number) => number >= turn && step.targets.some((id) => wrong.has(id)));
+  return [
+    el("p", { class: "why" }, prose(variant.why)),
+    el("p", { class: "edit" }, el("code", {}, variant.function), ": ", el("del", {}, variant.from), " ", el("ins", {}, variant.to)),
+    el("p", {}, el("strong", {}, `✗ ${failing} of ${all} proofs fail.`), ` ${count(wrong.size, "tensor")} differ. `,
+      ...(first >= 0 ? ["First wrong: ", stepLink(first, variant), "."] : [])),
+    el("details", { open: names.length <= FEW && matchMedia("(min-width: 761px)").matches }, el("summary", {}, "Which tensors turn wrong, and from where"), el("ul", { class: "names", "aria-label": "Tensors that turn wrong" }, names.map(([name, at, number]) =>
+      el("li", {}, el("a", { href: address(at, variant) }, el("code", {}, name)), number > 1 ? ` ×${number}` : "", el("span", { class: "turn" }, ` from step ${at + 1}`))))),
+  ];
+}
+
+const address = (number, variant) => `#step=${number + 1}&break=${variant.id}`;
+
+function stepLink(number, variant) {
+  const step = steps[number];
+  const name = tensors[step.targets.find((id) => isWrong(id, variant))].name;
+  return el("a", { href: address(number, variant) }, el("code", {}, name), `, step ${number + 1}`, step.loops.length ? ` (${turns(step.loops)})` : "");
+}
+
+/** Names that turn wrong, without their indices: the first step of each, and how often. */
+function byName(variant) {
+  const found = new Map();
+  steps.forEach((step, number) => {
+    if (number < turn) return;
+    for (const id of step.targets) {
+      if (!isWrong(id, variant)) continue;
+      const name = tensors[id].name.split(/[[.]/)[0];
+      const before = found.get(name);
+      found.set(name, before ? [name, before[1], before[2] + 1] : [name, number, 1]);
+    }
+  });
+  return [...found.values()];
+}

@@ -1,0 +1,94 @@
+// The algorithm's lines, the current one lit; beside a backward line, its forward partner's.
+
+import { data, makerOf, sources, steps, variants } from "./data.js";
+import { el, prose, turns } from "./format.js";
+import { state } from "./state.js";
+
+/** The panel on the left. */
+export function showCode(panel) {
+  const step = steps[state.step];
+  const backward = step.pass === "backward";
+  const parts = [el("h2", {}, backward ? "Backward" : "Forward"), listing(step, {
+    lit: span(step), mark: "current",
+  })];
+  if (backward) parts.push(...partner(step));
+  panel.replaceChildren(...parts.flat());
+  panel.querySelectorAll(".lines").forEach((box) => {
+    const lit = box.querySelector(".current, .partner, .kept");
+    if (lit) box.scrollTop = lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2;
+  });
+}
+
+/** The forward lines that a backward line differentiates, and those whose values it reads. */
+function partner(step) {
+  const of = step.partner === null || step.partner === undefined ? null : steps[step.partner];
+  const kept = (step.cached ?? []).map((id) => steps[makerOf(id)]).filter(Boolean);
+  const shown = of ?? kept[0];
+  if (!shown) return [];
+  const lines = kept.filter((one) => one.source === shown.source).map(span);
+  return [
+    el("h2", {}, of ? "What it differentiates" : "What it reads from the forward pass"),
+    listing(shown, { lit: of ? span(of) : [], mark: "partner", kept: lines.flat() }),
+  ];
+}
+
+function span(step) {
+  const last = step.end_line ?? step.line + step.text.split("\n").length - 1;
+  return Array.from({ length: last - step.line + 1 }, (_, k) => step.line + k);
+}
+
+function listing(step, { lit, mark, kept = [] }) {
+  const source = sources.get(step.source);
+  const edit = state.variant?.function === source.function ? state.variant : null;
+  const [open, close] = source.doc ?? [0, 0]; // the docstring is folded away
+  const shown = source.lines.map((text, k) => ({ text, number: source.first + k }))
+    .filter(({ number }) => number < open || number > close);
+  const box = el("ol", { class: "lines", tabindex: 0, "aria-label": `Lines of ${source.function}` },
+    shown.map(({ text, number }) => {
+      const marks = ["line", lit.includes(number) ? mark : null, kept.includes(number) ? "kept" : null];
+      const current = lit.includes(number) && mark === "current";
+      return el("li", { class: marks.filter(Boolean).join(" "), "aria-current": current ? "step" : null },
+        ...line(text, number, source, step, edit));
+    }));
+  const where = el("p", { class: "function" }, el("code", {}, source.function),
+    step.loops?.length ? ` at ${turns(step.loops)}` : "", el("span", { class: "file" }, source.file));
+  return [where, el("p", { class: "title" }, prose(source.title ?? "")), box];
+}
+
+function line(text, number, source, step, edit) {
+  const { code, comment } = split(text);
+  const target = nearest(source.id, number, step);
+  const body = edited(code, edit);
+  return [
+    el("span", { class: "number", "aria-hidden": "true" }, String(number)), el("span", { class: "text" },
+    target === null ? el("span", { class: "code" }, ...body)
+      : el("a", { class: "code", href: `#step=${target + 1}${state.variant ? `&break=${state.variant.id}` : ""}` }, ...body),
+    comment ? el("span", { class: "comment" }, prose(comment)) : null),
+  ];
+}
+
+/** A line with the change of a wrong variant in it: the old text struck out, the new one behind. */
+function edited(code, edit) {
+  if (!edit || !code.includes(edit.from)) return [code];
+  const [before, ...after] = code.split(edit.from);
+  return [before, el("del", {}, edit.from), el("ins", {}, edit.to), after.join(edit.from)];
+}
+
+function split(text) {
+  const found = text.match(/^(.*?)\s{2,}#\s?(.*)$/);
+  return found ? { code: found[1], comment: found[2] } : { code: text, comment: "" };
+}
+
+const runs = new Map(); // source and line -> steps
+data.steps.forEach((step, number) => {
+  const key = `${step.source}:${step.line}`;
+  runs.set(key, [...(runs.get(key) ?? []), number]);
+});
+
+/** The step that ran a line, in the turns of the loops that the reader is in or nearest to it. */
+function nearest(source, number, step) {
+  const found = runs.get(`${source}:${number}`);
+  if (!found) return null;
+  const here = steps.indexOf(step);
+  return found.reduce((best, one) => (Math.abs(one - here) < Math.abs(best - here) ? one : best));
+}

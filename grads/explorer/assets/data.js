@@ -1,0 +1,133 @@
+// What Python wrote into the page: steps, tensors, proofs, wrong variants; and looking them up.
+
+import { root } from "./format.js";
+
+/** What an element of the page holds: JSON, gzipped, as base64. */
+function read(id) {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+export const data = await read("data");
+export const formulas = await read("formulas");
+
+export const steps = data.steps;
+export const tensors = data.tensors;
+export const sources = new Map(data.sources.map((source) => [source.id, source]));
+export const variants = new Map((data.variants ?? []).map((variant) => [variant.id, variant]));
+
+/** The first step of the backward pass: here the playhead turns. */
+export const turn = Math.max(0, steps.findIndex((step) => step.pass === "backward"));
+
+const makers = new Map(); // tensor -> the step that made it
+steps.forEach((step, number) => {
+  for (const tensor of step.targets) if (!makers.has(tensor)) makers.set(tensor, number);
+});
+
+const proofsByTensor = new Map((data.proofs ?? []).map((proof, index) => [proof.target, { ...proof, index }]));
+const gradients = new Map(); // forward tensor -> its proofs
+for (const proof of proofsByTensor.values()) {
+  if (proof.of === null || proof.of === undefined) continue;
+  gradients.set(proof.of, [...(gradients.get(proof.of) ?? []), proof]);
+}
+const sumsByTensor = new Map((data.sums ?? []).map((sum) => [sum.target, sum]));
+
+/** The tensor whose very numbers these are. */
+export function original(id) {
+  const before = tensors[id].same_as;
+  return before === null || before === undefined ? id : original(before);
+}
+
+/** The step that gave a tensor its name, or its numbers; undefined for parameters and words. */
+export function makerOf(id) {
+  return makers.get(id) ?? makers.get(original(id));
+}
+
+/** The tensor whose very numbers these are, one step back; null for one that has its own. */
+export const before = (id) => tensors[id].same_as ?? null;
+
+/** A tensor's numbers, flat, as a variant (or null) computes them. */
+export function valuesOf(id, variant = null) {
+  const changed = variant?.values?.[id];
+  if (changed?.length) return changed;
+  const before = tensors[id].same_as;
+  if (before !== null && before !== undefined) return valuesOf(before, variant);
+  return tensors[id].value;
+}
+
+const wrongSets = new Map();
+
+/** The tensors that a variant gets wrong. */
+export function wrongOf(variant) {
+  if (!variant) return new Set();
+  if (!wrongSets.has(variant.id)) {
+    wrongSets.set(variant.id, new Set([...(variant.wrong ?? []), ...Object.keys(variant.values).map(Number)]));
+  }
+  return wrongSets.get(variant.id);
+}
+
+/** Whether a variant gets this tensor wrong. */
+export function isWrong(id, variant) {
+  const wrong = wrongOf(variant);
+  return wrong.has(id) || wrong.has(original(id));
+}
+
+/** Whether a step writes something that a variant gets wrong. */
+export function stepIsWrong(step, variant) {
+  return Boolean(variant) && step.targets.some((id) => isWrong(id, variant));
+}
+
+/** The proof of a gradient, with the status that it has in a variant; undefined without one. */
+export function proofOf(id, variant = null) {
+  const proof = proofsByTensor.get(id) ?? proofsByTensor.get(original(id));
+  const error = variant?.proofs?.[proof?.index];
+  return proof && (error === undefined ? proof : { ...proof, status: "wrong", error });
+}
+
+/** The proofs of the gradients for a forward tensor, the first computed first. */
+export function gradientsOf(id) {
+  return gradients.get(id) ?? gradients.get(original(id)) ?? [];
+}
+
+/** The rows or columns of a tensor that are words, or null. */
+export function wordsOf(id, axis, step) {
+  const { shape, name } = tensors[id];
+  const variable = root(name).replace(/^d_?(?=\w)/, "");
+  const vocabulary = data.vocabularies ?? {};
+  const source = data.network.columns.filter((column) => column.side === "encoder").map((column) => column.word);
+  const part = step?.cell?.part;
+  let words = null;
+  if (axis === 1) words = ["h_bar", "score", "source"].includes(variable) ? source : null;
+  else if (["p", "s", "W_hy", "b_hy"].includes(variable) || (part === "output" && ["W", "hy"].includes(variable))) words = vocabulary.output;
+  else if (variable === "W_e") words = /'encoder/.test(name) ? vocabulary.input : source.length && step?.cell?.side !== "encoder" ? vocabulary.output : vocabulary.input;
+  else if (part === "attention" && ["a", "e"].includes(variable)) words = source;
+  return words?.length && words.length === (shape?.[axis] ?? 1) ? words : null;
+}
+
+/** The numbers that complex steps gave for a gradient: `true` stands for its own, to all digits. */
+export function complexOf(proof) {
+  return proof.complex === true ? valuesOf(proof.target) : proof.complex;
+}
+
+/** The proofs that know the loss along each entry: those of the parameters' complete gradients. */
+export const alongs = (data.proofs ?? []).filter((proof) => proof.lines);
+
+/** The sum over time that a gradient is a stage of: {terms, taken}, taken of them so far. */
+export function sumOf(id) {
+  const whole = sumsByTensor.get(id) ?? sumsByTensor.get(original(id));
+  if (whole) return { ...whole, taken: whole.terms.length };
+  const maker = makers.get(id);
+  if (maker === undefined) return null;
+  for (const sum of sumsByTensor.values()) {
+    const end = makers.get(sum.target);
+    if (end === undefined || tensors[sum.target].name !== tensors[id].name) continue;
+    if (steps[end].source !== steps[maker].source || steps[end].line !== steps[maker].line) continue;
+    const here = sum.terms.findIndex((term) => same(term.loops, steps[maker].loops));
+    if (here >= 0 && same(side(end), side(maker))) return { ...sum, taken: here + 1 };
+  }
+  return null;
+}
+
+const side = (number) => [steps[number].cell?.side ?? null];
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);

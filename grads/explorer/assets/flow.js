@@ -1,0 +1,53 @@
+// Gradient flow: how large dh is some steps back, beside the bound of section 2.2.2.
+
+import { data } from "./data.js";
+import { chart, path } from "./charts.js";
+import { draw, el, prose, scientific } from "./format.js";
+import { key } from "./proof.js";
+
+const NAMES = { rnn: "Vanilla RNN", lstm: "LSTM" };
+
+const family = ({ unit, forget_bias: bias }) =>
+  (NAMES[unit] ?? unit) + (bias === null || bias === undefined ? "" : `, forget bias ${bias}`);
+
+/** The chart at the foot of the page; drawn once. */
+export function showFlow(panel) {
+  const flow = data.flow;
+  if (!flow?.series?.length) { panel.hidden = true; return; }
+  const units = [...new Set(flow.series.map(family))];
+  const numbers = flow.series.flatMap((one) => [...one.norms, ...(one.bound ?? [])]).filter((x) => typeof x === "number" && x > 0);
+  const low = Math.max(1e-9, Math.min(...numbers)), high = Math.min(1e6, Math.max(...numbers));
+  const y = { from: 10 ** Math.floor(Math.log10(low)), to: 10 ** Math.ceil(Math.log10(high)), log: true };
+  panel.append(el("h2", {}, "Gradient flow"), el("p", { class: "note" }, prose(flow.text)),
+    el("div", { class: "panels" }, units.map((unit) => graph(unit, flow, y))));
+}
+
+function graph(unit, flow, y) {
+  const series = flow.series.filter((one) => family(one) === unit);
+  const { svg, toX, toY, inner } = chart({
+    width: 400, height: 270, right: 46, xTitle: "k, time steps back", yTitle: "norm of dh, k steps back", y,
+    x: { from: flow.lags[0], to: flow.lags.at(-1) },
+    label: `${unit}: ${series.map((one) => `spectral radius ${one.radius}: ${said(one.norms.at(-1))} after ${flow.lags.at(-1)} steps`).join("; ")}`,
+  });
+  const within = (value) => (typeof value === "number" && value > 0 ? toY(Math.min(Math.max(value, y.from), y.to)) : NaN);
+  const ends = [];
+  series.forEach((one, k) => {
+    const places = (values) => flow.lags.map((lag, n) => [toX(lag), within(values[n])]);
+    if (one.bound) svg.append(path(places(one.bound), `bound radius-${k}`));
+    svg.append(path(places(one.norms), `norm radius-${k}`));
+    ends.push({ y: within(one.norms.at(-1)), text: String(one.radius), k });
+  });
+  for (const end of apart(ends, 14)) svg.append(draw("text", { class: `end radius-${end.k}`, x: inner.right + 8, y: end.y + 4 }, `ρ ${end.text}`));
+  const bounded = series.some((one) => one.bound);
+  return el("figure", { class: "graph wide" }, el("h3", {}, unit), svg,
+    el("figcaption", {}, key(["norm", "measured"], ...(bounded ? [["bound", "bound of section 2.2.2"]] : []))));
+}
+
+const said = (value) => (typeof value === "number" ? scientific(value) : String(value));
+
+/** Labels moved so that they do not lie on each other. */
+function apart(ends, distance) {
+  const sorted = ends.filter((end) => Number.isFinite(end.y)).sort((a, b) => a.y - b.y);
+  sorted.forEach((end, k) => { if (k) end.y = Math.max(end.y, sorted[k - 1].y + distance); });
+  return sorted;
+}

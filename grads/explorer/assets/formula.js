@@ -1,0 +1,137 @@
+// The equation of the step, its numbers put in, and what a gradient is the sum of.
+
+import { before, formulas, isWrong, makerOf, steps, sumOf, tensors, valuesOf } from "./data.js";
+import { bars } from "./charts.js";
+import { evaluate, written } from "./evaluate.js";
+import { el, exact, place, prose, short, turns } from "./format.js";
+import { looked, pick, state } from "./state.js";
+
+const MOST = 6; // terms of a sum that are written out
+const EXACT = 1e-4; // by how much a line's numbers may miss what it gave, relative
+const ROUNDED = 1e-2; // the same in a wrong variant, whose numbers have five digits
+const SIGNS = { "-": "−", "*": "×", "/": "÷" };
+
+/** The panel in the centre. */
+export function showFormula(panel) {
+  const step = steps[state.step];
+  panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...substitution(), ...sumOverTime());
+}
+
+function equation(step) {
+  const formula = formulas[step.formula];
+  if (!formula) {
+    return el("div", { class: "formula plain" }, el("pre", {}, step.text),
+      el("p", { class: "note" }, "Bookkeeping: no equation of its own."));
+  }
+  const box = el("div", { class: "formula" });
+  const set = el("div", { class: "typeset" });
+  set.innerHTML = formula.html; // KaTeX's, made at development time
+  box.append(set);
+  if (formula.tag) box.append(el("p", { class: "tag" }, `(${formula.tag})`));
+  if (editOf(state.step)) box.append(el("p", { class: "note changed" }, "✗ This is what the line should compute; broken, it is ", el("code", {}, editOf(state.step).text)));
+  if (formula.note) box.append(el("p", { class: "note" }, prose(formula.note)));
+  return box;
+}
+
+/** The entry looked at, with the numbers that it was computed from. */
+function substitution() {
+  const one = looked();
+  if (!one) return [];
+  const { tensor, entry } = one;
+  const value = valuesOf(tensor, state.variant)[entry];
+  const { name, shape } = tensors[tensor];
+  const title = name + place(entry, shape);
+  const head = el("h3", {}, "Entry ", el("code", {}, title), ` = ${exact(value)}`);
+  const found = origin(tensor);
+  if (!found) return [head, el("p", { class: "note" }, "Given: a parameter or an input.")];
+  const elsewhere = found.step === state.step ? null : el("p", { class: "note" }, "Computed at ",
+    el("a", { href: `#step=${found.step + 1}${state.variant ? `&break=${state.variant.id}` : ""}` }, `step ${found.step + 1}`), ": ",
+    el("code", {}, steps[found.step].text));
+  const numbers = found.tree && writtenOut(found.tree, title, tensor, entry, value);
+  const cut = found.tree && !numbers && isCut(found.tree) && el("p", { class: "note" }, "Its terms are not all on this page: the tensors are cut.");
+  return [head, elsewhere, numbers, cut].filter(Boolean);
+}
+
+/** Whether only the first entries of a tensor in a tree are known. */
+function isCut(tree) {
+  return Array.isArray(tree) && (tree[0] === "t" ? Boolean(tensors[tree[1]].full_shape) : tree.some(isCut));
+}
+
+/** The step that computed a tensor's numbers, and how: back through names that only pass them on. */
+function origin(tensor) {
+  let found = null;
+  for (let id = tensor; id !== null; id = before(id)) {
+    const step = makerOf(id);
+    if (step === undefined) continue;
+    const tree = treeOf(step, id);
+    if (tree) return { step, tree };
+    found = { step, tree: null };
+  }
+  return found;
+}
+
+/** What a wrong variant has in the place of a step's line, if it is another. */
+const editOf = (number) => (state.variant?.edited ?? []).find((one) => one.step === number);
+
+/** The tree of a target at the step that made it, in the wrong variant where its line is changed. */
+function treeOf(maker, tensor) {
+  const step = steps[maker];
+  const edited = editOf(maker);
+  const trees = edited ? edited.expansions : step.expansions;
+  return trees?.[step.targets.indexOf(tensor)] ?? null;
+}
+
+function writtenOut(tree, title, tensor, entry, value) {
+  const columns = tensors[tensor].shape[1] ?? 1;
+  const [i, j] = [Math.floor(entry / columns), entry % columns];
+  let found;
+  try {
+    found = evaluate(tree, state.variant).at(i, j);
+  } catch {
+    return null;
+  }
+  const near = (state.variant ? ROUNDED : EXACT) * Math.max(Math.abs(value), 1e-6);
+  if (!(Math.abs(found - value) <= near)) return null; // not this line's doing
+  const terms = inTerms(written(tree, i, j, state.variant));
+  const rest = terms.length - MOST;
+  return el("p", { class: "numbers" },
+    el("span", { class: "term" }, token({ number: value, label: title }), el("span", { class: "sign" }, "=")),
+    (rest > 1 ? terms.slice(0, MOST) : terms).map((term) => el("span", { class: "term" }, term.map(token))),
+    rest > 1 ? el("span", { class: "word" }, `+ ${rest} more terms`) : null);
+}
+
+/** Tokens by the terms of the outermost sum, each with its sign. */
+function inTerms(tokens) {
+  const terms = [[]];
+  let depth = 0;
+  for (const one of tokens) {
+    if (one.word) depth += one.word.endsWith("(") ? 1 : -1;
+    if (depth === 0 && (one.sign === "+" || one.sign === "-") && terms.at(-1).length) terms.push([]);
+    terms.at(-1).push(one);
+  }
+  return terms;
+}
+
+function token({ number, label, tensor, entry, sign, word }) {
+  if (sign) return el("span", { class: "sign" }, SIGNS[sign] ?? sign);
+  if (word) return el("span", { class: "word" }, word);
+  const inside = [el("span", { class: "value" }, short(number)), label ? el("span", { class: "label" }, label) : null];
+  if (tensor === undefined) return el("span", { class: "number", title: exact(number) }, inside);
+  return el("button", { type: "button", class: "number", title: `${label} = ${exact(number)}: where it came from`, onclick: () => pick(tensor, entry) }, inside);
+}
+
+/** What a gradient that is a sum over time is the sum of, at the entry looked at. */
+function sumOverTime() {
+  const one = looked();
+  const sum = one && sumOf(one.tensor);
+  if (!sum) return [];
+  const { name, shape } = tensors[one.tensor];
+  const entry = name + place(one.entry, shape);
+  const terms = sum.terms.map((term, k) => ({ name: turns(term.loops), value: term.value[one.entry], done: k < sum.taken }));
+  const total = terms.filter((term) => term.done).reduce((all, term) => all + term.value, 0);
+  const broken = isWrong(one.tensor, state.variant) ? ` The bars are those of the right pass; broken, it is ${short(valuesOf(one.tensor, state.variant)[one.entry])}.` : "";
+  const open = sum.taken < terms.length ? " Outlined bars are still to come." : "";
+  return [el("h3", {}, "Sum over time"),
+    bars(terms, total, `${entry} as a sum: ${terms.map((term) => `${term.name} ${short(term.value)}`).join(", ")}`),
+    el("p", { class: "note" }, `Each time step adds one term to ${entry}.${open}${broken}`)];
+}

@@ -1,0 +1,142 @@
+// Tensors as numbered heat maps.
+
+import { data, gradientsOf, isWrong, makerOf, proofOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
+import { count, el, exact, inCell, place, power, root, shared, turns } from "./format.js";
+import { looked, pick, state } from "./state.js";
+
+const GATES = ["i", "f", "o", "ĥ"];
+const GATED = /^d?(a|u|T|b|T_x|T_h|T_t|T_s|b_t|b_s)$/;
+const SEVERAL = 6; // tensors of one group that are shown at once
+
+/** The panel on the right: what the step writes, what it reads. */
+export function showTensors(panel) {
+  const step = steps[state.step];
+  const written = new Set(step.targets);
+  const cached = new Set(step.cached ?? []);
+  const reads = unique(step.reads).filter(({ tensor }) => !written.has(tensor));
+  const gradient = ({ tensor }) => tensors[tensor].gradient;
+  const of = proofOf(step.targets[0])?.of;
+  const groups = [
+    ["Writes", step.targets.map((tensor) => ({ tensor })), "writes"],
+    ["Reads gradients", reads.filter(gradient), "reads"],
+    [step.pass === "backward" ? "Reads, kept from the forward pass" : "Reads",
+      reads.filter((one) => !gradient(one) && (step.pass === "forward" || cached.has(one.tensor))), "kept"],
+    ["Reads", reads.filter((one) => !gradient(one) && step.pass === "backward" && !cached.has(one.tensor)), "reads"],
+    ["Is the gradient for", of !== null && of !== undefined && !cached.has(of) ? [{ tensor: of }] : [], "kept"],
+  ].filter(([, list]) => list.length);
+  panel.replaceChildren(el("div", { class: "groups" }, groups.map(([title, list, kind]) =>
+    el("div", { class: `side ${kind}` }, el("h2", {}, title), group(list, kind, step)))),
+  el("p", { class: "readout", id: "readout" }));
+  showPicked(panel);
+}
+
+function unique(reads) {
+  const seen = new Set();
+  return reads.filter(({ tensor }) => !seen.has(tensor) && seen.add(tensor));
+}
+
+function group(list, kind, step) {
+  const figures = list.slice(0, SEVERAL).map(({ tensor, written }) => heatmap(tensor, step, written));
+  const box = el("div", { class: `group ${kind}` }, figures);
+  if (list.length > SEVERAL) {
+    const more = el("button", { type: "button", class: "more", onclick: () => {
+      more.replaceWith(...list.slice(SEVERAL).map(({ tensor, written }) => heatmap(tensor, step, written)));
+    } }, `and ${count(list.length - SEVERAL, "more tensor")}`);
+    box.append(more);
+  }
+  return box;
+}
+
+/** One tensor: its name, its numbers in a table, where it was made. */
+function heatmap(id, step, written = null) {
+  const tensor = tensors[id];
+  if (!tensor.shape) return asText(id, written);
+  const values = valuesOf(id, state.variant);
+  const wrong = isWrong(id, state.variant);
+  const columns = tensor.shape.length > 1 ? tensor.shape[1] : 1;
+  const exponent = shared(values);
+  const largest = Math.max(1e-300, ...values.map((x) => (typeof x === "number" ? Math.abs(x) : 0)));
+  const labels = rowLabels(id, step, tensor);
+  const heads = wordsOf(id, 1, step);
+  const right = wrong ? valuesOf(id) : null;
+  const rows = Array.from({ length: Math.max(1, values.length / columns) }, (_, i) => el("tr",
+    { class: labels?.starts(i) ? "block" : null },
+    labels ? (labels.text(i) ? el("th", { scope: "row" }, labels.text(i)) : el("td")) : null,
+    Array.from({ length: columns }, (_, j) => cell(id, i * columns + j, { values, exponent, columns, right, largest }))));
+  return el("figure", { class: `tensor${tensor.gradient ? " gradient" : ""}${wrong ? " wrong" : ""}`, "data-tensor": id },
+    caption(id, step, exponent, wrong, written),
+    el("div", { class: "scroll" }, el("table", {},
+      heads ? el("thead", {}, el("tr", {}, labels ? el("td") : null, heads.map((word) => el("th", { scope: "col" }, word)))) : null,
+      el("tbody", {}, rows))),
+    tensor.full_shape ? el("p", { class: "cut" }, `the first entries of ${tensor.full_shape.join(" × ")}`) : null);
+}
+
+/** What is not numeric: a list of words, a name. */
+function asText(id, written) {
+  return el("figure", { class: "tensor" }, el("figcaption", {}, el("code", {}, written ?? tensors[id].name)), el("code", { class: "text" }, tensors[id].text ?? ""));
+}
+
+function caption(id, step, exponent, wrong, written) {
+  const tensor = tensors[id];
+  const maker = makerOf(id);
+  const own = maker === state.step;
+  const loops = maker !== undefined && !/\[/.test(tensor.name) ? turns(steps[maker].loops) : "";
+  const alias = written && written !== tensor.name && written.replace(/\.T$/, "") !== tensor.name ? written : null;
+  return el("figcaption", {},
+    alias ? [el("code", {}, alias), " is "] : null, el("code", {}, tensor.name),
+    loops && !own ? el("span", { class: "turn" }, ` ${loops}`) : null,
+    exponent ? el("span", { class: "scale" }, ` × ${power(exponent)}`) : null,
+    wrong ? el("strong", { class: "flag" }, " ✗ wrong") : null,
+    maker !== undefined && !own ? [" ", el("a", { class: "made", href: link(maker) }, `step ${maker + 1}`)] : null);
+}
+
+const link = (number) => `#step=${number + 1}${state.variant ? `&break=${state.variant.id}` : ""}`;
+
+function cell(id, entry, { values, exponent, columns, right, largest }) {
+  const value = values[entry];
+  const number = typeof value === "number";
+  const differs = right && value !== right[entry];
+  const decimals = columns > 6 ? 2 : 3;
+  const text = inCell(number ? value / 10 ** exponent : value, exponent ? decimals - 1 : decimals);
+  const name = `${tensors[id].name}${place(entry, tensors[id].shape)} = ${exact(value)}`;
+  const title = differs ? `${name}; right would be ${exact(right[entry])}` : name;
+  return el("td", {}, el("button", {
+    type: "button", class: `cell ${number ? (value < 0 ? "negative" : value > 0 ? "positive" : "zero") : "odd"}${differs ? " differs" : ""}`,
+    title, "data-entry": entry, "--size": number ? Math.abs(value) / largest : 0, tabindex: entry ? -1 : 0,
+    onclick: () => pick(id, entry),
+    onmouseenter: () => readOut(title),
+    onfocus: () => readOut(title),
+  }, text));
+}
+
+function readOut(text) {
+  const line = document.getElementById("readout");
+  if (line) line.textContent = text;
+}
+
+/** The gates or words that a tensor's rows belong to. */
+function rowLabels(id, step, { name, shape }) {
+  const words = wordsOf(id, 0, step);
+  if (words) return { starts: () => false, text: (i) => words[i] };
+  const hidden = data.settings.hidden;
+  const variable = root(name);
+  const unit = steps[makerOf(id)]?.cell?.part === "unit" || /^d?[Tb]/.test(variable);
+  if (!unit || !GATED.test(variable) || shape[0] !== 4 * hidden || data.name === "rnn") return null;
+  return { starts: (i) => i > 0 && i % hidden === 0, text: (i) => (i % hidden === 0 ? GATES[i / hidden] : "") };
+}
+
+/** Mark the entry that is looked at, without drawing the tensors anew. */
+export function showPicked(panel) {
+  panel.querySelectorAll(".cell[aria-pressed]").forEach((button) => button.removeAttribute("aria-pressed"));
+  const one = looked();
+  if (!one) return;
+  panel.querySelectorAll(`[data-tensor="${one.tensor}"] [data-entry="${one.entry}"]`).forEach((button) => {
+    button.setAttribute("aria-pressed", "true");
+    readOut(button.title);
+  });
+}
+
+/** The steps that compute the gradient of something a forward step writes. */
+export function gradientSteps(step) {
+  return step.targets.flatMap(gradientsOf).map((proof) => proof.step);
+}

@@ -1,0 +1,208 @@
+// The network unrolled in time and depth, and the playhead that runs forward, then backward.
+
+import { data, makerOf, stepIsWrong, steps, turn } from "./data.js";
+import { draw, el } from "./format.js";
+import { goTo, state } from "./state.js";
+
+const WIDTH = 96; // of a column
+const ROW = 38;
+const BOX = { width: 52, height: 26 };
+const { columns, layers, attention } = data.network;
+const search = data.name === "rnnsearch"; // attention comes before the unit; the encoder reads both ways
+
+const parts = [ // from the bottom up
+  { part: "embed", layer: null, name: "x" },
+  ...Array.from({ length: layers }, (_, l) => ({ part: "unit", layer: l + 1, name: search ? "s" : "h" })),
+  ...(attention ? [{ part: "attention", layer: null, name: search ? "c" : "h̃" }] : []),
+  { part: "output", layer: null, name: "p" },
+];
+const top = 46;
+const height = top + parts.length * ROW + 22;
+const nodes = new Map();
+let playhead;
+
+// A cell's name; a line of no layer, or of no part, is the top unit's.
+const key = (side, t, part, layer) => `${side ?? "decoder"}/${t}/${part}/${part === "unit" ? layer ?? layers : ""}`;
+const xOf = (index) => 20 + WIDTH * (index + 0.5);
+const yOf = (row) => top + ROW * (parts.length - 1 - row) + ROW / 2;
+
+/** Draw the network once; its states are set by `showNetwork`. */
+export function drawNetwork(box) {
+  if (!columns.length) { box.parentElement.hidden = true; return; } // a single step has no time
+  const width = WIDTH * columns.length + 40;
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": summary(),
+    "--natural": `${width}px` });
+  svg.append(draw("defs", {}, arrow("tip"), hatch()));
+  playhead = draw("g", { class: "playhead" },
+    draw("line", { x1: 0, x2: 0, y1: 24, y2: height - 20 }),
+    draw("path", { class: "to-right", d: "M-6 7 L8 14 L-6 21 Z" }),
+    draw("path", { class: "to-left", d: "M6 7 L-8 14 L6 21 Z" }));
+  svg.append(playhead, ...edges(), ...boxes(), ...words());
+  box.replaceChildren(svg);
+}
+
+function summary() {
+  const words = columns.map((column) => column.word).join(" ");
+  return `${columns.length} time steps (${words}), ${layers} ${layers === 1 ? "layer" : "layers"}`;
+}
+
+function arrow(id) {
+  return draw("marker", { id, viewBox: "0 0 6 6", refX: 5.4, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto-start-reverse" },
+    draw("path", { d: "M0 0.6 L5.6 3 L0 5.4 Z" }));
+}
+
+function hatch() {
+  return draw("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    draw("line", { x1: 0, y1: 0, x2: 0, y2: 5, class: "hatching" }));
+}
+
+function has(column, part) {
+  return column.side !== "encoder" || part === "embed" || part === "unit";
+}
+
+/** A line from one cell to another, through the gap between columns where it is bent. */
+function edge(kind, a, b) {
+  const middle = (a.x + b.x) / 2;
+  const turn = Math.sign(b.y - a.y) * 6;
+  const paths = {
+    source: () => `M${a.x} ${a.y} Q${middle - 30} ${(a.y + b.y) / 2} ${b.x} ${b.y}`,
+    fed: () => `M${a.x} ${a.y} H${middle - 6} q6 0 6 ${turn} V${b.y - turn} q0 ${turn} 6 ${turn} H${b.x}`,
+    past: () => `M${a.x} ${a.y} C${a.x + 16} ${a.y - 8} ${b.x + 16} ${b.y + 8} ${b.x} ${b.y}`,
+  };
+  const path = (paths[kind] ?? (() => `M${a.x} ${a.y} L${b.x} ${b.y}`))();
+  return draw("path", { class: `edge ${kind}`, d: path, "data-from": a.key, "data-to": b.key });
+}
+
+const rowOf = (part) => parts.findIndex((one) => one.part === part);
+const spot = (index, row, dx = 0, dy = 0) => ({
+  x: xOf(index) + (dx * BOX.width) / 2 + dx, y: yOf(row) + (dy * BOX.height) / 2 + dy, key: keyOf(index, row) });
+
+/** What flows where: up the column, along time, from attention and into it. */
+function edges() {
+  const first = columns.findIndex((one) => one.side !== "encoder");
+  return columns.flatMap((column, index) => parts.flatMap(({ part, layer }, row) => {
+    if (!has(column, part)) return [];
+    const next = index + 1 < columns.length;
+    const found = [];
+    if (row > 0) found.push(upward(column, index, row));
+    if (part === "unit" && next) found.push(...along(column, index, row));
+    if (part === "unit" && layer === layers && attention && column.side === "encoder") {
+      found.push(edge("source", spot(index, row, 0, -1), spot(first, rowOf("attention"), -1)));
+    }
+    if (part === "attention" && next && !search) found.push(edge("fed", spot(index, row, 1), spot(index + 1, 0, -1)));
+    if (part === "attention" && search) {
+      found.push(edge("past", spot(index, row - 1, 0.9, -1), spot(index, row + 1, 0.9, 1)));
+      if (next) found.push(edge("fed", spot(index, row - 1, 1, -0.4), spot(index + 1, row, -1, 0.4)));
+    }
+    return found;
+  }));
+}
+
+/** From the row below; RNNsearch's context goes down into the unit. */
+function upward(column, index, row) {
+  const [below, above] = [spot(index, row - 1, 0, -1), spot(index, row, 0, 1)];
+  return search && parts[row].part === "attention" ? edge("up", above, below) : edge("up", below, above);
+}
+
+/** To the next time step; in a bidirectional encoder back as well. */
+function along(column, index, row) {
+  if (!search || column.side !== "encoder") return [edge("along", spot(index, row, 1), spot(index + 1, row, -1))];
+  if (columns[index + 1].side !== "encoder") return [];
+  return [edge("along", spot(index, row, 1, -0.35), spot(index + 1, row, -1, -0.35)),
+    edge("along", spot(index + 1, row, -1, 0.35), spot(index, row, 1, 0.35))];
+}
+
+function keyOf(index, row) {
+  const { side, t } = columns[index];
+  return key(side, t, parts[row].part, parts[row].layer);
+}
+
+function boxes() {
+  return columns.flatMap((column, index) => parts.flatMap(({ part, name }, row) => {
+    if (!has(column, part)) return [];
+    const group = draw("g", { class: `node ${part}`, transform: `translate(${xOf(index)} ${yOf(row)})`,
+      onclick: () => visit(keyOf(index, row)) },
+    draw("rect", { x: -BOX.width / 2, y: -BOX.height / 2, ...BOX, rx: part === "unit" ? 4 : 13 }),
+    draw("rect", { class: "hatched", x: -BOX.width / 2, y: -BOX.height / 2, ...BOX, rx: part === "unit" ? 4 : 13 }),
+    draw("text", { y: 4.5 }, part === "unit" && attention && column.side === "encoder" ? (search ? "h" : "h̄") : name, draw("tspan", { class: "sub", dy: 3 }, String(column.t))),
+    draw("text", { class: "cross", x: BOX.width / 2 - 2, y: -BOX.height / 2 + 5 }, "✗"));
+    nodes.set(keyOf(index, row), group);
+    return [group];
+  }));
+}
+
+function words() {
+  return columns.flatMap((column, index) => [
+    draw("text", { class: "word", x: xOf(index), y: height - 6 }, column.word),
+    column.next ? draw("text", { class: "word target", x: xOf(index), y: top - 4 }, column.next) : null,
+  ]).filter(Boolean);
+}
+
+const cellKey = ({ cell }) => (cell ? key(cell.side, cell.t, cell.part ?? "unit", cell.layer) : null);
+
+/** Go to the first step at a cell, in the pass that the reader is in or, if there is none, the other. */
+function visit(wanted) {
+  const { pass } = steps[state.step];
+  const here = (same) => steps.findIndex((step) => (step.pass === pass) === same && cellKey(step) === wanted);
+  goTo(here(true) >= 0 ? here(true) : here(false));
+}
+
+/** Set every cell to what the steps so far have made of it, and the playhead to its place. */
+export function showNetwork(box, legend) {
+  if (!columns.length) return;
+  const now = steps[state.step];
+  const seen = { forward: new Set(), backward: new Set() };
+  const wrong = new Set();
+  steps.forEach((step, number) => {
+    const name = cellKey(step);
+    if (name === null) return;
+    if (number <= state.step) seen[step.pass].add(name);
+    if (number <= state.step && step.pass === "forward") seen.forward.add(key(step.cell.side, step.cell.t, "embed"));
+    if (number <= state.step && stepIsWrong(step, state.variant)) wrong.add(name);
+  });
+  const kept = new Set((now.cached ?? []).map((id) => steps[makerOf(id)]).filter(Boolean).map(cellKey));
+  const partner = now.partner === null || now.partner === undefined ? null : cellKey(steps[now.partner]);
+  for (const [name, node] of nodes) {
+    const states = { forward: seen.forward.has(name), backward: seen.backward.has(name),
+      now: name === cellKey(now), partner: name === partner, kept: kept.has(name), wrong: wrong.has(name) };
+    for (const [state, on] of Object.entries(states)) node.classList.toggle(state, on);
+  }
+  box.querySelectorAll(".edge").forEach((line) => {
+    const [from, to] = [line.dataset.from, line.dataset.to];
+    const back = seen.backward.has(to) && (seen.backward.has(from) || from === cellKey(now) || line.classList.contains("source"));
+    line.classList.toggle("backward", back);
+    line.classList.toggle("forward", seen.forward.has(from) && seen.forward.has(to));
+    line.setAttribute(back ? "marker-start" : "marker-end", "url(#tip)");
+    line.removeAttribute(back ? "marker-end" : "marker-start");
+  });
+  movePlayhead(box, now);
+  describe(legend, now);
+}
+
+function movePlayhead(box, now) {
+  const x = columnOf(state.step);
+  playhead.style.transform = `translateX(${x}px)`;
+  playhead.classList.toggle("back", now.pass === "backward");
+  const svg = box.firstElementChild;
+  const scale = svg.clientWidth / svg.viewBox.baseVal.width;
+  if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+}
+
+/** Where the playhead stands: at the column of this step, or of the last one that had any. */
+function columnOf(number) {
+  const start = steps[number].pass === "backward" ? turn : 0;
+  for (let n = number; n >= start; n -= 1) {
+    const { cell } = steps[n];
+    const index = cell ? columns.findIndex((one) => one.t === cell.t && (cell.side ?? one.side) === one.side) : -1;
+    if (index >= 0) return xOf(index);
+  }
+  return start ? WIDTH * columns.length + 26 : 12;
+}
+
+function describe(legend, now) {
+  const sample = (kind, text) => el("span", { class: `sample ${kind}` }, text);
+  legend.replaceChildren(
+    sample("now", "this step"), sample("forward", "forward done"),
+    ...(now.pass === "backward" ? [sample("backward", "gradient computed"), sample("kept", "read from the forward pass")] : []),
+    ...(state.variant ? [sample("wrong", "✗ wrong")] : []));
+}

@@ -1,0 +1,108 @@
+// Puts the page together, and plays it.
+
+import { data, stepIsWrong, steps, tensors, turn } from "./data.js";
+import { showBreaks } from "./breaks.js";
+import { showCode } from "./code.js";
+import { showFlow } from "./flow.js";
+import { showFormula } from "./formula.js";
+import { el, short, turns } from "./format.js";
+import { showPicked, showTensors } from "./heatmap.js";
+import { listen, otherCell } from "./keys.js";
+import { drawNetwork, showNetwork } from "./network.js";
+import { showProof } from "./proof.js";
+import { goTo, onChange, readAddress, state } from "./state.js";
+
+const PACE = 900; // milliseconds a step
+const byId = (id) => document.getElementById(id);
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+let timer = null;
+
+function show(what) {
+  if (what === "entry") {
+    showPicked(byId("tensors"));
+  } else {
+    showNetwork(byId("network"), byId("legend"));
+    showCode(byId("algorithm"));
+    showTensors(byId("tensors"));
+    showWhere();
+  }
+  if (what === "variant") {
+    showBreaks(byId("breaks"));
+    showMarks();
+  }
+  showFormula(byId("equation"));
+  showProof(byId("proof"));
+}
+
+function showWhere() {
+  const step = steps[state.step];
+  const slider = byId("slider");
+  slider.value = state.step + 1;
+  const at = [`Step ${state.step + 1} of ${steps.length}`, step.pass, turns(step.loops)].filter(Boolean).join(", ");
+  slider.setAttribute("aria-valuetext", at);
+  byId("where").replaceChildren(el("b", {}, `Step ${state.step + 1}`), ` of ${steps.length} `,
+    el("span", { class: "at" }, el("span", { class: `pass ${step.pass}` }, step.pass === "forward" ? "forward →" : "← backward"), ` ${turns(step.loops)}`));
+  byId("live").textContent = `${at}: ${step.text.split("\n")[0]}`;
+  byId("first").disabled = byId("previous").disabled = byId("back-cell").disabled = state.step === 0;
+  byId("last").disabled = byId("next").disabled = byId("next-cell").disabled = state.step === steps.length - 1;
+}
+
+/** Where the pass turns and, in a wrong variant, which steps write what is wrong. */
+function showMarks() {
+  const place = (number) => `${(100 * number) / Math.max(1, steps.length - 1)}%`;
+  byId("slider").style.setProperty("--turn", place(turn));
+  byId("marks").replaceChildren(
+    el("span", { class: "turn-mark", "--at": place(turn) }),
+    ...steps.flatMap((step, number) => (stepIsWrong(step, state.variant) ? [el("span", { class: "wrong-mark", "--at": place(number) })] : [])));
+}
+
+function play() {
+  if (timer === null && still.matches) return;
+  if (timer === null && state.step === steps.length - 1) goTo(0);
+  const playing = timer === null;
+  if (playing) {
+    timer = setInterval(() => (state.step === steps.length - 1 ? play() : goTo(state.step + 1)), PACE);
+  } else {
+    clearInterval(timer);
+    timer = null;
+  }
+  const button = byId("play");
+  button.textContent = playing ? "❙❙" : "▸";
+  button.setAttribute("aria-label", playing ? "Pause" : "Play");
+}
+
+function showAbout() {
+  const { settings, loss, network } = data;
+  const sentence = (side) => network.columns.filter((one) => one.side === side).map((one) => one.word).join(" ");
+  const [source, words] = [sentence("encoder"), network.columns.filter((one) => one.side !== "encoder").map((one) => one.word).join(" ")];
+  const said = [el("q", {}, source || words)];
+  if (source) said.push(" to ", el("q", {}, network.columns.filter((one) => one.next && one.next !== "</s>").map((one) => one.next).join(" ") || words));
+  const sizes = [`hidden size ${settings.hidden}`, `embedding ${settings.embedding}`, network.layers > 1 ? `${network.layers} layers` : null,
+    settings.model ? `the weights of ${settings.model}` : `random weights (seed ${settings.seed})`,
+    `loss ${short(loss)} nats`];
+  if (!words) said.splice(0, said.length, "One step alone");
+  byId("about").replaceChildren(...said, `: ${sizes.filter(Boolean).join(", ")}.`);
+  byId("notes").replaceChildren(...(data.notes ?? []).map((note) => el("p", { class: "note" }, note)));
+  byId("command").replaceChildren("Made by ", el("code", {}, data.command));
+}
+
+function start() {
+  showAbout();
+  drawNetwork(byId("network"));
+  byId("slider").max = steps.length;
+  byId("slider").addEventListener("input", (event) => goTo(Number(event.target.value) - 1));
+  const clicks = { first: () => goTo(0), "back-cell": () => goTo(otherCell(-1)), previous: () => goTo(state.step - 1), play,
+    next: () => goTo(state.step + 1), "next-cell": () => goTo(otherCell(1)), last: () => goTo(steps.length - 1) };
+  for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", act);
+  byId("play").hidden = still.matches;
+  still.addEventListener("change", () => { byId("play").hidden = still.matches; });
+  listen(play);
+  onChange(show);
+  addEventListener("hashchange", readAddress);
+  showFlow(byId("flow"));
+  readAddress();
+  performance.mark("ready");
+  document.documentElement.dataset.ready = `${steps.length} steps, ${tensors.length} tensors`;
+}
+
+start();

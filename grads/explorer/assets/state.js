@@ -1,0 +1,72 @@
+// Where the reader stands: the step, the wrong variant if any, the entry picked; and the address.
+
+import { data, steps, tensors, valuesOf, variants } from "./data.js";
+
+export const state = { step: 0, variant: null, picked: null, picks: 0 };
+
+const listeners = [];
+
+/** Call `listener(what)` after each change: what is "step", "variant" or "entry". */
+export function onChange(listener) {
+  listeners.push(listener);
+}
+
+const tell = (what) => listeners.forEach((listener) => listener(what));
+
+/** Go to a step, by index; the ends are ends. */
+export function goTo(number) {
+  const wanted = Math.min(Math.max(Math.trunc(number), 0), steps.length - 1);
+  if (!Number.isFinite(wanted) || wanted === state.step) return;
+  state.step = wanted;
+  state.picked = null;
+  remember();
+  tell("step");
+}
+
+/** Break the backward pass by a variant's name; null mends it. */
+export function breakIt(id) {
+  state.variant = variants.get(id) ?? null;
+  remember();
+  tell("variant");
+}
+
+/** Pick one entry of a tensor. */
+export function pick(tensor, entry) {
+  state.picked = { tensor, entry };
+  tell("entry");
+}
+
+/** The entry that is looked at: the one picked, or the largest of what the step writes. */
+export function looked() {
+  if (state.picked) return state.picked;
+  const ids = steps[state.step].targets.filter((one) => tensors[one].shape);
+  const id = ids.find((one) => tensors[one].gradient) ?? ids[0];
+  return id === undefined ? null : { tensor: id, entry: largest(valuesOf(id, state.variant)) };
+}
+
+/** The index of the number that is largest in size. */
+export function largest(values) {
+  const sizes = values.map((x) => (typeof x === "number" ? Math.abs(x) : -1));
+  return sizes.indexOf(Math.max(...sizes));
+}
+
+function remember() {
+  const broken = state.variant ? `&break=${encodeURIComponent(state.variant.id)}` : "";
+  history.replaceState(null, "", `#step=${state.step + 1}${broken}`);
+}
+
+/** The variant of this name, or the only one whose name begins so. */
+function named(id) {
+  const found = [...variants.values()].filter((one) => id && one.id.startsWith(id));
+  return variants.get(id) ?? (found.length === 1 ? found[0] : null);
+}
+
+/** Take the step and the variant from the address, if it holds any. */
+export function readAddress() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const step = Number(wanted.get("step"));
+  state.variant = named(wanted.get("break"));
+  state.step = step >= 1 ? Math.min(Math.trunc(step), data.steps.length) - 1 : 0;
+  state.picked = null;
+  tell("variant");
+}

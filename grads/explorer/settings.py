@@ -1,0 +1,23 @@
+"""What the user asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Arguments of `grads walk` and `grads explore`; None where nothing was said."""
+
+    sentence: str | None = None
+    target: str | None = None
+    hidden: int | None = None
+    embedding: int | None = None
+    layers: int | None = None
+    score: str | None = None
+    window: str | None = None
+    seed: int | None = None
+    model: str | Path | None = None

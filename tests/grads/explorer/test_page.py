@@ -1,0 +1,223 @@
+"""The explorer's page in a browser: it loads nothing, and shows the numbers of the trace."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+NARROW = {"width": 390, "height": 844}
+EXCESS = """(steps) => steps.map((step) => {
+    const slider = document.getElementById("slider");
+    slider.value = step;
+    slider.dispatchEvent(new Event("input"));
+    const parts = [document.documentElement, ...document.querySelectorAll(".bench > *")];
+    return [step, Math.max(...parts.map((part) => part.scrollWidth - part.clientWidth))];
+})"""  # by how much the page, or a column of it, is wider than its room
+
+
+def number(title: str) -> float:
+    """The number of a cell's title: "dc[1] = −2.5 × 10⁻³; right would be ..."."""
+    text = title.partition(" = ")[2].partition(";")[0]
+    digits = text.translate(str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789"))
+    return float(re.sub(r"\s×\s10", "e", digits))
+
+
+def values(data: dict[str, Any], tensor: int, variant: dict[str, Any] | None = None) -> np.ndarray:
+    """A tensor's numbers by the data: its own, a variant's, or those it shares."""
+    changed = variant and variant["values"].get(tensor)
+    if changed:
+        return np.array(changed)
+    shared = data["tensors"][tensor].get("same_as")
+    own = data["tensors"][tensor]["value"]
+    return np.array(own, float) if shared is None else values(data, shared, variant)
+
+
+def numeric(data: dict[str, Any], step: int) -> list[int]:
+    """The tensors that a step writes and that hold numbers."""
+    return [one for one in data["steps"][step]["targets"]
+            if data["tensors"][one]["shape"] is not None]
+
+
+@pytest.mark.parametrize("name", ["lstm", "attention"])
+def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, made: Any) -> None:
+    window = opened(name)
+    for key in ("End", "Shift+ArrowLeft", "ArrowLeft", "Home", "Shift+ArrowRight"):
+        window.page.keyboard.press(key)
+    window.page.select_option("#break", index=1)
+    assert window.requests == [made(name)[1].as_uri()]
+    assert window.complaints == []
+
+
+def test_every_step_shows_the_numbers_of_the_trace(opened: Any, made: Any) -> None:
+    """Also with numbers put into its line, which the page shows only if they give the same."""
+    data, _ = made("lstm")
+    walked = opened("lstm").walk()
+    assert len(walked) == len(data["steps"])
+    for step, (entry, shown) in enumerate(zip(data["steps"], walked, strict=True)):
+        assert shown["where"].startswith(f"Step {step + 1} of {len(walked)}")
+        assert entry["pass"] in shown["where"]
+        assert [int(tensor) for tensor, _ in shown["written"]] == numeric(data, step)
+        for tensor, titles in shown["written"]:
+            np.testing.assert_allclose([number(title) for title in titles],
+                                       values(data, int(tensor)), rtol=1e-9, atol=0)
+        computed = entry.get("expansions") or [None]
+        if computed[0] and len(entry["targets"]) == 1:
+            assert shown["numbers"], entry["text"]
+
+
+def test_numbers_put_into_a_product(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    step = next(k for k, one in enumerate(data["steps"]) if one["text"] == "dh = W_hy.T @ ds")
+    window = opened("lstm", f"#step={step + 1}")
+    window.page.click('.side.writes [data-entry="1"]')
+    labels = window.page.eval_on_selector_all(
+        ".numbers .label", "all => all.map(x => x.textContent)")
+    words = len(data["vocabularies"]["output"])
+    assert labels[:3] == ["dh[1]", "W_hy[0, 1]", "ds[0]"] and len(labels) == 1 + 2 * words
+    shown = window.page.eval_on_selector_all(
+        ".numbers .number",
+        "all => all.slice(1).map(x => x.title.split(' = ')[1] ?? x.title)")
+    factors = [number(f"x = {text.split(':')[0]}") for text in shown]
+    total = sum(a * b for a, b in zip(factors[::2], factors[1::2], strict=True))
+    [tensor] = data["steps"][step]["targets"]
+    assert total == pytest.approx(values(data, tensor)[1], rel=1e-6)
+
+
+def test_sum_over_time_has_one_bar_for_each_step(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    window = opened("lstm", f"#step={len(data['steps'])}")
+    window.page.click(".side.writes figure:nth-of-type(2) .cell")  # gradients['T']
+    bars = window.page.query_selector_all("#equation .bar.term")
+    assert len(bars) == len(data["network"]["columns"]) == 4
+
+
+def test_a_backward_line_lights_its_forward_partner(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    step = next(k for k, one in enumerate(data["steps"]) if one["text"] == "df = c_prev * dc")
+    window = opened("lstm", f"#step={step + 1}")
+    lit = [window.page.inner_text(f".line.{one} .code").strip() for one in ("current", "partner")]
+    assert lit == ["df = c_prev * dc", "c = f * c_prev + i * h_hat"]
+    assert window.page.inner_text(".formula .tag") == "(2.43)"
+    assert window.page.query_selector(".formula math") is not None  # for those who listen
+    kept = window.page.query_selector_all(".side.kept [data-tensor]")
+    cached = {str(one) for one in data["steps"][step]["cached"]}
+    assert cached and cached <= {one.get_attribute("data-tensor") for one in kept}
+
+
+def test_keys(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    window = opened("lstm")
+    steps, seen = [], window.page.keyboard
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowRight", "Home", "ArrowLeft"):
+        seen.press(key)
+        steps.append(window.step())
+    last = len(data["steps"])
+    assert steps == [2, 3, 2, last, last, 1, 1]
+    seen.press("Space")
+    assert window.page.get_attribute("#play", "aria-label") == "Pause"
+    window.page.wait_for_selector("#where b:text-is('Step 2')")
+    seen.press("Space")
+    assert window.page.get_attribute("#play", "aria-label") == "Play"
+
+
+def test_up_and_down_go_from_number_to_number(opened: Any) -> None:
+    window = opened("lstm", "#step=40")
+    window.page.focus(".side.writes .cell")
+    window.page.keyboard.press("ArrowDown")
+    assert window.page.evaluate("document.activeElement.dataset.entry") == "1"
+    window.page.keyboard.press("Enter")
+    assert "[1]" in window.page.inner_text("#equation h3")
+    assert window.step() == 40
+
+
+def test_links(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    window = opened("lstm", "#step=37&break=sign")
+    assert window.step() == 37
+    assert "sign" in window.page.input_value("#break")
+    window.page.keyboard.press("ArrowRight")
+    assert window.page.evaluate("location.hash").startswith("#step=38&break=sign")
+    window.page.evaluate("location.hash = '#step=5'")
+    window.page.wait_for_selector("#where b:text-is('Step 5')")
+    assert window.page.input_value("#break") == ""
+    for wrong in ("#step=0", "#step=-3", "#step=x", "#break=nothing"):
+        assert opened("lstm", wrong).step() == 1
+    assert opened("lstm", "#step=99999").step() == len(data["steps"])
+
+
+def test_break_it_changes_values(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    variant = next(one for one in data["variants"] if one["id"].startswith("sign"))
+    first = variant["first_wrong"]
+    window = opened("lstm", f"#step={first + 1}")
+    right = window.written()
+    assert not window.page.query_selector(".tensor.wrong")
+    window.page.select_option("#break", variant["id"])
+    broken = window.written()
+    assert window.page.query_selector(".side.writes .tensor.wrong .flag")
+    for tensor, titles in broken.items():
+        shown = [number(title) for title in titles]
+        np.testing.assert_allclose(shown, values(data, tensor, variant), rtol=1e-4)
+        assert shown != [number(title) for title in right[tensor]]
+        assert all("right would be" in title for title in titles)
+    assert window.page.inner_text("#proof .status strong") == "✗ wrong"
+    assert f"step {first + 1}" in window.page.inner_text("#breaks")
+    assert len(window.page.query_selector_all(".wrong-mark")) > 10
+    assert variant["edited"][0]["text"] in window.page.inner_text(".note.changed")
+    window.page.keyboard.press("ArrowLeft")
+    assert not window.page.query_selector(".side.writes .tensor.wrong")
+    window.page.select_option("#break", "")
+    window.page.keyboard.press("ArrowRight")
+    assert window.written() == right
+
+
+def test_proof_strip(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    proof = next(one for one in data["proofs"] if one["name"] == "ds")
+    window = opened("lstm", f"#step={proof['step'] + 1}")
+    assert "✓ proved" in window.page.inner_text("#proof .status")
+    rows = window.page.query_selector_all("#proof tbody tr")
+    assert len(rows) == len(values(data, proof["target"]))
+    assert len(window.page.query_selector_all("#proof .series.central")) == 2  # and its legend
+    end = opened("lstm", f"#step={len(data['steps'])}")
+    assert end.page.query_selector("#proof .series.tangent") is not None
+
+
+def test_gradient_flow_draws_every_series(opened: Any, made: Any) -> None:
+    data, _ = made("lstm")
+    series = data["flow"]["series"]
+    window = opened("lstm")
+    assert len(window.page.query_selector_all("#flow .chart .norm")) == len(series)
+    bounds = sum(one["bound"] is not None for one in series)
+    assert len(window.page.query_selector_all("#flow .chart .bound")) == bounds > 0
+
+
+@pytest.mark.parametrize("name", ["lstm", "attention"])
+def test_nothing_is_wider_than_its_room(name: str, opened: Any, made: Any) -> None:
+    """In a narrow window and a wide one, at the first step of each line."""
+    steps = made(name)[0]["steps"]
+    lines = [[step["text"] for step in steps].index(text) + 1
+             for text in dict.fromkeys(step["text"] for step in steps)]
+    for address, options in (("", {"viewport": NARROW}), ("#break=sign", {})):
+        found = opened(name, address, **options).page.evaluate(EXCESS, lines)
+        assert {step: excess for step, excess in found if excess > 0} == {}
+
+
+def test_no_motion_for_those_who_ask_for_none(opened: Any) -> None:
+    window = opened("lstm", reduced_motion="reduce")
+    assert not window.page.is_visible("#play")
+    window.page.keyboard.press("Space")
+    assert window.page.get_attribute("#play", "aria-label") == "Play"
+    duration = "getComputedStyle(document.querySelector('.playhead')).transitionDuration"
+    assert window.page.evaluate(duration) == "0s"
+    assert opened("lstm").page.evaluate(duration) != "0s"
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("lstm", 1.0), ("attention", 3.0)])
+def test_opens_quickly(name: str, seconds: float, opened: Any) -> None:
+    """From the start of navigation until the first step is drawn; the best of three."""
+    ready = "performance.getEntriesByName('ready')[0].startTime / 1000"
+    assert min(opened(name).page.evaluate(ready) for _ in range(3)) < seconds

@@ -67,9 +67,8 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
     if alone is not None:
         return Shown({"forward": alone}), [name]
     scene = open_scene(name, settings)
-    run, title = scene.run, scene.run.derivation.title
-    return Shown({"forward": run.forward, "backward": run.backward},
-                 run.proofs(most=scene.most)), [title, *scene.notes]
+    traces = {"forward": scene.run.forward, "backward": scene.run.backward}
+    return Shown(traces, scene.proofs()), [scene.run.derivation.title, *scene.notes]
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:

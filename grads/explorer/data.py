@@ -53,7 +53,7 @@ def explore(name: str, output: str | Path | None = None, **settings: Any) -> Pat
 def of_scene(scene: Scene) -> dict[str, Any]:
     """The object of a scene; what each key is, is said where it is made."""
     run = scene.run
-    proofs = run.proofs(most=scene.most)
+    proofs = scene.proofs()
     table = Table(run)
     steps = Steps(run, table, proofs)
     proved = proofs_json(run, table, steps, proofs)

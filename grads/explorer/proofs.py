@@ -21,6 +21,7 @@ COMPARED = 7  # significant digits of a derivative by complex step
 CENTRAL = 6  # of one by central differences, which have no more
 ROUGH = 2  # of an error
 MANY = 600  # gradients that all have a V curve
+LARGE = 50_000  # numbers of a variable that is not run again and again
 
 
 def proofs_json(
@@ -46,11 +47,12 @@ def proofs_json(
         if proof.error is not None:
             one |= {
                 "of": table.find(FORWARD, forward_origin(run, proof)),
-                "complex": same_or_list(proof), "central": flat(proof.central, CENTRAL),
-                "error": number(proof.error, ROUGH),
-                "central_error": number(proof.central_error, ROUGH),
+                "complex": same_or_list(proof), "error": number(proof.error, ROUGH),
                 "curve": curves.get(id(proof)),
             }
+            if proof.central is not None and proof.central_error is not None:
+                one |= {"central": flat(proof.central, CENTRAL),
+                        "central_error": number(proof.central_error, ROUGH)}
             if proof.checked < np.prod(proof.shape):
                 one["checked"] = proof.checked
             if id(proof) in lines:
@@ -73,14 +75,21 @@ def is_whole_parameter(run: Run, proof: Proof) -> bool:
 
 def with_curve(run: Run, proofs: Sequence[Proof]) -> list[Proof]:
     """The gradients that get a V curve: all; where they are many or large, one of each line, and
-    the parameters'."""
-    large = any(proof.checked < np.prod(proof.shape) for proof in proofs)
-    if len(proofs) <= MANY and not large:
+    the parameters', unless the variable is very large."""
+    sampled = any(proof.checked < np.prod(proof.shape) for proof in proofs)
+    if len(proofs) <= MANY and not sampled:
         return list(proofs)
     lines = {(proof.function, proof.line, proof.name.partition("[")[0]): id(proof)
              for proof in reversed(proofs)}
     chosen = set(lines.values())
-    return [proof for proof in proofs if id(proof) in chosen or is_whole_parameter(run, proof)]
+    return [proof for proof in proofs
+            if (id(proof) in chosen or is_whole_parameter(run, proof)) and size(proof) <= LARGE]
+
+
+def size(proof: Proof) -> int:
+    """How many numbers the forward variable of a gradient has."""
+    assert proof.partner is not None
+    return int(np.prod(proof.partner.shape))
 
 
 def representative(proof: Proof) -> int:
@@ -104,8 +113,8 @@ def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarr
     group: list[Bumps] = []
     for bump_, following in zip(bumps, [*bumps[1:], None], strict=True):
         group.append(bump_)
-        size = max([computed, *(int(np.prod(one.shape)) for one in group)])
-        if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // size):
+        largest = max([computed, *(int(np.prod(one.shape)) for one in group)])
+        if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // largest):
             found += rerun(run.forward, run.example.arguments, group, np.tile(steps, len(group)),
                            run.example.named, run.loss)
             group = []
@@ -144,10 +153,11 @@ def curve(proof: Proof, entry: int, real: np.ndarray, along: np.ndarray) -> dict
 
 
 def loss_lines(run: Run, proofs: Sequence[Proof]) -> list[list[list[Any] | None]]:
-    """For each proof, for each entry that was compared, the change of the loss along it; null for
-    the others."""
+    """For each proof, for each entry that was compared, of a very large variable for one, the
+    change of the loss along it; null for the others."""
     at = run.loss(run.forward.result)
-    compared = [np.flatnonzero(~np.isnan(np.ravel(proof.complex_step))) for proof in proofs]
+    compared = [np.flatnonzero(~np.isnan(np.ravel(proof.complex_step))) if size(proof) <= LARGE
+                else np.array([representative(proof)]) for proof in proofs]
     every = [bump(proof, np.full(len(X), entry))
              for proof, entries in zip(proofs, compared, strict=True) for entry in entries]
     found = iter(losses(run, every, X))

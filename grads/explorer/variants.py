@@ -14,7 +14,7 @@ from grads.explorer.steps import Steps, file_name
 from grads.explorer.tensors import BACKWARD, Table, flat, number
 from grads.trace import Origin, Step, Target, Trace, relative_error
 from grads.tracing.breaks import Break
-from grads.tracing.prove import TOLERANCE, Proof
+from grads.tracing.prove import Proof
 
 DIFFERENT = 1e-9  # relative difference from which a tensor counts as another
 DIGITS = 4  # significant ones of a wrong number
@@ -49,7 +49,8 @@ def variants_json(scene: Scene, table: Table, steps: Steps, proofs: Sequence[Pro
                 "wrong": [table.ids[BACKWARD, origin] for origin in origins],
                 "values": {table.ids[BACKWARD, origin]: flat(wrong.target(origin).value, DIGITS)
                            for origin in origins if needs_value(table, wrong, origin)},
-                "proofs": judged(proofs, wrong), "edited": edited(mistake, wrong, table, steps),
+                "proofs": judged(proofs, wrong, scene.tolerance),
+                "edited": edited(mistake, wrong, table, steps),
             })
     return found
 
@@ -109,7 +110,7 @@ def needs_value(table: Table, wrong: Wrong, origin: Origin) -> bool:
         np.ravel(wrong.target(origin).value), np.ravel(wrong.target(place).value))
 
 
-def judged(proofs: Sequence[Proof], wrong: Wrong) -> dict[int, Any]:
+def judged(proofs: Sequence[Proof], wrong: Wrong, tolerance: float) -> dict[int, Any]:
     """The errors of the proofs that fail: the derivatives are those of the same forward pass."""
     found: dict[int, Any] = {}
     for i, proof in enumerate(proofs):
@@ -119,7 +120,7 @@ def judged(proofs: Sequence[Proof], wrong: Wrong) -> dict[int, Any]:
         known = ~np.isnan(exact)
         value = np.ravel(np.asarray(wrong.target((proof.step, proof.target)).value))
         error = relative_error(value[known], exact[known])
-        if not error <= TOLERANCE:
+        if not error <= tolerance:
             found[i] = number(error, ROUGH)
     return found
 

@@ -345,7 +345,7 @@ def test_large_tensors_are_sliced_and_that_is_said():
     assert any(tensor["full_shape"] == [160, 42] for tensor in cut)
     assert max(len(tensor["value"] or []) for tensor in d["tensors"]) <= 256
     proofs = [proof for proof in d["proofs"] if proof["status"] == "proved"]
-    assert min(proof.get("checked", 9) for proof in proofs) == 4
+    assert min(proof.get("checked", 9) for proof in proofs) == 2
     assert {proof["status"] for proof in d["proofs"]} <= STATUSES
     assert len(json.dumps(d, separators=(",", ":"))) < 1_500_000
 

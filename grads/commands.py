@@ -6,7 +6,6 @@ import argparse
 import difflib
 import fnmatch
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -21,8 +20,7 @@ from grads import walk as terminal
 from grads.case import SHAPES, Entry
 from grads.check import OPINIONS, SAMPLE
 from grads.checking.user_code import check_file
-from grads.explorer import build
-from grads.explorer.page import write_page
+from grads.explorer.data import explore as write_page_of
 from grads.report import Report, html_page, json_page
 
 WIDE = 200  # columns of a table in a pipe
@@ -143,7 +141,6 @@ def walk(options: argparse.Namespace) -> int:
 def explore(options: argparse.Namespace) -> int:
     """`grads explore`."""
     chosen = {name: getattr(options, name) for name in EXAMPLE}
-    path = options.output or Path(f"{options.name}.html")
-    write_page(build(options.name, **chosen), path)
+    path = write_page_of(options.name, options.output, **chosen)
     print(f"{path}: written")
     return 0

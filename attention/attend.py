@@ -1,7 +1,8 @@
-"""Global attention: alignment weights, context vector, attentional vector.
+"""Memory, context and attentional vector; global attention by products, which is the usual one.
 
 Source: Luong (2016), Eqs. 4.5 and 4.7. Q below is the number of target states that look at a
-sentence at once: 1 inside a decoder step, T when all steps are known, K in beam search.
+sentence at once: 1 inside a decoder step, T when all steps are known, K in beam search. Any way of
+attending goes through `attention.look`, which comes here for global dot and general.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attention.scores import SCORES
+from attention.scores import Maps, map_backward, map_forward, map_gradients, map_weight, score_maps
+from attention.softmax import softmax_backward, softmax_forward
+from attention.way import Way
 from backend import Array, array_module
 from lstm.padding import Padding
 from lstm.parameters import Parameters
@@ -19,30 +22,54 @@ class Memory(NamedTuple):
     """What the decoder looks at, made once per batch of source sentences."""
 
     hbar: Array  # (B, S, He), the encoder's top states
-    keys: Array  # (B, S, H), h_t' k_s is the score
+    keys: Array  # (B, S, A), what queries are compared with; hbar itself where they are equal
     dead: Array | None  # (B, 1, S) bool, True on padding
+    lengths: Array | None = None  # (B,) real, for local attention
+    way: Way = Way()
 
 
 def memory_forward(
-    states: Array, padding: Padding | None, score: str, parameters: Mapping[str, Array],
-    prefix: str,
+    states: Array, padding: Padding | None, way: Way, parameters: Mapping[str, Array], prefix: str
 ) -> Memory:
     """Sentence-major copies of the encoder's `states` (S, B, He), and their keys."""
-    hbar = array_module(states).ascontiguousarray(states.transpose(1, 0, 2))  # (B, S, He)
+    xp = array_module(states)
+    S, B, _ = states.shape
+    hbar = xp.ascontiguousarray(states.transpose(1, 0, 2))                    # (B, S, He)
     dead = None if padding is None else padding.dead.transpose(1, 2, 0)       # (B, 1, S)
-    return Memory(hbar, SCORES[score][0](hbar, parameters, prefix), dead)
+    lengths = None
+    if way.local:
+        dtype = states.real.dtype
+        lengths = (xp.full((B,), float(S), dtype=dtype) if padding is None
+                   else padding.live[:, :, 0].sum(axis=0).astype(dtype))      # (B,)
+    keys = map_forward(hbar, score_maps(way, parameters, prefix, hbar).keys)
+    return Memory(hbar, keys, dead, lengths, way)
 
 
 def memory_backward(
-    dhbar: Array, dkeys: Array, memory: Memory, score: str, parameters: Mapping[str, Array],
-    prefix: str,
+    dhbar: Array, dkeys: Array | None, memory: Memory, parameters: Mapping[str, Array],
+    prefix: str, d_query: Array | None = None,
 ) -> tuple[Array, Parameters]:
-    """Gradient of the encoder's states (S, B, He) and of the score's parameters.
+    """Gradient of the encoder's states (S, B, He) and of the score's matrices.
 
-    Arguments: dhbar (B, S, He), through the contexts; dkeys (B, S, H), through the scores.
+    Arguments: dhbar (B, S, He), through the contexts; dkeys (B, S, A), through the scores, None
+    where nobody compared; d_query, gradient of the queries' map where there is one.
     """
-    dhbar_score, gradients = SCORES[score][1](dkeys, memory.hbar, parameters, prefix)
-    return (dhbar + dhbar_score).transpose(1, 0, 2), gradients
+    W = score_maps(memory.way, parameters, prefix, memory.hbar).keys
+    d_map = None
+    if dkeys is not None:
+        dhbar = dhbar + map_backward(dkeys, W)
+        d_map = map_weight(dkeys, memory.hbar, W)
+    gradients = map_gradients(memory.way, Maps(d_query, d_map), parameters, prefix)
+    return dhbar.transpose(1, 0, 2), gradients
+
+
+def memory_select(memory: Memory, sentences: Array) -> Memory:
+    """The memory of some of the sentences, numbers (B',) on the device."""
+    kept = {name: value[sentences] for name in ("hbar", "keys", "dead", "lengths")
+            if (value := getattr(memory, name)) is not None}
+    if memory.keys is memory.hbar:
+        kept["keys"] = kept["hbar"]
+    return memory._replace(**kept)
 
 
 def attend_forward(h: Array, memory: Memory) -> tuple[Array, Array]:
@@ -52,11 +79,7 @@ def attend_forward(h: Array, memory: Memory) -> tuple[Array, Array]:
     """
     xp = array_module(h, memory.hbar)
     e = xp.matmul(h, memory.keys.transpose(0, 2, 1))       # score(h_t, hbar_s), (B, Q, S)
-    if memory.dead is not None:
-        xp.copyto(e, -xp.inf, where=memory.dead)
-    e -= e.real.max(axis=2, keepdims=True)
-    a = xp.exp(e, out=e)
-    a /= a.sum(axis=2, keepdims=True)                      # a_t(s)                  (4.7)
+    a = softmax_forward(e, memory.dead)                    # a_t(s)                  (4.7)
     return xp.matmul(a, memory.hbar), a                    # c_t (B, Q, He)         (4.2.1 context)
 
 
@@ -68,8 +91,7 @@ def attend_backward(dc: Array, a: Array, memory: Memory) -> tuple[Array, Array]:
     """
     xp = array_module(dc, a)
     de = xp.matmul(dc, memory.hbar.transpose(0, 2, 1))     # da_t(s) = dc_t' hbar_s   (2.13)
-    de -= (a * de).sum(axis=2, keepdims=True)
-    de *= a                                                # softmax backward
+    de = softmax_backward(de, a)
     return xp.matmul(de, memory.keys), de                  # dh_t = sum of de_t(s) k_s  (2.13)
 
 

@@ -1,71 +1,158 @@
-"""Content-based scores between a target state h_t and the source states hbar_s (section 4.2.1).
+"""Scores between a target state h_t and the source states hbar_s (section 4.2.1).
 
-`dot` is h_t' hbar_s, `general` is h_t' W_a hbar_s. Both are products of h_t with a key made once
-per sentence, k_s = hbar_s or W_a hbar_s, and differ in nothing else: a score here is the pair that
-makes the keys. Others stand beside them in `SCORES`.
+Every content-based score compares a query q_t, a linear map of h_t, with keys k_s, linear maps of
+the source states that are made once per sentence:
+
+| score | q_t | k_s | e_t(s) |
+|---|---|---|---|
+| dot | h_t | hbar_s | q_t' k_s |
+| general | h_t | W_a hbar_s | q_t' k_s |
+| general in a window | W_a' h_t | hbar_s | q_t' k_s |
+| concat, W_a = [W_h W_s] | W_h h_t | W_s hbar_s | v_a' tanh(q_t + k_s) |
+| concat with the identity (footnote 14) | W_a h_t | hbar_s | v_a' tanh(q_t + k_s) |
+| additive (Bahdanau et al., 2015, A.1.2) | W_a h_t | U_a hbar_s | v_a' tanh(q_t + k_s) |
+| location | W_a h_t | | q_t(s) |
+
+The score additive asks with h_t here; RNNsearch, which asks with the state before, is another
+model. `location` has a row of W_a for each of the first L_max positions: a source that is longer
+is attended up to there and no further (the footnote of Eq. 4.8, erratum 7).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from backend import Array
+from attention.way import Way
+from backend import Array, array_module
 from lstm.parameters import Parameters, Weight
 
+PRODUCTS = ("dot", "general")  # q_t' k_s
+SUMS = ("concat", "concat-identity", "additive")  # v_a' tanh(q_t + k_s)
+CONTENT = (*PRODUCTS, *SUMS)  # they look at the source states
+SCORES = (*CONTENT, "location")
 
-def score_weights(score: str, prefix: str, hidden: int, source_hidden: int) -> dict[str, Weight]:
-    """The parameters of a score by name.
 
-    Arguments: hidden H, width of h_t; source_hidden He, width of hbar_s.
+class Maps(NamedTuple):
+    """The matrices of queries and of keys; None is the identity."""
+
+    query: Array | None  # (A, H)
+    keys: Array | None  # (A, He)
+
+
+def score_weights(way: Way, prefix: str, hidden: int, source_hidden: int) -> dict[str, Weight]:
+    """The parameters of a score, and of the predicted position, by name.
+
+    Arguments: hidden H, width of h_t; source_hidden He, width of hbar_s. The hidden layers of
+    concat, additive and the position are H wide.
     Raises ValueError on an unknown score, and for `dot` unless H = He.
     """
-    if score not in SCORES:
-        raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {score!r}")
-    if score == "dot":
-        if hidden != source_hidden:
-            raise ValueError(
-                f"score: 'dot' needs source and target states of one width, got {source_hidden} "
-                f"and {hidden}"
-            )
+    H, He = hidden, source_hidden
+    if way.score not in SCORES:
+        raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {way.score!r}")
+    if way.score == "dot" and H != He:
+        raise ValueError(
+            f"score: 'dot' needs source and target states of one width, got {He} and {H}"
+        )
+    matrix, row = Weight, lambda width: Weight((width,), drawn=True)
+    weights = {
+        "dot": {},
+        "general": {"W_a": matrix((H, He))},
+        "concat": {"W_a": matrix((H, H + He)), "v_a": row(H)},
+        "concat-identity": {"W_a": matrix((He, H)), "v_a": row(He)},
+        "additive": {"W_a": matrix((H, H)), "U_a": matrix((H, He)), "v_a": row(H)},
+        "location": {"W_a": matrix((way.length, H))},
+    }[way.score]
+    if way.window == "local-p":
+        weights |= {"W_p": matrix((H, H)), "v_p": row(H)}
+    return {f"{prefix}.{name}": weight for name, weight in weights.items()}
+
+
+def score_maps(way: Way, parameters: Mapping[str, Array], prefix: str, hbar: Array) -> Maps:
+    """The maps of a score, views of its parameters; hbar (B, S, He) is looked at by them."""
+    W_a = parameters.get(f"{prefix}.W_a")
+    _, S, He = hbar.shape
+    if W_a is None:
+        return Maps(None, None)                            # (4.2.1 dot)
+    if way.score == "general":
+        return Maps(W_a.T, None) if way.local else Maps(None, W_a)  # (4.2.1 general)
+    if way.score == "concat":
+        return Maps(W_a[:, :-He], W_a[:, -He:])            # (4.2.1 concat)
+    if way.score == "location":
+        return Maps(W_a[:S], None)                         # W_a h_t of (4.8), its top part
+    return Maps(W_a, parameters.get(f"{prefix}.U_a"))      # footnote 14; (Bahdanau A.1.2 score)
+
+
+def map_gradients(
+    way: Way, d: Maps, parameters: Mapping[str, Array], prefix: str
+) -> Parameters:
+    """The parameters' gradients by name from those of `score_maps`; the reverse of it."""
+    name, d_query = f"{prefix}.W_a", d.query
+    if name not in parameters:
         return {}
-    return {f"{prefix}.W_a": Weight((hidden, source_hidden))}
+    if way.score == "general":
+        return {name: d.keys if d_query is None else d_query.T}
+    if way.score == "concat":
+        return {name: array_module(d.keys).concatenate([d_query, d.keys], axis=1)}
+    if way.score == "location" and d_query is not None:
+        W_a = parameters[name]
+        dW_a = array_module(W_a).zeros(W_a.shape, dtype=W_a.dtype)
+        dW_a[: len(d_query)] = d_query                     # nobody looked behind the end
+        return {name: dW_a}
+    more = {} if d.keys is None else {f"{prefix}.U_a": d.keys}
+    return {name: d_query, **more}
 
 
-def dot_keys_forward(hbar: Array, parameters: Mapping[str, Array], prefix: str) -> Array:
-    """k_s = hbar_s: (B, S, H)."""
-    return hbar                                            # (4.2.1 dot)
+# --- linear maps ----------------------------------------------------------------------------------
 
 
-def dot_keys_backward(
-    dkeys: Array, hbar: Array, parameters: Mapping[str, Array], prefix: str
-) -> tuple[Array, Parameters]:
-    """dhbar_s = dk_s: (B, S, H)."""
-    return dkeys, {}
+def map_forward(x: Array, W: Array | None) -> Array:
+    """y = W x for rows x (B, n, k), W (m, k): (B, n, m); x itself without a W."""
+    if W is None:
+        return x
+    B, n, k = x.shape
+    return (x.reshape(B * n, k) @ W.T).reshape(B, n, W.shape[0])
 
 
-def general_keys_forward(hbar: Array, parameters: Mapping[str, Array], prefix: str) -> Array:
-    """k_s = W_a hbar_s, so that h_t' k_s is the score `general`.
+def map_backward(dy: Array, W: Array | None) -> Array:
+    """dx = W' dy: (B, n, k). The gradient of W, `map_weight`, can wait for all steps."""
+    if W is None:
+        return dy
+    B, n, m = dy.shape
+    return (dy.reshape(B * n, m) @ W).reshape(B, n, W.shape[1])  # (2.13)
 
-    Arguments: hbar (B, S, He), W_a (H, He). Returns (B, S, H).
+
+def map_weight(dy: Array, x: Array, W: Array | None) -> Array | None:
+    """dW = sum of dy x' over rows dy (B, n, m), x (B, n, k); None without a W."""
+    if W is None:
+        return None
+    rows = dy.shape[0] * dy.shape[1]
+    return dy.reshape(rows, W.shape[0]).T @ x.reshape(rows, W.shape[1])  # (2.14)
+
+
+# --- v_a' tanh(q + k) -----------------------------------------------------------------------------
+
+
+def tanh_score_forward(q: Array, keys: Array, v: Array) -> tuple[Array, Array]:
+    """e_t(s) = v_a' tanh(q_t + k_s).
+
+    Arguments: q (B, Q, A); keys (B, Q, S, A), or (B, 1, S, A) where all target states look at the
+    same; v (A,). Returns e (B, Q, S) and what the backward reads, the tanh (B, Q, S, A).
     """
-    W_a = parameters[f"{prefix}.W_a"]
-    B, S, He = hbar.shape
-    return (hbar.reshape(B * S, He) @ W_a.T).reshape(B, S, -1)  # (4.2.1 general)
+    xp = array_module(q, keys, v)
+    u = q[:, :, None] + keys                               # W_a h_t + U_a hbar_s, (B, Q, S, A)
+    u = xp.tanh(u, out=u)
+    return xp.matmul(u, v), u                              # (4.2.1 concat)
 
 
-def general_keys_backward(
-    dkeys: Array, hbar: Array, parameters: Mapping[str, Array], prefix: str
-) -> tuple[Array, Parameters]:
-    """Corollary 1: dhbar_s = W_a' dk_s (B, S, He) and dW_a = sum of dk_s hbar_s'."""
-    W_a = parameters[f"{prefix}.W_a"]
-    B, S, He = hbar.shape
-    dkey_rows = dkeys.reshape(B * S, -1)
-    return (dkey_rows @ W_a).reshape(B, S, He), {               # (2.13)
-        f"{prefix}.W_a": dkey_rows.T @ hbar.reshape(B * S, He)  # (2.14)
-    }
+def tanh_score_backward(de: Array, u: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Gradients of q (B, Q, A), of each q_t + k_s (B, Q, S, A), and of v (A,).
 
-
-SCORES = {
-    "dot": (dot_keys_forward, dot_keys_backward),
-    "general": (general_keys_forward, general_keys_backward),
-}
+    Arguments: de (B, Q, S), the gradient at the scores; u (B, Q, S, A), the tanh; v (A,).
+    """
+    xp = array_module(de, u, v)
+    dv = de.reshape(1, -1) @ u.reshape(-1, len(v))         # (2.13) on e = tanh(u)' v_a
+    du = xp.multiply(u, u)
+    xp.subtract(v, xp.multiply(du, v, out=du), out=du)     # v_a (1 - tanh^2)
+    du *= de[..., None]                                    # (2.14) on it, then tanh'
+    return du.sum(axis=2), du, dv[0]                       # q_t stands beside every k_s

@@ -2,7 +2,7 @@
 
 Written from the equations (Luong, 2016) with PyTorch's own modules and automatic differentiation,
 as a PyTorch user would write it: `nn.LSTM` wherever all steps are known, an `nn.LSTMCell` loop
-under input feeding, `torch.bmm` attention, one `F.cross_entropy` over all steps.
+under input feeding, attention of `benchmarks.peer_attention`, one `F.cross_entropy` over all steps.
 
 | here | in PyTorch |
 |---|---|
@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from attention.scores import score_weights
+from benchmarks.peer_attention import Memory, look, make_keys
 from grads.oracle import from_torch, to_torch
 from nmt.models.config import ModelConfig
 from nmt.text.batches import Batch
@@ -44,21 +46,15 @@ class Recurrent(NamedTuple):
     bias: nn.Parameter | None  # (4H,)
 
 
-class Memory(NamedTuple):
-    """What the decoder looks at."""
-
-    hbar: Tensor  # (B, S, He)
-    keys: Tensor  # (B, S, H)
-    dead: Tensor | None  # (B, 1, S), true on padding
-
-
 class TorchTranslator(nn.Module):
     """`nmt.models.translator.Translator` with gradients by automatic differentiation."""
 
-    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
+    def __init__(
+        self, config: ModelConfig, source_size: int, target_size: int, reverse_source: bool = False
+    ) -> None:
         """Parameters are empty shapes of the default dtype until `load` fills them."""
         super().__init__()
-        self.config = config
+        self.config, self.way = config, config.way(reverse_source)
         E, H, He = config.embedding_size, config.hidden_size, config.source_width
         self.recurrent: list[Recurrent] = []
         self.source_embedding = nn.Embedding(source_size, E)
@@ -72,8 +68,9 @@ class TorchTranslator(nn.Module):
         )
         if config.attention != "none":
             self.joiner = nn.Linear(He + H, H, bias=False)
-            if config.score == "general":
-                self.scorer = nn.Linear(He, H, bias=False)
+            shapes = score_weights(self.way, "attention", H, He)
+            self.score = nn.ParameterDict({name.split(".")[1]: torch.empty(weight.shape)
+                                           for name, weight in shapes.items()})
         self.output = nn.Linear(H, target_size, bias=config.output_bias)
 
     def _encoder_layer(self, layer: int) -> nn.Module:
@@ -124,8 +121,7 @@ class TorchTranslator(nn.Module):
             yield f"bridge.{layer}.W", module.weight
         if config.attention != "none":
             yield "attention.W_c", self.joiner.weight
-            if config.score == "general":
-                yield "attention.W_a", self.scorer.weight
+            yield from ((f"attention.{name}", weight) for name, weight in self.score.items())
         yield "output.W_hy", self.output.weight
         if config.output_bias:
             yield "output.b", self.output.bias
@@ -209,15 +205,20 @@ class TorchTranslator(nn.Module):
             return joined
         return self.bridge[layer](torch.cat(joined, dim=1)).tanh().chunk(len(joined), dim=1)
 
+    @property
+    def _score(self) -> Mapping[str, Any]:
+        """The weights of the score, and of local-p's position."""
+        return dict(self.score.items())
+
     def _remember(self, hbar: Tensor, batch: Batch) -> Memory:
         """Sentence-major states and keys, and which of them are padding."""
         hbar = hbar.transpose(0, 1).contiguous()  # (B, S, He)
-        keys = self.scorer(hbar) if self.config.score == "general" else hbar
+        keys = make_keys(self.way, self._score, hbar)
         S = hbar.shape[1]
         dead = None
         if (batch.source_lengths < S).any():
             dead = (torch.arange(S) >= torch.from_numpy(batch.source_lengths)[:, None])[:, None]
-        return Memory(hbar, keys, dead)
+        return Memory(hbar, keys, dead, torch.from_numpy(batch.source_lengths))
 
     def _decode(
         self, x: Tensor, initial: list[State], memory: Memory | None, masks: LayerMasks, joined: Any
@@ -228,7 +229,7 @@ class TorchTranslator(nn.Module):
             x, _ = layer(_drop(x, mask), first if len(first) == 2 else first[0])
         if memory is None:
             return _drop(x, joined)
-        context = attend(x.transpose(0, 1), memory).transpose(0, 1)  # (T, B, He)
+        context = look(self.way, self._score, x.transpose(0, 1), memory, 1).transpose(0, 1)
         return self.joiner(_drop(torch.cat([context, x], dim=2), joined)).tanh()
 
     def _decode_feeding(
@@ -244,18 +245,10 @@ class TorchTranslator(nn.Module):
                     h = _drop(h, masks[number], t)
                 states[number] = _step(cell, h, states[number])
                 h = states[number][0]
-            context = attend(h[:, None], memory)[:, 0]  # (B, He)
+            context = look(self.way, self._score, h[:, None], memory, t + 1)[:, 0]  # (B, He)
             h_tilde = self.joiner(_drop(torch.cat([context, h], dim=1), joined, t)).tanh()
             outputs.append(h_tilde)
         return torch.stack(outputs)
-
-
-def attend(h: Tensor, memory: Memory) -> Tensor:
-    """Context vectors (B, Q, He) of target states h (B, Q, H) (Eq. 4.7)."""
-    scores = torch.bmm(h, memory.keys.transpose(1, 2))  # (B, Q, S)
-    if memory.dead is not None:
-        scores = scores.masked_fill(memory.dead, float("-inf"))
-    return torch.bmm(scores.softmax(dim=2), memory.hbar)
 
 
 def _step(cell: nn.Module, x: Tensor, state: State) -> State:

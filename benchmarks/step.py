@@ -1,8 +1,8 @@
 """One training step, ours against eager PyTorch: forward, backward, clip, SGD update.
 
-The model is that of the thesis's section 4.3 in small: two LSTM layers, global `general` attention,
-input feeding, sentences of one length. Losses, gradients and updated parameters must agree before
-anything is timed. Both sides run in float32 on all cores.
+The model is that of the thesis's section 4.3 in small: two LSTM layers, global `general` attention
+or any other way, input feeding, sentences of one length. Losses, gradients and updated parameters
+must agree before anything is timed. Both sides run in float32 on all cores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from backend.errors import UserError
 from backend.rows import RowGradient
 from benchmarks.timing import Timing, describe, environment, interleave
-from nmt.models.config import ModelConfig
+from nmt.models.config import CHOICES, ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import Batch, make_batch
 from nmt.training.optimizers import SGD, gradient_scale
@@ -34,7 +34,7 @@ Step = Callable[[], float]
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print, and write `results/step[-no-feeding]-<mode>.json`."""
+    """Compare, print, and write `results/step[-<attention>-<score>][-no-feeding]-<mode>.json`."""
     options = parse(arguments)
     if find_spec("torch") is None:
         raise UserError("step: PyTorch is not installed; install the extra `oracle` to compare")
@@ -62,6 +62,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     }
     for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
+    parser.add_argument("--attention", default="global", help="or local-m, local-p")
+    parser.add_argument("--score", default="general", choices=CHOICES, help="default general")
+    parser.add_argument("--window", type=int, default=10, help="D of local attention, default 10")
     parser.add_argument("--no-feeding", action="store_true", help="without input feeding")
     parser.add_argument("--rounds", type=int, default=15, help="rounds that count, default 15")
     parser.add_argument("--warm-up", type=int, default=3, help="rounds before them, default 3")
@@ -76,8 +79,11 @@ def make_model(options: argparse.Namespace) -> Translator:
         hidden_size=options.hidden,
         embedding_size=options.hidden,
         input_feeding=not options.no_feeding,
+        attention=options.attention,
+        score=options.score,
+        window=options.window,
     )
-    return Translator(config, options.vocabulary, options.vocabulary)
+    return Translator(config, options.vocabulary, options.vocabulary, reverse_source=True)
 
 
 def random_batch(options: argparse.Namespace) -> Batch:
@@ -136,7 +142,8 @@ def compare(
     from benchmarks.peer_torch import TorchTranslator
 
     torch.set_num_threads(environment()["cores"])
-    peer = TorchTranslator(model.config, model.source_size, model.target_size).load(parameters)
+    sizes = model.source_size, model.target_size
+    peer = TorchTranslator(model.config, *sizes, reverse_source=True).load(parameters)
     loss, cache = model.loss(parameters, batch)
     gradients = model.backward(cache)
     peer_loss = peer(batch)
@@ -160,12 +167,17 @@ def compare(
 
 
 def furthest(ours: dict[str, Any], theirs: dict[str, np.ndarray]) -> float:
-    """The largest relative distance ||a - b|| / ||b|| over parameters."""
+    """The largest relative distance ||a - b|| / ||b|| over parameters.
+
+    A score's gradients start as small differences of large numbers, whose digits float32 has not:
+    what is a hundred times smaller than the largest is compared beside a hundredth of that.
+    """
     assert ours.keys() == theirs.keys()
+    floor = 0.01 * max(float(np.linalg.norm(b)) for b in theirs.values())
     distances = []
     for name, b in theirs.items():
         a = ours[name].dense() if isinstance(ours[name], RowGradient) else ours[name]
-        distances.append(float(np.linalg.norm(a - b) / np.linalg.norm(b)))
+        distances.append(float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(b)), floor))
     return max(distances)
 
 
@@ -176,7 +188,8 @@ def report(options: argparse.Namespace, timings: dict[str, Timing]) -> None:
     """Print the medians, their spread and the ratio."""
     feeding = "without" if options.no_feeding else "with"
     print(
-        f"training step, {options.layers}x{options.hidden}, {feeding} input feeding, "
+        f"training step, {options.layers}x{options.hidden}, {options.attention} attention, score "
+        f"{options.score}, {feeding} input feeding, "
         f"B={options.batch}, S={options.source}, T={options.target}, V={options.vocabulary}, "
         f"float32, cpu, {options.rounds} rounds"
     )
@@ -193,7 +206,9 @@ def save(
 ) -> None:
     """Write the results as JSON, one file per mode."""
     RESULTS.mkdir(exist_ok=True)
-    kind = "step-no-feeding" if options.no_feeding else "step"
+    way = options.attention, options.score
+    kind = "step" if way == ("global", "general") else f"step-{'-'.join(way)}"
+    kind += "-no-feeding" * options.no_feeding
     record = {
         "options": vars(options),
         "environment": found,

@@ -34,7 +34,7 @@ from lstm.stack import (
 class LanguageModelConfig:
     """The parts of a language model and their sizes; checked when made (ValueError)."""
 
-    unit: str = "lstm"  # recurrent unit: lstm or rnn
+    unit: str = "lstm"  # recurrent unit: lstm, rnn or gru
     layers: int = 2  # depth
     hidden_size: int = 256  # H, units per layer
     embedding_size: int = 256  # E
@@ -42,7 +42,7 @@ class LanguageModelConfig:
     output_bias: bool = True  # of the prediction layer
     dropout: float = 0.0  # probability on the vertical connections
     clip_dh: float | None = None  # element-wise clipping of dh during backpropagation (2.2.2)
-    initialisation: str = "uniform"  # uniform or xavier
+    initialisation: str = "uniform"  # uniform, xavier or orthogonal
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # where the forget gates' biases start
 

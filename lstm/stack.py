@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from backend import Array, array_module
 from backend.workspace import Workspace
+from lstm.gru import gru_backward, gru_forward, gru_step_forward
 from lstm.lstm import (
     lstm_backward,
     lstm_cell_backward,
@@ -22,10 +23,15 @@ from lstm.lstm import (
     lstm_step_forward,
 )
 from lstm.padding import Padding
-from lstm.parameters import Parameters, Weight
+from lstm.parameters import SCHEMES, Parameters, Weight
 from lstm.rnn import rnn_backward, rnn_cell_backward, rnn_forward, rnn_step_forward
 
-State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of a vanilla unit; each (B, H)
+State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other units; each (B, H)
+
+
+def _no_cell(*_: Array) -> None:
+    """The cell of a unit that has none."""
+    raise TypeError("this unit has no bare cell")
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,8 @@ class Unit:
     """A recurrent unit as its users see it: a sequence, one step, or the bare cell.
 
     The cell's signatures are those of `lstm_cell_forward` and `lstm_cell_backward`; a unit
-    without a memory cell ignores c and tanh_c.
+    without a memory cell ignores c and tanh_c. A gated unit has none: its reset gate stands inside
+    a second product, so there is no step's worth of work between one product and the next.
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
@@ -41,8 +48,13 @@ class Unit:
     forward: Callable[..., tuple[Array, State, Any]]
     backward: Callable[..., tuple[Array, State, Array, Array]]
     step: Callable[..., State]
-    cell_forward: Callable[..., None]
-    cell_backward: Callable[..., None]
+    cell_forward: Callable[..., None] = _no_cell
+    cell_backward: Callable[..., None] = _no_cell
+
+    @property
+    def has_cell(self) -> bool:
+        """Whether a step is one product and then a cell, as input feeding takes it to be."""
+        return self.cell_forward is not _no_cell
 
 
 def _lstm_forward(x: Array, state: State, T: Array, b: Array | None, **how: Any) -> Any:
@@ -86,6 +98,20 @@ def _rnn_cell_backward(
     rnn_cell_backward(dh, u, dz)
 
 
+def _gru_forward(x: Array, state: State, T: Array, b: Array | None, **how: Any) -> Any:
+    out, last, cache = gru_forward(x, state[0], T, b, **how)
+    return out, (last,), cache
+
+
+def _gru_backward(dh: Array | None, d_last: State, cache: Any, clip: float | None) -> Any:
+    dx, dh0, dT, db = gru_backward(dh, d_last[0], cache, clip=clip)
+    return dx, (dh0,), dT, db
+
+
+def _gru_step(x: Array, state: State, T: Array, b: Array | None) -> State:
+    return (gru_step_forward(x, state[0], T, b)[0],)
+
+
 UNITS = {
     "lstm": Unit(
         2, 4, _lstm_forward, _lstm_backward, _lstm_step, lstm_cell_forward, lstm_cell_backward
@@ -93,6 +119,7 @@ UNITS = {
     "rnn": Unit(
         1, 1, _rnn_forward, _rnn_backward, _rnn_step, _rnn_cell_forward, _rnn_cell_backward
     ),
+    "gru": Unit(1, 3, _gru_forward, _gru_backward, _gru_step),
 }
 
 
@@ -103,7 +130,7 @@ def check_stack_config(config: Any) -> None:
     dropout, clip_dh, initialisation.
     """
     check_among("unit", config.unit, UNITS)
-    check_among("initialisation", config.initialisation, ("uniform", "xavier"))
+    check_among("initialisation", config.initialisation, SCHEMES)
     for name in ("layers", "hidden_size", "embedding_size"):
         if getattr(config, name) < 1:
             raise ValueError(f"{name}: expected at least 1, got {getattr(config, name)}")
@@ -127,7 +154,8 @@ def stack_weights(
     blocks, weights = UNITS[unit].blocks, {}
     for layer in range(layers):
         for name in _names(prefix, layer, bidirectional):
-            weights[f"{name}.T"] = Weight((blocks * hidden_size, input_size + hidden_size), blocks)
+            shape = (blocks * hidden_size, input_size + hidden_size)
+            weights[f"{name}.T"] = Weight(shape, blocks, recurrent=True)
             if biases:
                 weights[f"{name}.b"] = Weight((blocks * hidden_size,), blocks)
         input_size = hidden_size * (2 if bidirectional else 1)

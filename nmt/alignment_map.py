@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -48,7 +49,8 @@ def write_png(
     axes = figure.add_subplot()
     image = axes.imshow(alignment[: len(target)], cmap="gray", vmin=0.0, vmax=1.0)
     plain = {"parse_math": False}  # a dollar sign is one
-    axes.set_xticks(range(len(source)), source, rotation=60, ha="left", **plain)
+    slanted: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(source)), source, **slanted, **plain)
     axes.set_yticks(range(len(target)), target, **plain)
     axes.xaxis.tick_top()
     figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
 from nmt import commands
+from nmt.evaluation.arguments import add_aligned_word, add_commands, add_replace_unk
 
 RECIPE_COMMANDS = (commands.demo, commands.train, commands.lm_train)  # take `--section.key VALUE`
 
@@ -33,6 +34,7 @@ def build_parser() -> Parser:
     perplexity.add_argument("target", type=Path)
     perplexity.add_argument("--model", type=Path, required=True, metavar="DIR")
     perplexity.set_defaults(run=commands.perplexity)
+    add_commands(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 
@@ -83,7 +85,10 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
-                        help="write 'source-target' positions in the tokenised sentences, from 0")
+                        help="write 'source-target' positions in the tokenised sentences, from 0 "
+                             "and before unknown words are replaced")
+    add_replace_unk(parser)
+    add_aligned_word(parser)
     parser.set_defaults(run=commands.translate)
 
 

@@ -20,11 +20,13 @@ from nmt import language_models
 from nmt.data import check_lengths, load_corpus, tokenisers
 from nmt.evaluate import Score, bleu, chrf
 from nmt.evaluate import perplexity as perplexity_of
+from nmt.evaluation.commands import need_attention, unk_replacement
 from nmt.folder import RECIPE, check_model, check_new
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.recipe_file import load_recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System, Translation
+from nmt.text.align import pharaoh_line
 from nmt.text.cldr import CldrOptions, generate, write
 from nmt.text.corpus import prepare_pairs, read_lines, read_parallel, write_lines
 from nmt.train import score_bleu
@@ -86,6 +88,7 @@ def translate(options: argparse.Namespace) -> None:
     system = System.open(options.model)
     search = _search_options(system.recipe.search, options)
     _check_alignments(options.alignments, system)
+    replacement = unk_replacement(options, system)
     rng = np.random.default_rng(options.seed)
     cut = tokenisers(system.recipe.data)[0].tokenise
     sentences = [cut(line) for line in _stdin_lines()]
@@ -99,8 +102,10 @@ def translate(options: argparse.Namespace) -> None:
             found = system.translate(block, search)
         for number, nbest in enumerate(found, first):
             for translation in nbest:
-                print(_output_line(system, number, translation, options.nbest))
-                links.append(_links(translation))
+                text = system.text(translation) if replacement is None else \
+                    system.text_without_unknown(translation, sentences[number], replacement)
+                print(_output_line(text, number, translation, options.nbest))
+                links.append(pharaoh_line(system.links(translation, options.aligned_word)))
         sys.stdout.flush()
     if options.alignments is not None:
         write_lines(options.alignments, links)
@@ -128,8 +133,7 @@ def _check_alignments(path: Path | None, system: System) -> None:
     """Raise UserError if there will be no alignments, or no place for them, before the work."""
     if path is None:
         return
-    if system.recipe.model.attention == "none":
-        raise UserError("--alignments: expected a model with attention, this one has none")
+    need_attention(system, "--alignments")
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UserError(f"{path}: expected a file in a folder that can be written to")
 
@@ -146,21 +150,12 @@ def _stdin_lines() -> Iterable[str]:
         yield line.removesuffix("\n").removesuffix("\r")
 
 
-def _output_line(system: System, number: int, translation: Translation, nbest: int | None) -> str:
+def _output_line(text: str, number: int, translation: Translation, nbest: int | None) -> str:
     """Plain text, or Moses' n-best format: line number from 0, text, log p, score."""
-    text = system.text(translation)
     if nbest is None:
         return text
     return (f"{number} ||| {text} ||| {translation.log_probability:.4f} ||| "
             f"{translation.score:.4f}")
-
-
-def _links(translation: Translation) -> str:
-    """For each target word the source word it looks at most, as Pharaoh links `source-target`."""
-    if translation.alignment is None:
-        return ""
-    rows = translation.alignment[: len(translation.words)]
-    return " ".join(f"{int(row.argmax())}-{t}" for t, row in enumerate(rows))
 
 
 def score(options: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ from backend.errors import UserError
 from nmt import alignment_map
 from nmt.data import ParallelCorpus, load_corpus
 from nmt.evaluate import bleu, chrf
+from nmt.evaluation.pictures import MISSING
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
 from nmt.system import System, Translation
@@ -94,6 +95,8 @@ def _report(system: System, corpus: ParallelCorpus, folder: Path, console: Conso
         png = folder / "attention.png"
         if alignment_map.write_png(words, translation.words, translation.alignment, png):
             console.print(f"\nThe same as a picture: {png}")
+        else:
+            console.print(f"\nNo picture: {MISSING}")
     console.print(f"Model directory: {folder}. Translate with: nmt translate --model {folder}")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from lstm.language_model import LanguageModelConfig
 from nmt.evaluate import TOKENISATIONS
 from nmt.models.config import ModelConfig
+from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions
 
@@ -77,7 +78,7 @@ class Recipe:
     """A translation system: data, model, training, search, evaluation."""
 
     data: DataConfig
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ModelConfig | RNNSearchConfig = field(default_factory=ModelConfig)  # by architecture
     train: TrainOptions = field(default_factory=TrainOptions)
     search: SearchOptions = field(default_factory=lambda: SearchOptions(beam=5))
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)

@@ -8,7 +8,7 @@ import re
 from argparse import ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import yaml
 from jsonargparse import ArgumentParser
@@ -30,7 +30,7 @@ def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) 
     key (with the nearest known one), a value of the wrong type or out of range.
     """
     content, lines = _read(path)
-    sections = get_type_hints(kind)
+    sections = _sections(kind, content, path, overrides)
     leaves = [f"{name}.{leaf.name}" for name, section in sections.items()
               for leaf in dataclasses.fields(section)]
     for key, line in lines.items():
@@ -48,7 +48,7 @@ def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) 
             return "override"
         return f"{path}:{lines[key]}" if key in lines else str(path)
 
-    made = _make_sections(kind, _typed(sections, given, chosen, where), where)
+    made = _make_sections(kind, sections, _typed(sections, given, chosen, where), where)
     try:
         return kind(**made)
     except ValueError as error:  # sections that do not fit each other
@@ -59,6 +59,27 @@ def save_recipe(recipe: Any, path: str | Path) -> None:
     """Write the resolved recipe, every default filled in, in full or not at all."""
     text = yaml.safe_dump(dataclasses.asdict(recipe), sort_keys=False, allow_unicode=True)
     write_lines(path, text.rstrip("\n").split("\n"))
+
+
+def _sections(
+    kind: type, content: Mapping[str, Any], path: str | Path, overrides: Sequence[str]
+) -> dict[str, type]:
+    """The sections of a recipe; where there are several for a name, its architecture says which."""
+    found = {}
+    for name, hint in get_type_hints(kind).items():
+        members = {member.architecture: member for member in get_args(hint)}
+        if not members:
+            found[name] = hint
+            continue
+        values, flag = content.get(name), f"--{name}.architecture="
+        wanted = values.get("architecture") if isinstance(values, dict) else None
+        for override in overrides:
+            wanted = override.removeprefix(flag) if override.startswith(flag) else wanted
+        if wanted is not None and wanted not in members:
+            raise UserError(f"{path}: {name}.architecture: expected one of {', '.join(members)}, "
+                            f"got {wanted!r}")
+        found[name] = next(iter(members.values())) if wanted is None else members[wanted]
+    return found
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, int]]:
@@ -154,18 +175,21 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return nested
 
 
-def _make_sections(kind: type, values: Mapping[str, Any], where: Where) -> dict[str, Any]:
+def _make_sections(
+    kind: type, sections: Sections, values: Mapping[str, Any], where: Where
+) -> dict[str, Any]:
     """The sections, each the recipe's default with the values given, which it checks itself."""
     given = _nested(values)
     defaults = {f.name: f.default_factory for f in dataclasses.fields(kind)}
     made = {}
-    for name, section in get_type_hints(kind).items():
-        default, chosen = defaults[name], given.get(name, {})
+    for name, section in sections.items():
+        factory, chosen = defaults[name], given.get(name, {})
+        default = None if factory is dataclasses.MISSING else factory()
         try:
-            if default is dataclasses.MISSING:
-                made[name] = section(**chosen)
+            if isinstance(default, section):
+                made[name] = dataclasses.replace(cast(Any, default), **chosen)
             else:
-                made[name] = dataclasses.replace(default(), **chosen)
+                made[name] = section(**chosen)
         except ValueError as error:
             key = f"{name}.{str(error).split(':')[0]}"
             raise UserError(f"{where(key)}: {name}.{error}") from None

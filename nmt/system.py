@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,19 @@ from backend import Array, to_host
 from nmt.data import tokenisers
 from nmt.evaluate import perplexity
 from nmt.folder import RECIPE, check_model, fingerprint, load_best
-from nmt.models.translator import Translator
+from nmt.models.make import Model, make_model
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
 from nmt.search.beam import beam_search
+from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
+from nmt.text.align import Link
+from nmt.text.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.text.batches import TextBatches, source_batch
 from nmt.text.corpus import Pair
 from nmt.text.vocabulary import Vocabulary
+from nmt.unk import UnkReplacement, replace_unknown
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
 
@@ -44,13 +48,13 @@ class System:
     recipe: Recipe
     source: Vocabulary
     target: Vocabulary
-    model: Translator
+    model: Model
     parameters: dict[str, Array]
 
     @classmethod
     def create(cls, recipe: Recipe, source: Vocabulary, target: Vocabulary) -> System:
         """A system with fresh parameters, drawn from the recipe's seed."""
-        model = Translator(recipe.model, len(source), len(target))
+        model = make_model(recipe.model, len(source), len(target), recipe.data.reverse_source)
         rng = np.random.default_rng([recipe.train.seed, 2])
         return cls(recipe, source, target, model, model.initial_parameters(rng))
 
@@ -84,7 +88,8 @@ class System:
     def batches(self, pairs: Sequence[Pair], batch_size: int) -> TextBatches:
         """Word pairs as batches of ids."""
         ids = [(self.source.ids(x), self.target.ids(y)) for x, y in pairs]
-        return TextBatches(ids, batch_size, self.recipe.data.reverse_source)
+        return TextBatches(ids, batch_size, self.recipe.data.reverse_source,
+                           self.recipe.train.sorted_within)
 
     def perplexity(self, pairs: Sequence[Pair]) -> float:
         """exp of the mean negative log-likelihood per target word, `</s>` included."""
@@ -111,12 +116,50 @@ class System:
     ) -> list[list[Translation]]:
         """As `translate`, with one translation drawn from softmax(logits / temperature)."""
 
-        def find(model: Translator, parameters: dict[str, Array], source: np.ndarray,
+        def find(model: Model, parameters: dict[str, Array], source: np.ndarray,
                  lengths: np.ndarray) -> list[list[Hypothesis]]:
             drawn = sample(model, parameters, source, lengths, options, temperature, rng)
             return [[hypothesis] for hypothesis in drawn]
 
         return self._search(sentences, find)
+
+    def force(self, pairs: Sequence[Pair]) -> list[Translation]:
+        """Force-decode the targets: how the model would have made the translations it is given.
+
+        The words are those given, rare ones too. A pair with an empty side has no alignment, and
+        log-probability 0.
+        """
+        results = [Translation(target, 0.0, 0.0, None) for _, target in pairs]
+        places = [i for i, (source, target) in enumerate(pairs) if source and target]
+        if not places:
+            return results
+        batches = self.batches([pairs[i] for i in places], self.recipe.evaluate.batch_size)
+        for batch in batches.in_order():
+            found = force_decode(self.model, self.parameters, batch)
+            for index, hypothesis in zip(batch.indices, found, strict=True):
+                place = places[index]
+                results[place] = replace(
+                    self._translation(hypothesis, self.recipe.data.reverse_source),
+                    words=pairs[place][1],
+                )
+        return results
+
+    def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
+        """For each target word the source word it looks at most (section 4.4.4); none without
+        attention. aligned_word: see `nmt.text.attention_links`."""
+        if translation.alignment is None:
+            return []
+        aligned_word = resolve(aligned_word, self.recipe.model.score)
+        return best_links(weights_of_words(translation.alignment, len(translation.words),
+                                           aligned_word))
+
+    def text_without_unknown(
+        self, translation: Translation, source: Sequence[str], replacement: UnkReplacement
+    ) -> str:
+        """A translation of `source` as plain text, unknown words replaced."""
+        links = self.links(translation, replacement.aligned_word)
+        return self.detokenise(replace_unknown(translation.words, source, links,
+                                               replacement.dictionary))
 
     def _search(
         self, sentences: Sequence[Sequence[str]],
@@ -136,7 +179,11 @@ class System:
 
     def text(self, translation: Translation) -> str:
         """A translation as plain text."""
-        return tokenisers(self.recipe.data)[1].detokenise(translation.words)
+        return self.detokenise(translation.words)
+
+    def detokenise(self, words: Sequence[str]) -> str:
+        """Target words as plain text."""
+        return tokenisers(self.recipe.data)[1].detokenise(words)
 
     def _by_length(self, sentences: Sequence[Sequence[str]]) -> Iterator[list[int]]:
         """Places of non-empty sentences in batches of similar length."""

@@ -16,8 +16,10 @@ from attention.attend import (
     attend_memory_backward,
     attentional_backward,
     attentional_forward,
+    memory_backward,
 )
-from attention.scores import SCORES
+from attention.scores import PRODUCTS, map_forward
+from attention.way import Way
 from backend.rows import row_index
 from grads.case import dense
 from lstm.embedding import embedding_backward, embedding_forward
@@ -191,7 +193,7 @@ def test_language_model(unit, biases):
 # --- attention and translator -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("score, lengths", list(product(SCORES, ((4, 2, 1), (3, 3)))))
+@pytest.mark.parametrize("score, lengths", list(product(PRODUCTS, ((4, 2, 1), (3, 3)))))
 def test_attention(score, lengths):
     """Scores, weights, context and the attentional vector of two target states a sentence."""
     rng, B, S, Q = np.random.default_rng(6), len(lengths), max(lengths), 2
@@ -201,7 +203,7 @@ def test_attention(score, lengths):
     weights = {"attention.W_a": draw(rng, H, He)} if score == "general" else {}
     padding = make_padding(np.array(lengths), S)
     dead = None if padding is None else padding.dead.transpose(1, 2, 0)
-    memory = Memory(hbar, SCORES[score][0](hbar, weights, "attention"), dead)
+    memory = Memory(hbar, map_forward(hbar, weights.get("attention.W_a")), dead, None, Way(score))
     c, a = attend_forward(h, memory)
     joined = np.concatenate([c, h], axis=2)
     h_tilde = attentional_forward(joined.reshape(B * Q, -1), W_c)
@@ -209,7 +211,7 @@ def test_attention(score, lengths):
     dc, dh_direct = np.split(d_joined.reshape(B, Q, -1), [He], axis=2)
     dh_score, de = attend_backward(dc, a, memory)
     dhbar, dkeys = attend_memory_backward(de, dc, a, h)
-    dhbar_score, dW_a = SCORES[score][1](dkeys, hbar, weights, "attention")
+    dstates, dW_a = memory_backward(dhbar, dkeys, memory, weights, "attention")
     W_a = weights["attention.W_a"].tolist() if weights else None
     dW_a_, dW_c_ = None if W_a is None else scalar.zeros_like(W_a), scalar.zeros_like(W_c.tolist())
     for n, length in enumerate(lengths):
@@ -228,7 +230,7 @@ def test_attention(score, lengths):
             assert_close(c[n, q], c_q)
             assert_close(h_tilde.reshape(B, Q, H)[n, q], h_tilde_q)
             assert_close(dh_direct[n, q] + dh_score[n, q], scalar.add(dh_q, more))
-        assert_close((dhbar + dhbar_score)[n, :length], d_source)
+        assert_close(dstates[:length, n], d_source)
     assert_close(dz.T @ joined.reshape(B * Q, -1), dW_c_)
     if dW_a_ is not None:
         assert_close(dW_a["attention.W_a"], dW_a_)
@@ -246,7 +248,7 @@ def translator(unit, score, feeding, biases):
 
 
 @pytest.mark.parametrize(
-    "unit, score, feeding, biases", list(product(UNITS, SCORES, (True, False), (True, False)))
+    "unit, score, feeding, biases", list(product(UNITS, PRODUCTS, (True, False), (True, False)))
 )
 def test_translator(unit, score, feeding, biases):
     """A ragged batch: loss and all gradients are the sums over its pairs."""
@@ -266,7 +268,7 @@ def test_translator(unit, score, feeding, biases):
         assert_close(gradient, d[name])
 
 
-@pytest.mark.parametrize("unit, score", list(product(UNITS, SCORES)))
+@pytest.mark.parametrize("unit, score", list(product(UNITS, PRODUCTS)))
 def test_scalar_gradients_are_slopes_of_the_scalar_loss(unit, score):
     """The slow truth by itself: central differences of its loss at two entries of every weight."""
     _, arrays = translator(unit, score, True, True)

@@ -5,17 +5,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backend.errors import UserError
 from nmt.data import load_corpus
 from nmt.language_models import Streams, tokens_of
 from nmt.models.config import ModelConfig
 from nmt.recipe import DataConfig, Recipe, TextConfig
 from nmt.system import System
+from nmt.text.align import GoldOptions, alignment_score, read_gold
 from nmt.text.corpus import read_lines
 from nmt.text.vocabulary import Vocabulary
 from nmt.train import build_vocabularies
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"
+EUROPARL, HANSARDS = DATA / "europarl_deen_gold", DATA / "hansards" / "validation"
 
 
 def need(folder):
@@ -66,3 +69,35 @@ def test_characters_of_shakespeare_make_streams() -> None:
 def test_words_of_war_and_peace() -> None:
     sizes = [len(read_lines(TEXT / f"wap.{part}.txt")) for part in ("train", "valid", "test")]
     assert sizes == [36243, 7870, 8052]  # the last line of each has no line end
+
+
+def sizes_of(source, target):
+    lines = zip(read_lines(source), read_lines(target), strict=True)
+    return [(len(x.split()), len(y.split())) for x, y in lines]
+
+
+@need(EUROPARL)
+def test_gold_alignments_of_europarl_in_both_formats() -> None:
+    sizes = sizes_of(EUROPARL / "test.de", EUROPARL / "test.en")  # the German has a BOM
+    assert len(sizes) == 100 and sizes[62] == (13, 13)
+    pharaoh, naacl = EUROPARL / "de-en.wa", EUROPARL / "de-en.ref.wa"
+    with pytest.raises(UserError, match=r"de-en.wa:63: link '12-16': expected a target word from "
+                                        "0 to 12, got 16"):
+        read_gold(pharaoh, sizes)
+    with pytest.raises(UserError, match=r"de-en.ref.wa:1: .*source word from 1 to \d+, got 0"):
+        read_gold(naacl, sizes)
+    one, other = (read_gold(path, sizes, GoldOptions(first=0, drop=True))
+                  for path in (pharaoh, naacl))
+    assert one == other and one.dropped == 1
+    assert sum(len(pair.sure) for pair in one.gold) == 1232
+    assert all(pair.sure == pair.possible for pair in one.gold)
+
+
+@need(HANSARDS)
+def test_gold_alignments_of_the_hansards() -> None:
+    sizes = sizes_of(HANSARDS / "dev.e", HANSARDS / "dev.f")
+    gold, dropped = read_gold(HANSARDS / "dev.wa.nonullalign", sizes)
+    assert (len(gold), dropped) == (37, 0)
+    assert sum(len(pair.sure) for pair in gold) == 338
+    assert sum(len(pair.possible) for pair in gold) == 338 + 1446
+    assert alignment_score([pair.possible for pair in gold], gold).error_rate == 0.0

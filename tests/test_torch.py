@@ -28,6 +28,7 @@ from attention.attend import (
     memory_backward,
     memory_forward,
 )
+from attention.way import Way
 from backend.rows import row_index
 from backend.workspace import Workspace
 from lstm.embedding import embedding_backward, embedding_forward
@@ -128,11 +129,11 @@ def test_attention(score, Q, lengths):
     He = H if score == "dot" else 6
     states, h, dc = draw(rng, S, B, He), draw(rng, B, Q, H), draw(rng, B, Q, He)
     parameters = {"attention.W_a": draw(rng, H, He)} if score == "general" else {}
-    memory = memory_forward(states, as_padding(lengths, S), score, parameters, "attention")
+    memory = memory_forward(states, as_padding(lengths, S), Way(score), parameters, "attention")
     c, a = attend_forward(h, memory)
     dh, de = attend_backward(dc, a, memory)
     dhbar, dkeys = attend_memory_backward(de, dc, a, h)
-    dstates, gradients = memory_backward(dhbar, dkeys, memory, score, parameters, "attention")
+    dstates, gradients = memory_backward(dhbar, dkeys, memory, parameters, "attention")
     states_leaf, h_leaf = leaf(states), leaf(h)
     leaves = {name: leaf(array) for name, array in parameters.items()}
     W_a = leaves.get("attention.W_a", torch.eye(H, dtype=torch.float64))
@@ -160,11 +161,11 @@ def test_memory(score):
     states = draw(rng, S, B, He)
     parameters = {"attention.W_a": draw(rng, H, He)} if score == "general" else {}
     for dhbar, dkeys in choices([draw(rng, B, S, He), draw(rng, B, S, H)]):
-        memory = memory_forward(states, None, score, parameters, "attention")
+        memory = memory_forward(states, None, Way(score), parameters, "attention")
         dstates, gradients = memory_backward(
             np.zeros((B, S, He)) if dhbar is None else dhbar,
             np.zeros((B, S, H)) if dkeys is None else dkeys,
-            memory, score, parameters, "attention",
+            memory, parameters, "attention",
         )  # fmt: skip
         states_leaf = leaf(states)
         leaves = {name: leaf(array) for name, array in parameters.items()}

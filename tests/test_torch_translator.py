@@ -153,7 +153,7 @@ def test_decoder(unit, feeding, dropout):
     states, upstream = draw(rng, S, B, H), draw(rng, T, B, H)
 
     padding = make_padding(batch.source_lengths, S)
-    memory = memory_forward(states, padding, config.score, parameters, "attention")
+    memory = memory_forward(states, padding, config.way(), parameters, "attention")
     out, (d_initial, d_memory, gradients) = run_decoder(
         model, parameters, batch, initial, memory, masks, upstream
     )

@@ -16,14 +16,23 @@ from types import ModuleType
 import numpy as np
 
 from grads.case import SHAPES, Case, Entry, dense, draw
-from grads.catalogue import attention, configurations, derivations, lstm, models
+from grads.catalogue import (
+    attention,
+    configurations,
+    derivations,
+    lstm,
+    models,
+    rnnsearch,
+    ways,
+)
 from grads.check import check_case
 from grads.checking.claims import same_bits
 from grads.report import Finding, Report
 
 PRODUCT = ("backend", "lstm", "attention", "nmt")
 ENTRIES: list[Entry] = [
-    *lstm.ENTRIES, *attention.ENTRIES, *models.ENTRIES, *configurations.ENTRIES,
+    *lstm.ENTRIES, *attention.ENTRIES, *ways.ENTRIES, *models.ENTRIES, *configurations.ENTRIES,
+    *rnnsearch.ENTRIES,
 ]
 DERIVATIONS = derivations.ENTRIES  # the literal algorithms
 CONFIGURATIONS = configurations.CONFIGURATIONS  # the product of all models' choices

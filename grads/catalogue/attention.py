@@ -18,7 +18,14 @@ from attention.attend import (
     memory_backward,
     memory_forward,
 )
-from attention.scores import SCORES, score_weights
+from attention.scores import (
+    PRODUCTS,
+    map_backward,
+    map_forward,
+    map_weight,
+    score_weights,
+)
+from attention.way import Way
 from grads.case import USUAL, Case, Entry, H, Inputs, Shape, draw, draw_parameters, idle
 from grads.catalogue.labels import label, parameter_labels
 from lstm.padding import make_padding
@@ -29,35 +36,33 @@ ALSO_NOBODY = (*USUAL, "nobody")
 MEMORY = {"hbar": label("batch/position/unit"), "keys": label("batch/position/unit")}
 
 
-def keys(rng: Rng, shape: Shape, score: str) -> Case:
-    """k_s, whose product with h_t is the score."""
-    width = H if score == "dot" else WIDE
-    parameters = draw_parameters(rng, score_weights(score, "attention", H, width))
+def linear_map(rng: Rng, shape: Shape) -> Case:
+    """Queries or keys: a matrix times each row."""
+    inputs = {"x": draw(rng, shape.batch, shape.steps, WIDE), "W": draw(rng, H, WIDE)}
 
     def run(a: Inputs) -> Any:
-        return {"keys": SCORES[score][0](a["hbar"], a, "attention")}, a
+        return {"y": map_forward(a["x"], a["W"])}, a
 
     def pull(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
-        dhbar, gradients = SCORES[score][1](d["keys"], a["hbar"], a, "attention")
-        return {"hbar": dhbar, **gradients}
+        return {"x": map_backward(d["y"], a["W"]), "W": map_weight(d["y"], a["x"], a["W"])}
 
-    inputs = {"hbar": draw(rng, shape.batch, shape.steps, width), **parameters}
-    return Case(inputs, run, pull, labels=MEMORY | parameter_labels(inputs),
-                facts={"score": score})
+    labels = {"x": label("batch/position/source unit"), "W": label("unit/source unit"),
+              "y": label("batch/position/unit")}
+    return Case(inputs, run, pull, labels=labels)
 
 
 def memory(rng: Rng, shape: Shape, score: str) -> Case:
     """The encoder's states as values and as keys. Padding is left to whoever looks at them."""
     width = H if score == "dot" else WIDE
-    parameters = draw_parameters(rng, score_weights(score, "attention", H, width))
+    parameters = draw_parameters(rng, score_weights(Way(score), "attention", H, width))
 
     def run(a: Inputs) -> Any:
-        made = memory_forward(a["states"], None, score, a, "attention")
+        made = memory_forward(a["states"], None, Way(score), a, "attention")
         return {"hbar": made.hbar, "keys": made.keys}, (made, a)
 
     def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
         made, a = cache
-        dstates, gradients = memory_backward(d["hbar"], d["keys"], made, score, a, "attention")
+        dstates, gradients = memory_backward(d["hbar"], d["keys"], made, a, "attention")
         return {"states": dstates, **gradients}
 
     inputs = {"states": draw(rng, shape.steps, shape.batch, width), **parameters}
@@ -121,10 +126,9 @@ def attentional(rng: Rng, shape: Shape) -> Case:
 
 
 ENTRIES = [
-    *(Entry(f"{score} keys", (f"attention.scores.{score}_keys",), partial(keys, score=score),
-            ALSO_NOBODY if score == "dot" else USUAL, kind="keys") for score in SCORES),
+    Entry("map", ("attention.scores.map",), linear_map, kind="map"),
     *(Entry(f"memory, {score}", ("attention.attend.memory",), partial(memory, score=score),
-            ALSO_NOBODY if score == "dot" else USUAL, kind="memory") for score in SCORES),
+            ALSO_NOBODY if score == "dot" else USUAL, kind="memory") for score in PRODUCTS),
     Entry("attend", ("attention.attend.attend", "attention.attend.attend_memory"), attend,
           ALSO_NOBODY, kind="attend"),
     Entry("attentional", ("attention.attend.attentional",), attentional, ALSO_NOBODY,

@@ -13,8 +13,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from grads.case import Block, Labels
+from lstm.gru import GATES as GRU_GATES
 from lstm.lstm import GATES
 from lstm.stack import UNITS
+
+GATES_OF = {"lstm": GATES, "gru": GRU_GATES}
 
 Parts = Mapping[str, int]  # name -> width, in order
 
@@ -44,7 +47,7 @@ def label(axes: str, **parts: Parts) -> Labels:
 
 def gates(unit: str, width: int) -> Parts:
     """The blocks of pre-activations stacked in a unit's T; none where there is but one."""
-    return dict.fromkeys(GATES, width) if UNITS[unit].blocks == len(GATES) else {}
+    return dict.fromkeys(GATES_OF.get(unit, ()), width)
 
 
 def halves(bidirectional: bool, width: int) -> Parts:
@@ -80,6 +83,10 @@ def parameter_labels(
             found[name] = label("unit/column", column=columns)
         elif kind == "W_a":
             found[name] = label("unit/source unit", source_unit=halves(bidirectional, shape[1]))
+        elif kind in ("v_a", "v_p"):
+            found[name] = label("unit")
+        elif kind in ("U_a", "W_p"):
+            found[name] = label("unit/source unit" if kind == "U_a" else "unit/input")
         elif kind in ("W_e", "W_hy"):
             found[name] = label("word/input" if kind == "W_e" else "word/unit")
         elif kind.isdigit():

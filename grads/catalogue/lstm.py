@@ -34,6 +34,12 @@ from grads.case import (
 )
 from grads.catalogue.labels import gates, halves, label, parameter_labels
 from lstm.embedding import embedding_backward, embedding_forward
+from lstm.gru import (
+    gru_cell_backward,
+    gru_cell_forward,
+    gru_step_backward,
+    gru_step_forward,
+)
 from lstm.lstm import (
     lstm_cell_backward,
     lstm_cell_forward,
@@ -136,6 +142,32 @@ def rnn_cell(rng: Rng, shape: Shape) -> Case:
                 labels=STEP | {"z": label("batch/gate")}, facts={"unit": "rnn"})
 
 
+def gru_cell(rng: Rng, shape: Shape) -> Case:
+    """Gates, proposal and state from what the input gives.
+
+    T_h, of the two products inside, is a fact here: its gradient is taken of dz after the loop
+    (`gru step`, `gru sequence`).
+    """
+    B, T_h = shape.batch, draw(rng, 3 * H, H)
+
+    def run(a: Inputs) -> Any:
+        xp, u, h_prev = array_module(a["z"]), a["z"].copy(), a["h_prev"]
+        T, m, h = to_device(T_h.astype(u.dtype)), xp.empty_like(h_prev), xp.empty_like(h_prev)
+        gru_cell_forward(u, h_prev, T, m, h, xp.empty((B, 2 * H), dtype=u.dtype))
+        return {"h": h}, (u, h_prev, T)
+
+    def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+        u, h_prev, T = cache
+        xp, dh_prev = array_module(u), d["h"].copy()
+        dz, scratch = xp.empty_like(u), xp.empty((2, B, H), dtype=u.dtype)
+        gru_cell_backward(dh_prev, u, h_prev, T, dz, scratch)
+        return {"z": dz, "h_prev": dh_prev}
+
+    z = label("batch/gate", gate=gates("gru", H))
+    return Case({"z": draw(rng, B, 3 * H), "h_prev": draw(rng, B, H)}, run, pull,
+                labels=STEP | {"z": z}, facts={"unit": "gru", "T_h": T_h})
+
+
 def step(rng: Rng, shape: Shape, unit: str, bias: bool, width: int = H) -> Case:
     """One time step of a unit of this width."""
     B, n, G = shape.batch, UNITS[unit].states, UNITS[unit].blocks * width
@@ -146,14 +178,15 @@ def step(rng: Rng, shape: Shape, unit: str, bias: bool, width: int = H) -> Case:
 
     def run(a: Inputs) -> Any:
         arguments = [a.get(name) for name in order]
-        if unit == "rnn":
-            h, cache = rnn_step_forward(*arguments)
+        if n == 1:
+            h, cache = (rnn_step_forward if unit == "rnn" else gru_step_forward)(*arguments)
             return {"h": h}, cache
         (h, c), cache_lstm = lstm_step_forward(*arguments)
         return {"h": h, "c": c}, cache_lstm
 
     def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
-        backward: Any = rnn_step_backward if unit == "rnn" else lstm_step_backward
+        backward: Any = {"lstm": lstm_step_backward, "rnn": rnn_step_backward,
+                         "gru": gru_step_backward}[unit]
         gradients = zip(order, backward(*d.values(), cache), strict=True)
         return {name: gradient for name, gradient in gradients if name in inputs}
 
@@ -252,6 +285,7 @@ ENTRIES = [
       for bias, words in ((False, V), (True, V), (True, 1))),
     Entry("lstm cell", ("lstm.lstm.lstm_cell",), lstm_cell, ALSO_NOBODY, kind="lstm cell"),
     Entry("rnn cell", ("lstm.rnn.rnn_cell",), rnn_cell, ALSO_NOBODY, kind="rnn cell"),
+    Entry("gru cell", ("lstm.gru.gru_cell",), gru_cell, ALSO_NOBODY, kind="gru cell"),
     *(Entry(f"{unit} step{', bias' * bias}{', one unit' * (width == 1)}",
             (f"lstm.{unit}.{unit}_step",), partial(step, unit=unit, bias=bias, width=width),
             ALSO_NOBODY, kind="step")

@@ -202,6 +202,7 @@ DECODERS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
 ]
 ENCODERS: dict[str, dict[str, Any]] = {
     "lstm": {}, "both ends, dropout": {"dropout": 0.3, **BOTH_ENDS}, "rnn": {"unit": "rnn"},
+    "gru, both ends": {"unit": "gru", **BOTH_ENDS, "input_feeding": False},
 }
 BRIDGES: dict[str, dict[str, Any]] = {
     "none": {}, "lstm": {"bridge": True}, "both ends": BOTH_ENDS,

@@ -14,6 +14,7 @@ from backend.errors import UserError
 from grads.tracing.examples import END, UNKNOWN, Example
 from nmt.data import tokenisers
 from nmt.language_models import VOCABULARY, LanguageSystem, tokens_of
+from nmt.models.config import ModelConfig
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
@@ -71,12 +72,18 @@ def translation(name: str, folder: Path, sentence: str, target: str | None) -> T
     """A translator; where no target is given, its own greedy translation is."""
     system = System.open(folder)
     config, data = system.recipe.model, system.recipe.data
+    if not isinstance(config, ModelConfig):
+        raise UserError(f"{folder}: the derivation {name} does not cover this model: it is of the "
+                        "architecture rnnsearch")
     refuse(folder, name, {
         f"unit {config.unit}": config.unit != "lstm",
         "a bidirectional encoder": config.bidirectional,
         "a bridge": config.bridge and not config.bidirectional,
         "attention": name == "nmt" and config.attention != "none",
-        "no attention": name == "attention" and config.attention == "none"})
+        "no attention": name == "attention" and config.attention == "none",
+        f"attention {config.attention}": config.attention not in ("none", "global"),
+        f"the score {config.score}": config.attention != "none" and (
+            config.score not in ("dot", "general"))})
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
     x = source_cut(sentence)
     own = target is None

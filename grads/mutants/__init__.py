@@ -19,12 +19,15 @@ from typing import Any, NamedTuple
 
 from grads import catalogue
 from grads.case import Entry
+from grads.mutants.attention import ATTENTIONS
 from grads.mutants.kernels import KERNELS, Mutant
-from grads.mutants.models import DERIVATIONS, MODELS
+from grads.mutants.models import DERIVATIONS, GATED_MODELS, MODELS
 from grads.report import HEADINGS as HEADINGS_OF_METHODS
 from grads.report import Report, Row
 
-MUTANTS: tuple[Mutant, ...] = (*KERNELS, *MODELS, *DERIVATIONS)
+MUTANTS: tuple[Mutant, ...] = (
+    *KERNELS, *ATTENTIONS, *MODELS, *GATED_MODELS, *DERIVATIONS,
+)
 ENTRIES: dict[str, Entry] = {
     entry.name: entry for entry in (*catalogue.ENTRIES, *catalogue.DERIVATIONS)
 }

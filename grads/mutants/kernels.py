@@ -22,7 +22,6 @@ STEP = "lstm.lstm.lstm_step_backward"
 SEQUENCE = "lstm.lstm.lstm_backward"
 STACK = "lstm.stack.stack_backward"
 LOSS = "lstm.prediction.prediction_backward"
-ATTEND = "attention.attend.attend_backward"
 
 ROWS = (
     Mutant("duplicate ids overwritten", "backend.rows.sum_rows",
@@ -180,37 +179,21 @@ STACKS = (
            "rows are time-major, read as batch-major"),
 )  # fmt: skip
 
-ATTENTION = (
-    Mutant("softmax Jacobian's second term", ATTEND,
-           "de -= (a * de).sum(axis=2, keepdims=True)", "pass", "attend",
-           "diag(a) da without a a^T da"),
-    Mutant("softmax Jacobian as of a sigmoid", ATTEND,
-           "de -= (a * de).sum(axis=2, keepdims=True)", "de *= 1.0 - a", "attend",
-           "a (1 - a) da: the other words' scores left out"),
-    Mutant("softmax Jacobian without a", ATTEND, "de *= a", "pass", "attend",
-           "da - a^T da, not multiplied by the weights"),
-    Mutant("dh by the weights", ATTEND, "xp.matmul(de, memory.keys)", "xp.matmul(a, memory.keys)",
-           "attend", "a for de: the forward line copied"),
-    Mutant("keys by the weights", "attention.attend.attend_memory_backward",
-           "de.transpose(0, 2, 1)", "a.transpose(0, 2, 1)", "attend",
-           "a for de: the line above copied"),
-    Mutant("values by the scores", "attention.attend.attend_memory_backward",
-           "a.transpose(0, 2, 1)", "de.transpose(0, 2, 1)", "attend", "de for a"),
-    Mutant("attentional without tanh'", "attention.attend.attentional_backward",
-           "xp.subtract(1.0, dz, out=dz)", "dz[...] = 1.0", "attentional",
-           "h~ taken for a linear layer"),
-    Mutant("tanh' for the weights only", "attention.attend.attentional_backward",
-           "dz @ W_c, dz", "dh_tilde @ W_c, dz", "attentional",
-           "upstream used where the gradient at the pre-activation belongs"),
-    Mutant("memory without its keys", "attention.attend.memory_backward", "dhbar + dhbar_score",
-           "dhbar", "translator, general", "hbar is read twice: by the context and by the score"),
-    Mutant("memory without its contexts", "attention.attend.memory_backward",
-           "dhbar + dhbar_score", "dhbar_score", "memory, dot", "= instead of += for dhbar"),
-    Mutant("W_a transposed", "attention.scores.general_keys_backward", "dkey_rows @ W_a)",
-           "dkey_rows @ W_a.T)", "translator, general", "square if He = H, so no shape complains"),
-    Mutant("dW_a transposed", "attention.scores.general_keys_backward",
-           "dkey_rows.T @ hbar.reshape(B * S, He)", "hbar.reshape(B * S, He).T @ dkey_rows",
-           "translator, general, feeding", "hbar_s dk_s' for dk_s hbar_s'"),
+GRU_CELL = "lstm.gru.gru_cell_backward"
+
+GATED = (
+    Mutant("reset gate's path forgotten", GRU_CELL, "dh += dm", "pass", "gru cell",
+           "h_{i-1} is read once more inside U [r o h_{i-1}]"),
+    Mutant("gates' product forgotten", GRU_CELL, "dh += one", "pass", "gru cell",
+           "U_r and U_z read h_{i-1} too"),
+    Mutant("update gate the other way round", GRU_CELL, "xp.subtract(h_tilde, h_prev, out=da_z)",
+           "xp.subtract(h_prev, h_tilde, out=da_z)", "gru cell",
+           "PyTorch's h = (1 - z) n + z h_prev (erratum 17)"),
+    Mutant("U by the bare state", "lstm.gru.gru_weight_gradient", "dz[:, 2 * H :].T @ m",
+           "dz[:, 2 * H :].T @ h_prev", "gru sequence", "one GEMM for all three blocks"),
+    Mutant("reset outside the product", GRU_CELL, "xp.matmul(da, T_h[2 * H :], out=dm)",
+           "xp.matmul(da * r, T_h[2 * H :], out=dm)", "gru step",
+           "backward of r o (U h), PyTorch's reset gate"),
 )  # fmt: skip
 
-KERNELS = (*ROWS, *PREDICTION, *LSTM, *RECURRENCE, *STACKS, *ATTENTION)
+KERNELS = (*ROWS, *PREDICTION, *LSTM, *RECURRENCE, *GATED, *STACKS)

@@ -12,6 +12,34 @@ LOOP = "nmt.models.input_feeding._backward_loop"
 FED = "decoder, feeding, rnn, 1 layer"
 TRANSLATOR = "nmt.models.translator.Translator.backward"
 
+SEARCHING = "nmt.models.contextual.searching_backward"
+RNNSEARCH = "rnnsearch, gru, maxout, state before, bias"
+
+GATED_MODELS = (
+    Mutant("what the look asks with", SEARCHING, "ds += ds_look[:, 0]", "pass",
+           "search decoder, gru, bias", "s_{i-1} turns, and scores the source before it does"),
+    Mutant("context for the prediction only", SEARCHING, "dc[i] += dz[i] @ T_c", "pass",
+           "search decoder, gru, bias", "c_i is read by the unit too"),
+    Mutant("word for the unit only", SEARCHING, ".reshape(steps, B, E) + d.y",
+           ".reshape(steps, B, E)", RNNSEARCH, "the deep output reads E y_{i-1} once more"),
+    Mutant("states one step late", "nmt.models.rnnsearch.RNNSearch.backward",
+           "d_states[self._states(steps)]", "d_states[1:]", RNNSEARCH,
+           "gradient of s_{i-1} given to s_i (erratum 18)"),
+    Mutant("fixed context of one step", "nmt.models.contextual.fixed_backward",
+           ".sum(axis=0), gradients", "[0], gradients", "last decoder, gru, bias",
+           "the same c is read at every step"),
+    Mutant("maxout to both", "nmt.models.deep_output.maxout_backward",
+           "xp.multiply(dt, ~is_first,", "xp.multiply(dt, 1.0,", "deep output's maxout",
+           "the smaller of the two does not matter"),
+    Mutant("maxout to the other", "nmt.models.deep_output.maxout_backward",
+           "xp.multiply(dt, is_first, out=dt_tilde[:, 0::2])",
+           "xp.multiply(dt, is_first, out=dt_tilde[:, 1::2])", "deep output's maxout",
+           "which of a pair it was, confused"),
+    Mutant("first state without its encoder", "nmt.models.rnnsearch.RNNSearch.backward",
+           "[(None,), end]", "[end, (None,)]", RNNSEARCH,
+           "->h_Tx for <-h_1 (erratum 19)"),
+)  # fmt: skip
+
 MODELS = (
     Mutant("bridge's blocks swapped", BRIDGE, "k * directions + d",
            "(n - 1 - k) * directions + d", "bridge, both ends", "[c; h] for [h; c]"),

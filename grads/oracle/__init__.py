@@ -36,7 +36,7 @@ from lstm.lstm import GATES
 
 TORCH_GATES = ("i", "f", "h_hat", "o")  # the row blocks of nn.LSTM's weights
 GATE_ORDERS = {"lstm": (GATES, TORCH_GATES), "rnn": (("h",), ("h",))}  # ours, PyTorch's
-STATES = {"lstm": 2, "rnn": 1}  # arrays in a state
+STATES = {"lstm": 2, "rnn": 1, "gru": 1}  # arrays in a state
 TORCH_GRU = (("r", 1.0), ("z", -1.0), ("s~", 1.0))  # the row blocks of nn.GRU's weights, and signs
 
 
@@ -145,7 +145,7 @@ def leaves(case: Case) -> dict[str, Any]:
 
 def run(entry: Entry, inputs: Mapping[str, Any], case: Case) -> dict[str, Any]:
     """The twin of one case: outputs by name, tensors that remember how they were made."""
-    modules = [import_module(f"grads.oracle.{room}") for room in ("units", "models")]
+    modules = [import_module(f"grads.oracle.{room}") for room in ("units", "models", "rnnsearch")]
     twins = {kind: twin for module in modules for kind, twin in module.TWINS.items()}
     if entry.kind not in twins:
         raise ValueError(f"entry: expected a kind with a PyTorch twin ({', '.join(twins)}), "

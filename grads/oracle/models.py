@@ -134,8 +134,10 @@ def output(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
 def translator(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
     """The peer of the benchmarks, holding our tensors."""
     config: ModelConfig = facts["config"]
-    sizes = (len(a[f"{side}.W_e"]) for side in ("encoder", "decoder"))
-    peer = TorchTranslator(config, *sizes).double()
+    if config.unit == "gru":  # the peer is made of PyTorch's own modules, and has none
+        return assembled(a, facts, options)
+    source, target = (len(a[f"{side}.W_e"]) for side in ("encoder", "decoder"))
+    peer = TorchTranslator(config, source, target, facts["reverse"]).double()
     names = {id(parameter): name for name, parameter in peer.named_parameters()}
     weights: dict[str, Any] = {names[id(where)]: a[name] for name, where in peer.plain()}
     for name, ih, hh, bias in peer.recurrent:
@@ -145,6 +147,23 @@ def translator(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor
             weights[names[id(bias)]] = made["bias_ih"]
     masks = (facts["encoder_masks"], (facts["decoder_masks"], facts["joined_mask"]))
     return {"loss": functional_call(peer, weights, (facts["batch"], masks))}
+
+
+def assembled(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """A translator put together from the twins of its parts."""
+    config: ModelConfig = facts["config"]
+    read = encoder(a, {**facts, "ids": facts["source_ids"], "masks": facts["encoder_masks"]}, {})
+    begin = bridge({**a, **read}, facts, {})
+    initial = [state_of(begin, f"first.{layer}", config.unit) for layer in range(config.layers)]
+    memory = None
+    if config.attention != "none":
+        hbar, W_a = read["states"].transpose(0, 1), a.get("attention.W_a")
+        keys = hbar if W_a is None else functional.linear(hbar, W_a)
+        memory = (hbar, keys, facts["lengths"])
+    masks = Masks(facts["decoder_masks"], facts["joined_mask"])
+    h = decode(a, config, facts["target_in"], initial, memory, masks)
+    found = {"targets": facts["target_out"], "lengths": facts["target_lengths"]}
+    return output({**a, "h": h}, found, {})
 
 
 # --- the derivations: one sentence after another, first states as columns (H, 1) -----------------

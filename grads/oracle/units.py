@@ -2,7 +2,8 @@
 
 A twin takes an entry's inputs as tensors, the facts of the case (ids, lengths, masks; host arrays)
 and the options of the entry, and returns the outputs by name. Sequences are nn.LSTM and nn.RNN on
-packed batches, attention is `scaled_dot_product_attention`, losses are `cross_entropy`.
+packed batches, attention is `scaled_dot_product_attention`, losses are `cross_entropy`. The GRU is
+a loop over `grads.oracle.bahdanau_gru`, since nn.GRU is another function (erratum 17).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from grads.oracle import STATES, recurrent_weights
+from benchmarks import peer_attention
+from grads.oracle import STATES, bahdanau_gru, recurrent_weights
+from lstm.gru import GATES as GRU_GATES
 
 SEQUENCES: dict[str, Any] = {"lstm": nn.LSTM, "rnn": nn.RNN}
 CELLS: dict[str, Any] = {"lstm": nn.LSTMCell, "rnn": nn.RNNCell}
@@ -32,7 +35,9 @@ Weights = tuple[Tensor, Tensor | None]  # T, b
 
 
 def run_cell(unit: str, x: Tensor, state: State, weights: Weights) -> State:
-    """One step of nn.LSTMCell or nn.RNNCell on rows x (B, E)."""
+    """One step of nn.LSTMCell, nn.RNNCell or the GRU on rows x (B, E)."""
+    if unit == "gru":
+        return (gru_step(x, state[0], weights),)
     T, b = weights
     E, H = x.shape[1], state[0].shape[1]
     cell = CELLS[unit](E, H, bias=b is not None, dtype=x.dtype)
@@ -41,16 +46,47 @@ def run_cell(unit: str, x: Tensor, state: State, weights: Weights) -> State:
     return out if unit == "lstm" else (out,)
 
 
+def gru_step(x: Tensor, h_prev: Tensor, weights: Weights) -> Tensor:
+    """h (B, H); the bias is what a column of ones in x is multiplied by."""
+    T, b = weights
+    E = x.shape[1]
+    W, U = T[:, :E], T[:, E:]
+    if b is not None:
+        W = torch.cat([W, b[:, None]], dim=1)
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+    names = [{"h~": "s~"}.get(gate, gate) for gate in GRU_GATES]
+    return bahdanau_gru(x, h_prev, *(dict(zip(names, m.chunk(3), strict=True)) for m in (W, U)))
+
+
+def gru_layer(
+    x: Tensor, states: Sequence[State], weights: Sequence[Weights], lengths: np.ndarray | None
+) -> tuple[Tensor, list[State]]:
+    """The GRU over x (T, B, E), as `run_layer`: a padded step keeps the state."""
+    steps = range(len(x))
+    ends: list[State] = []
+    sides = []
+    for order, (h,), own in zip((steps, steps[::-1]), states, weights, strict=False):
+        found = {}
+        for t in order:
+            live = torch.tensor(np.full(x.shape[1], True) if lengths is None else t < lengths)
+            found[t] = h = torch.where(live[:, None], gru_step(x[t], h, own), h)
+        sides.append(torch.stack([found[t] for t in steps]))
+        ends.append((h,))
+    return torch.cat(sides, dim=2), ends
+
+
 def run_layer(
     unit: str, x: Tensor, states: Sequence[State], weights: Sequence[Weights],
     lengths: np.ndarray | None,
 ) -> tuple[Tensor, list[State]]:
-    """nn.LSTM or nn.RNN over x (T, B, E), one direction or both (the second runs backwards).
+    """nn.LSTM, nn.RNN or the GRU over x (T, B, E), one way or both (the second backwards).
 
     Returns h (T, B, directions * H), on padding what our kernels carry there (the last state,
     and in a backward run the first), and each direction's last state. Packed batches have no
     room for a sequence without a real step: such a one is left out, and hands its state on.
     """
+    if unit == "gru":
+        return gru_layer(x, states, weights, lengths)
     if lengths is None:
         return run_module(unit, x, states, weights)
     real = torch.tensor(np.flatnonzero(lengths))  # (B',)
@@ -153,6 +189,13 @@ def rnn_cell(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
     return {"h": torch.tanh(a["z"])}
 
 
+def gru_cell(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """The GRU that reads the input's share as it is: T_x is the identity."""
+    z = a["z"]
+    T = torch.cat([torch.eye(z.shape[1], dtype=z.dtype), torch.tensor(facts["T_h"])], dim=1)
+    return {"h": gru_step(z, a["h_prev"], (T, None))}
+
+
 def step(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
     """One step of a unit."""
     unit = options["unit"]
@@ -219,6 +262,47 @@ def attend(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
     return {"c": look(a["h"], a["hbar"], a["keys"], facts["lengths"])}
 
 
+def softmax(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """torch.softmax over what is not padding."""
+    dead = torch.arange(a["e"].shape[2]) >= torch.tensor(facts["lengths"])[:, None, None]
+    return {"a": a["e"].masked_fill(dead, -torch.inf).softmax(dim=2)}
+
+
+def tanh_score(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """v' tanh(q + k)."""
+    return {"e": (a["q"][:, :, None] + a["keys"]).tanh() @ a["v"]}
+
+
+def position(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """S sigmoid(v_p' tanh(W_p h)) (Eq. 4.9)."""
+    k = functional.linear(a["h"], a["W_p"]).tanh() @ a["v_p"]
+    return {"p": torch.tensor(facts["lengths"])[:, None] * k.sigmoid()}
+
+
+def nearness(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """align times a Gaussian of standard deviation D / 2 (Eq. 4.10)."""
+    away = torch.tensor(facts["columns"]) - a["centre"][..., None]
+    weights = a["align"] * (-(away**2) / (2 * (facts["D"] / 2) ** 2)).exp()
+    if options["renormalise"]:
+        weights = weights / weights.sum(dim=2, keepdim=True)
+    return {"a": weights}
+
+
+def look_any(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """Contexts in any way, as the benchmarks' peer has them."""
+    weights = {name.split(".")[1]: weight for name, weight in a.items() if "." in name}
+    hbar, lengths = a["states"].transpose(0, 1), torch.tensor(facts["lengths"])
+    dead = (torch.arange(hbar.shape[1]) >= lengths[:, None])[:, None]
+    memory = peer_attention.Memory(
+        hbar, peer_attention.make_keys(facts["way"], weights, hbar), dead, lengths)
+    return {"c": peer_attention.look(facts["way"], weights, a["h"], memory, facts["t"])}
+
+
+def linear_map(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """nn.Linear without a bias."""
+    return {"y": functional.linear(a["x"], a["W"])}
+
+
 def attentional(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
     """tanh(W_c [c_t; h_t]) (Eq. 4.5)."""
     return {"h_tilde": functional.linear(a["joined"], a["W_c"]).tanh()}
@@ -226,7 +310,8 @@ def attentional(a: Tensors, facts: Options, options: Options) -> dict[str, Tenso
 
 TWINS = {
     "embedding": embedding, "prediction": prediction, "lstm cell": lstm_cell,
-    "rnn cell": rnn_cell, "step": step, "sequence": sequence, "stack": stack,
-    "language model": language_model, "keys": keys, "memory": memory, "attend": attend,
-    "attentional": attentional,
+    "rnn cell": rnn_cell, "gru cell": gru_cell, "step": step, "sequence": sequence, "stack": stack,
+    "language model": language_model, "map": linear_map, "memory": memory, "attend": attend,
+    "attentional": attentional, "softmax": softmax, "tanh score": tanh_score,
+    "position": position, "nearness": nearness, "look": look_any,
 }

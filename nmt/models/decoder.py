@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import (
-    Memory,
-    attend_backward,
-    attend_forward,
-    attend_memory_backward,
-    attentional_backward,
-    attentional_forward,
+from attention.attend import Memory, attentional_backward, attentional_forward
+from attention.look import (
+    MemoryGradient,
+    Seen,
+    alignment_of,
+    look_backward,
+    look_forward,
+    look_memory_backward,
+    make_sums,
 )
 from attention.scores import score_weights
 from backend import Array, array_module
@@ -38,13 +40,8 @@ class DecoderMasks(NamedTuple):
     joined: Array | None
 
 
-class MemoryGradient(NamedTuple):
-    dhbar: Array  # (B, S, He), through the contexts
-    dkeys: Array  # (B, S, H), through the scores
-
-
 def decoder_weights(config: ModelConfig, vocabulary_size: int) -> dict[str, Weight]:
-    """`decoder.W_e`, the stack's `decoder.{l}.T`, `attention.W_a`, `attention.W_c`."""
+    """`decoder.W_e`, the stack's `decoder.{l}.T`, the score's `attention.*`, `attention.W_c`."""
     E, H, He = config.embedding_size, config.hidden_size, config.source_width
     width = E + H if config.input_feeding else E
     weights = {
@@ -52,7 +49,7 @@ def decoder_weights(config: ModelConfig, vocabulary_size: int) -> dict[str, Weig
         **stack_weights("decoder", config.unit, config.layers, width, H, biases=config.biases),
     }
     if config.attention != "none":
-        weights |= score_weights(config.score, "attention", H, He)
+        weights |= score_weights(config.way(), "attention", H, He)
         weights["attention.W_c"] = Weight((H, He + H))
     return weights
 
@@ -61,7 +58,7 @@ class DecoderCache(NamedTuple):
     embedding: Any
     stack: StackCache
     h: Array  # (B, T, H), the top states
-    alignment: Array | None  # (B, T, S)
+    seen: Seen | None  # of all steps
     joined: Array | None  # (B, T, He + H), after dropout
     h_tilde: Array | None  # (B, T, H)
     mask: Array | None  # of the joined vector, (T, B, He + H)
@@ -88,13 +85,13 @@ def decoder_forward(
         return out, DecoderCache(embedding_cache, stack_cache, top, None, None, None, masks.joined)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
-    c, a = attend_forward(h, memory)                                       # (4.7)
+    c, seen = look_forward(h, memory, parameters)                          # (4.7)
     joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
     if masks.joined is not None:
         joined *= masks.joined.transpose(1, 0, 2)
     h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters["attention.W_c"])
     h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
-    cache = DecoderCache(embedding_cache, stack_cache, h, a, joined, h_tilde, masks.joined)
+    cache = DecoderCache(embedding_cache, stack_cache, h, seen, joined, h_tilde, masks.joined)
     return h_tilde.transpose(1, 0, 2), cache
 
 
@@ -112,8 +109,7 @@ def decoder_backward(
     if memory is None:
         d_top = d_out if cache.mask is None else d_out * cache.mask
     else:
-        d_top, d_memory, dW_c = _attention_backward(d_out, memory, cache, parameters)
-        gradients["attention.W_c"] = dW_c
+        d_top, d_memory, gradients = _attention_backward(d_out, memory, cache, parameters)
     dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=config.clip_dh)
     gradients["decoder.W_e"] = embedding_backward(dx, cache.embedding)
     return [states[0] for states in d_initial], d_memory, gradients | stack_gradients
@@ -121,10 +117,11 @@ def decoder_backward(
 
 def _attention_backward(
     d_out: Array, memory: Memory, cache: DecoderCache, parameters: Mapping[str, Array]
-) -> tuple[Array, MemoryGradient, Array]:
-    """From dh~ (T, B, H) to dh (T, B, H), the memory's gradient and dW_c."""
+) -> tuple[Array, MemoryGradient, Parameters]:
+    """From dh~ (T, B, H) to dh (T, B, H), the memory's gradient and the attention's."""
     xp = array_module(d_out)
-    h, a = cache.h, cache.alignment
+    h = cache.h
+    seen: Any = cache.seen
     joined: Any = cache.joined
     h_tilde: Any = cache.h_tilde
     B, T, H = h.shape
@@ -136,21 +133,25 @@ def _attention_backward(
     if cache.mask is not None:
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
-    dh_attention, de = attend_backward(dc, a, memory)
-    d_memory = MemoryGradient(*attend_memory_backward(de, dc, a, h))
-    return (dh + dh_attention).transpose(1, 0, 2), d_memory, dW_c
+    sums = make_sums(memory, parameters)
+    dh_attention, pulled = look_backward(dc, seen, memory, parameters, sums)
+    d_memory, gradients = look_memory_backward(
+        dc, h, [seen], [pulled], memory, parameters, sums
+    )
+    gradients["attention.W_c"] = dW_c
+    return (dh + dh_attention).transpose(1, 0, 2), d_memory, gradients
 
 
 def decoder_step(
     x: Array, states: Sequence[State], h_tilde: Array | None, memory: Memory | None,
-    parameters: Mapping[str, Array], config: ModelConfig,
+    parameters: Mapping[str, Array], config: ModelConfig, t: int = 1,
 ) -> tuple[list[State], Array, Array | None]:
     """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
 
     Arguments: x (N, E) embeddings of the last words; states, one per layer, rows (N, H);
     h_tilde (N, H), fed back where the model feeds it; memory of B sentences, N = B K with the K
-    rows of a sentence together. Returns the new states, what the output layer reads (N, H), and
-    the alignment (N, S) or None.
+    rows of a sentence together; t, the time step, from 1. Returns the new states, what the output
+    layer reads (N, H), and the alignment (N, S) or None.
     """
     xp = array_module(x)
     rows = x if h_tilde is None else xp.concatenate([x, h_tilde], axis=1)  # (4.2.3 feeding)
@@ -164,7 +165,9 @@ def decoder_step(
         rows = state[0]
     if memory is None:
         return after, rows, None
-    B, S, _ = memory.hbar.shape
-    c, a = attend_forward(rows.reshape(B, -1, rows.shape[1]), memory)
-    joined = xp.concatenate([c.reshape(rows.shape[0], -1), rows], axis=1)
-    return after, attentional_forward(joined, parameters["attention.W_c"]), a.reshape(-1, S)
+    B, S, He = memory.hbar.shape
+    N, H = rows.shape
+    c, seen = look_forward(rows.reshape(B, N // B, H), memory, parameters, t, together=True)
+    joined = xp.concatenate([c.reshape(N, He), rows], axis=1)
+    a = alignment_of(seen, memory).reshape(N, S)
+    return after, attentional_forward(joined, parameters["attention.W_c"]), a

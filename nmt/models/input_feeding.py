@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import (
-    Memory,
-    attend_backward,
-    attend_forward,
-    attend_memory_backward,
-    attentional_backward,
-    attentional_forward,
+from attention.attend import Memory, attentional_backward, attentional_forward
+from attention.look import (
+    MemoryGradient,
+    Pulled,
+    Seen,
+    Sums,
+    look_backward,
+    look_forward,
+    look_memory_backward,
+    make_sums,
 )
 from backend import Array, array_module
 from backend.rows import row_index
@@ -30,7 +33,7 @@ from lstm.parameters import Parameters
 from lstm.recurrence import clip_elements
 from lstm.stack import UNITS, State, Unit
 from nmt.models.config import ModelConfig
-from nmt.models.decoder import DecoderMasks, MemoryGradient
+from nmt.models.decoder import DecoderMasks
 
 
 class Layer(NamedTuple):
@@ -51,7 +54,7 @@ class FeedingCache(NamedTuple):
     x_mask: Array | None
     layers: list[Layer]
     h: Array  # (T, B, H), the top states
-    alignment: Array  # (T, B, S)
+    seen: list[Seen]  # a step's each
     joined: Array  # (T, B, He + H): [c_t; h_t] after dropout
     joined_mask: Array | None
 
@@ -64,7 +67,7 @@ def feeding_forward(
     """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache."""
     W_e, W_c = parameters["decoder.W_e"], parameters["attention.W_c"]
     xp, unit = array_module(W_e), UNITS[config.unit]
-    (T, B), (_, S, He) = target_in.shape, memory.hbar.shape
+    (T, B), He = target_in.shape, memory.hbar.shape[2]
     E, H = config.embedding_size, config.hidden_size
     x, embedding_cache = embedding_forward(W_e, row_index(target_in))      # (T, B, E)
     if masks.layers[0] is not None:
@@ -75,20 +78,20 @@ def feeding_forward(
               out=first.u.reshape(T * B, -1))
     first.rows[0, :, :H] = 0.0                                             # h~_0 (4.2.3 feeding)
     h, joined = (workspace.empty(xp, (T, B, n), x.dtype) for n in (H, He + H))
-    alignment = workspace.empty(xp, (T, B, S), x.dtype)
     recurrent = workspace.empty(xp, (B, unit.blocks * H), x.dtype)
+    seen: list[Seen] = []
     for t in range(T):
         for depth, layer in enumerate(layers):
             above = layers[depth + 1] if depth + 1 < len(layers) else None
             _layer_forward(t, layer, above, depth == 0, h[t], unit, recurrent)
-        c, a = attend_forward(h[t][:, None, :], memory)
-        alignment[t] = a[:, 0]
+        c, seen_t = look_forward(h[t][:, None, :], memory, parameters, t + 1)
+        seen.append(seen_t)
         joined[t, :, :He], joined[t, :, He:] = c[:, 0], h[t]
         if masks.joined is not None:
             joined[t] *= masks.joined[t]
         attentional_forward(joined[t], W_c, out=first.rows[t + 1, :, :H])  # h~_t (4.5)
     cache = FeedingCache(
-        embedding_cache, x, masks.layers[0], layers, h, alignment, joined, masks.joined
+        embedding_cache, x, masks.layers[0], layers, h, seen, joined, masks.joined
     )
     return first.rows[1:, :, :H], cache
 
@@ -151,7 +154,8 @@ class StepGradients(NamedTuple):
     dz: list[Array]  # per layer (T, B, G), at the pre-activations
     dz_tilde: Array  # (T, B, H), at the pre-activation of h~
     dc: Array  # (T, B, He), at the contexts
-    de: Array  # (T, B, S), at the scores
+    pulled: list[Pulled]  # a step's each
+    sums: Sums | None
 
 
 def feeding_backward(
@@ -183,9 +187,11 @@ def feeding_backward(
     if cache.x_mask is not None:
         dx *= cache.x_mask
     gradients["decoder.W_e"] = embedding_backward(dx, cache.embedding)
-    by_sentence = (a.transpose(1, 0, 2) for a in (steps.de, steps.dc, cache.alignment, cache.h))
-    d_memory = MemoryGradient(*attend_memory_backward(*by_sentence))
-    return [state[: unit.states] for state in d_initial], d_memory, gradients
+    dc, h = steps.dc.transpose(1, 0, 2), cache.h.transpose(1, 0, 2)
+    d_memory, more = look_memory_backward(
+        dc, h, cache.seen, steps.pulled, memory, parameters, steps.sums
+    )
+    return [state[: unit.states] for state in d_initial], d_memory, gradients | more
 
 
 def _backward_loop(
@@ -195,11 +201,12 @@ def _backward_loop(
     """From the last step to the first: h~, attention, then the layers from the top down."""
     xp, unit = array_module(d_out), UNITS[config.unit]
     layers = cache.layers
-    (T, B, _), (_, S, He), H = cache.x.shape, memory.hbar.shape, config.hidden_size
+    (T, B, _), He, H = cache.x.shape, memory.hbar.shape[2], config.hidden_size
     W_c, dtype = parameters["attention.W_c"], d_out.dtype
     dz = [workspace.empty(xp, layer.u.shape, dtype) for layer in layers]
     dz_tilde, dc = (workspace.empty(xp, (T, B, n), dtype) for n in (H, He))
-    de = workspace.empty(xp, (T, B, S), dtype)
+    pulled: list[Pulled] = []
+    sums = make_sums(memory, parameters)
     scratch = workspace.empty(xp, layers[0].u.shape[1:], dtype)
     d_rows = [xp.zeros(layer.rows.shape[1:], dtype=dtype) for layer in layers]
     d_cells = [xp.zeros((B, H), dtype=dtype) for _ in layers]
@@ -210,9 +217,9 @@ def _backward_loop(
         if cache.joined_mask is not None:
             d_joined *= cache.joined_mask[t]
         dc[t] = d_joined[:, :He]
-        dh_attention, de_t = attend_backward(dc[t][:, None, :], cache.alignment[t][:, None, :],
-                                             memory)
-        de[t] = de_t[:, 0]
+        dh_attention, pulled_t = look_backward(dc[t][:, None, :], cache.seen[t], memory,
+                                               parameters, sums)
+        pulled.append(pulled_t)
         dh_above = d_joined[:, He:]
         dh_above += dh_attention[:, 0]
         for depth in reversed(range(len(layers))):
@@ -226,4 +233,4 @@ def _backward_loop(
             if layer.mask is not None:
                 dh_above = dh_above * layer.mask[t]
     d_initial = [(rows[:, -H:], cell) for rows, cell in zip(d_rows, d_cells, strict=True)]
-    return StepGradients(dz, dz_tilde, dc, de), d_initial
+    return StepGradients(dz, dz_tilde, dc, pulled[::-1], sums), d_initial

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import Memory, memory_backward, memory_forward
+from attention.attend import Memory, memory_backward, memory_forward, memory_select
+from attention.look import MemoryGradient
 from backend import Array, array_module, to_device
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Weight, dropout_mask, initialise
@@ -16,7 +17,6 @@ from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, brid
 from nmt.models.config import ModelConfig
 from nmt.models.decoder import (
     DecoderMasks,
-    MemoryGradient,
     decoder_backward,
     decoder_forward,
     decoder_step,
@@ -43,6 +43,7 @@ class SearchState(NamedTuple):
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
     memory: Memory | None  # of the B sentences
+    t: int = 1  # the time step to come, of all hypotheses: local-m looks there
 
 
 class Translator:
@@ -52,9 +53,17 @@ class Translator:
     workspace, so that its passes reuse each other's memory.
     """
 
-    def __init__(self, config: ModelConfig, source_size: int, target_size: int) -> None:
-        """`source_size` and `target_size` are the sizes of the two vocabularies."""
+    def __init__(
+        self, config: ModelConfig, source_size: int, target_size: int,
+        reverse_source: bool = False,
+    ) -> None:
+        """`source_size` and `target_size` are the sizes of the two vocabularies.
+
+        reverse_source, whether the batches' sources are reversed: local attention has to know at
+        which end a sentence begins (erratum 9).
+        """
         self.config, self.source_size, self.target_size = config, source_size, target_size
+        self.way = config.way(reverse_source)
         self.workspace = Workspace()
 
     def weights(self) -> dict[str, Weight]:
@@ -92,7 +101,7 @@ class Translator:
         initial, bridge_cache = bridge_forward(last, parameters, config)
         memory = None
         if config.attention != "none":
-            memory = memory_forward(states, padding, config.score, parameters, "attention")
+            memory = memory_forward(states, padding, self.way, parameters, "attention")
         forward: Any = feeding_forward if config.input_feeding else decoder_forward
         h, decoder_cache = forward(
             batch.target_in, initial, memory, parameters, config, decoder_masks, self.workspace
@@ -123,7 +132,7 @@ class Translator:
         dstates = None
         if memory is not None and d_memory is not None:
             dstates, more = memory_backward(
-                d_memory.dhbar, d_memory.dkeys, memory, config.score, parameters, "attention"
+                d_memory.dhbar, d_memory.dkeys, memory, parameters, "attention", d_memory.d_query
             )
             gradients |= more
         return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_dh)
@@ -161,7 +170,7 @@ class Translator:
         layers, _ = bridge_forward(last, parameters, config)
         memory = h_tilde = None
         if config.attention != "none":
-            memory = memory_forward(states, padding, config.score, parameters, "attention")
+            memory = memory_forward(states, padding, self.way, parameters, "attention")
         if config.input_feeding:
             h_tilde = array_module(states).zeros_like(layers[0][0])
         return SearchState(layers, h_tilde, memory)
@@ -177,13 +186,13 @@ class Translator:
         xp = array_module(parameters["decoder.W_e"])
         x = xp.take(parameters["decoder.W_e"], to_device(tokens), axis=0)  # (N, E)
         layers, h, alignment = decoder_step(
-            x, state.layers, state.h_tilde, state.memory, parameters, self.config
+            x, state.layers, state.h_tilde, state.memory, parameters, self.config, state.t
         )
         logits = h @ parameters["output.W_hy"].T                           # (N, V)  (2.4)
         if self.config.output_bias:
             logits += parameters["output.b"]
         fed = h if self.config.input_feeding else None
-        return logits, SearchState(layers, fed, state.memory), alignment
+        return logits, SearchState(layers, fed, state.memory, state.t + 1), alignment
 
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
@@ -198,6 +207,5 @@ class Translator:
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
         memory = state.memory
         if memory is not None and len(sentences) != memory.hbar.shape[0]:
-            kept = to_device(sentences)
-            memory = Memory(*(None if a is None else a[kept] for a in memory))
-        return SearchState(layers, h_tilde, memory)
+            memory = memory_select(memory, to_device(sentences))
+        return SearchState(layers, h_tilde, memory, state.t)

@@ -73,11 +73,12 @@ def _padded(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def bucketed_batches(
-    lengths: np.ndarray, batch_size: int, rng: np.random.Generator
+    lengths: np.ndarray, batch_size: int, rng: np.random.Generator, pool_size: int = POOL
 ) -> list[np.ndarray]:
     """One epoch in random order, sentences of similar lengths together.
 
-    The corpus is shuffled and taken in pools of 64 batches; a pool is sorted by target then
+    The corpus is shuffled and taken in pools of `pool_size` batches (20 in Bahdanau et al., 2015,
+    who shuffle once and keep the order); a pool is sorted by target then
     source length and cut into batches; then the batches are shuffled. Every position occurs in
     exactly one batch, and only one batch can be smaller than batch_size.
 
@@ -86,8 +87,8 @@ def bucketed_batches(
     _check_batch_size(batch_size)
     order = rng.permutation(len(lengths))
     batches: list[np.ndarray] = []
-    for start in range(0, len(order), POOL * batch_size):
-        pool = order[start : start + POOL * batch_size]
+    for start in range(0, len(order), pool_size * batch_size):
+        pool = order[start : start + pool_size * batch_size]
         by_length = np.lexsort((lengths[pool, 0], lengths[pool, 1]))  # last key sorts first
         batches += _cut(pool[by_length], batch_size)
     return [batches[i] for i in rng.permutation(len(batches))]
@@ -116,17 +117,19 @@ class TextBatches:
     """A corpus of id pairs and how it is cut into batches.
 
     pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
-    reverse_source: whether the source ids are reversed.
+    reverse_source: whether the source ids are reversed. pool_size: batches sorted together.
     Batches are made on demand, so a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
     Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
     """
 
-    def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool) -> None:
+    def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
+                 pool_size: int = POOL) -> None:
         _check_batch_size(batch_size)
         if not pairs:
             raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
+        self.pool_size = pool_size
         self.lengths = np.array([(len(x), len(y)) for x, y in pairs], dtype=np.int64)  # (N, 2)
         if not self.lengths[:, 0].all():
             place = int(self.lengths[:, 0].argmin())
@@ -138,7 +141,7 @@ class TextBatches:
 
     def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
         """The positions (B,) of each batch of one shuffled epoch; the same for the same state."""
-        return bucketed_batches(self.lengths, self.batch_size, rng)
+        return bucketed_batches(self.lengths, self.batch_size, rng, self.pool_size)
 
     def batch(self, indices: Indices) -> Batch:
         """The batch of the pairs at these positions."""

@@ -27,6 +27,9 @@ class Optimizer(Protocol):
 
     learning_rate: float  # set by the schedule before each epoch
 
+    def __init__(self, learning_rate: float) -> None:
+        """An optimizer without a past."""
+
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
         """Move `parameters` against `scale * gradients`, in place."""

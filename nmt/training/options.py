@@ -6,9 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from nmt.training.adadelta import Adadelta
 from nmt.training.optimizers import SGD, Adam, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
 
+OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adadelta": Adadelta}
 _LOWER_IS_BETTER = ("perplexity", "loss")  # of all validation scores; of others higher is better
 
 
@@ -18,10 +20,12 @@ class TrainOptions:
 
     epochs: int = 12  # passes over the training data
     batch_size: int = 128  # sentences per batch; read by whoever makes the batches
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    sorted_within: int = 64  # batches whose sentences are sorted by length together; likewise
+    optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"
     learning_rate: float = 1.0  # of the first epoch
     schedule: Literal["thesis", "plateau", "constant"] = "thesis"
     halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
+    halve_every: float = 1.0  # schedule thesis: epochs between halvings, 0.5 in ch. 3, 5
     plateau_factor: float = 0.8  # schedule plateau: multiplies the learning rate at a decay
     plateau_patience: int = 3  # schedule plateau: epochs without a new best score before a decay
     plateau_minimum: float = 1e-6  # schedule plateau: training ends below this learning rate
@@ -33,16 +37,18 @@ class TrainOptions:
 
     def __post_init__(self) -> None:
         """Raise ValueError naming the first field that makes no sense."""
-        for name in ("epochs", "batch_size", "halve_after", "plateau_patience", "log_every"):
+        for name in ("epochs", "batch_size", "sorted_within", "halve_after", "plateau_patience",
+                     "log_every"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
         for name in ("checkpoint_every", "seed"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
-        for name in ("learning_rate", "plateau_minimum"):
+        for name in ("learning_rate", "plateau_minimum", "halve_every"):
             self._check(name, getattr(self, name) > 0, "a positive number")
         self._check("plateau_factor", 0 < self.plateau_factor < 1, "a number between 0 and 1")
         self._check("max_norm", self.max_norm is None or self.max_norm > 0,
                     "a positive number or None")
-        self._check("optimizer", self.optimizer in ("sgd", "adam"), "'sgd' or 'adam'")
+        self._check("optimizer", self.optimizer in OPTIMIZERS,
+                    "'sgd', 'adam' or 'adadelta'")
         self._check("schedule", self.schedule in ("thesis", "plateau", "constant"),
                     "'thesis', 'plateau' or 'constant'")
 
@@ -58,7 +64,7 @@ class TrainOptions:
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer these options name."""
-        return (SGD if self.optimizer == "sgd" else Adam)(self.learning_rate)
+        return OPTIMIZERS[self.optimizer](self.learning_rate)
 
     def make_schedule(self) -> Schedule:
         """The schedule these options name."""
@@ -66,14 +72,17 @@ class TrainOptions:
             return PlateauSchedule(self.learning_rate, self.plateau_factor, self.plateau_patience,
                                    self.plateau_minimum, self.higher_is_better)
         return ThesisSchedule(self.learning_rate,
-                              self.halve_after if self.schedule == "thesis" else None)
+                              self.halve_after if self.schedule == "thesis" else None,
+                              self.halve_every)
 
     def difference(self, saved: dict[str, Any]) -> str:
         """What a resumed run may not change: "name: saved value, now value", or an empty string.
 
-        More epochs, other log and checkpoint intervals leave the parameters' course as it was.
+        More epochs, other log and checkpoint intervals leave the parameters' course as it was. What
+        an older run did not know stood at its default.
         """
         free = ("epochs", "log_every", "checkpoint_every")
+        saved = {"halve_every": 1.0} | saved
         now = dataclasses.asdict(self)
         return "; ".join(f"{name}: was {saved.get(name)!r}, now {value!r}"
                          for name, value in now.items()

@@ -1,12 +1,13 @@
-"""Learning rates that change between epochs.
+"""Learning rates that change between epochs, or within them.
 
-A schedule has a `rate` (the learning rate of the coming epoch), is told the end of each epoch
-(`epoch_end`), says when training should stop (`finished`), and gives its state as plain numbers.
-Epochs count from 1.
+A schedule has a `rate` (the learning rate at the start of the coming epoch), says which rate holds
+within an epoch (`rate_at`), is told the end of each epoch (`epoch_end`), says when training should
+stop (`finished`), and gives its state as plain numbers. Epochs count from 1.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 
@@ -15,7 +16,10 @@ class Schedule(Protocol):
 
     @property
     def rate(self) -> float:
-        """The learning rate of the coming epoch."""
+        """The learning rate at the start of the coming epoch."""
+
+    def rate_at(self, epoch: int, done: float) -> float:
+        """The learning rate when a share `done`, in [0, 1), of the epoch in progress is over."""
 
     @property
     def finished(self) -> bool:
@@ -32,26 +36,36 @@ class Schedule(Protocol):
 
 
 class ThesisSchedule:
-    """A fixed rate, halved every epoch from a given epoch on.
+    """A fixed rate, halved from a given epoch on, every epoch or every part of one.
 
     Source: thesis, section 4.3.1: "a learning rate of 1; after 5 epochs, I begin to halve the
-    learning rate every epoch". Epochs 1 to halve_after use `rate`, the next rate / 2, then rate /
-    4, and so on. halve_after None never halves: a constant rate.
-    Departure: sections 3.3 and 5.3 halve every half epoch; rates change between epochs only here.
+    learning rate every epoch"; sections 3.3 and 5.3 halve "every 0.5 epoch". The first halving is
+    when halve_after epochs are over, the next halve_every epochs later, and so on: with 5 and 1,
+    epochs 1 to 5 use `rate`, the sixth rate / 2, the seventh rate / 4; with 5 and 0.5 the halves of
+    the sixth use rate / 2 and rate / 4. halve_after None never halves: a constant rate.
     """
 
     finished = False
 
-    def __init__(self, rate: float = 1.0, halve_after: int | None = 5) -> None:
+    def __init__(self, rate: float = 1.0, halve_after: int | None = 5,
+                 halve_every: float = 1.0) -> None:
         if halve_after is not None and halve_after < 1:
             raise ValueError(f"halve_after: expected at least 1 epoch, got {halve_after}")
         self.rate = self._initial = _positive("rate", rate)
         self._halve_after = halve_after
+        self._halve_every = _positive("halve_every", halve_every)
+
+    def rate_at(self, epoch: int, done: float) -> float:
+        """The rate when epoch - 1 + done epochs are over."""
+        if self._halve_after is None:
+            return self._initial
+        late = epoch - 1 + done - self._halve_after  # epochs since the first halving
+        halvings = math.floor(late / self._halve_every + 1e-9) + 1  # 1e-9: 0.3 / 0.1 is below 3
+        return self._initial * 0.5 ** max(0, halvings)
 
     def epoch_end(self, epoch: int, score: float | None) -> None:
-        """Set the rate of epoch `epoch + 1`; the score is not looked at."""
-        if self._halve_after is not None:
-            self.rate = self._initial * 0.5 ** max(0, epoch + 1 - self._halve_after)
+        """Set the rate that epoch `epoch + 1` starts with; the score is not looked at."""
+        self.rate = self.rate_at(epoch + 1, 0.0)
 
     def state(self) -> dict[str, Any]:
         """The current rate."""
@@ -84,6 +98,10 @@ class PlateauSchedule:
         self._higher_is_better = higher_is_better
         self._best: float | None = None
         self._waited = 0
+
+    def rate_at(self, epoch: int, done: float) -> float:
+        """The rate, which does not change within an epoch."""
+        return self.rate
 
     @property
     def finished(self) -> bool:

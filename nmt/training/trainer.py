@@ -186,9 +186,9 @@ class Trainer:
         if not len(keys) or c.position > len(keys):
             raise UserError(f"training data: expected at least {max(c.position, 1)} batches, "
                             f"got {len(keys)}")
-        self._optimizer.learning_rate = self._schedule.rate
         self._meter.start()
         for key in keys[c.position:]:
+            self._optimizer.learning_rate = self._schedule.rate_at(c.epoch, c.position / len(keys))
             self._train_batch(self._source.batch(key))
             if c.step % options.log_every == 0 or c.position == len(keys):
                 self._log_window()

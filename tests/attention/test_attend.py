@@ -16,7 +16,8 @@ from attention.attend import (
     memory_backward,
     memory_forward,
 )
-from attention.scores import SCORES, score_weights
+from attention.scores import PRODUCTS, SCORES, score_weights
+from attention.way import Way
 from grads.derivations.attention import align, attend, attend_grad
 from lstm.padding import make_padding
 
@@ -42,11 +43,11 @@ def sentence(states, b, length):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", BATCHES)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", PRODUCTS)
 def test_forward_is_the_derivation(score, lengths, dtype):
     h, states, parameters, W_c, padding = make(score, lengths, dtype)
     W_a = parameters.get("attention.W_a")
-    c, a = attend_forward(h, memory_forward(states, padding, score, parameters, "attention"))
+    c, a = attend_forward(h, memory_forward(states, padding, Way(score), parameters, "attention"))
     for b, length in enumerate(lengths):
         h_bar = sentence(states, b, length)
         assert not a[b, :, length:].any()
@@ -62,13 +63,13 @@ def test_forward_is_the_derivation(score, lengths, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", BATCHES)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", PRODUCTS)
 def test_backward_is_the_derivation(score, lengths, dtype):
     """From dh~ of every target state to h, the states, W_a and W_c; exactly none on padding."""
     h, states, parameters, W_c, padding = make(score, lengths, dtype)
     B, He = len(lengths), states.shape[2]
     dh_tilde = draw(np.random.default_rng(2), (B, Q, H), dtype)
-    memory = memory_forward(states, padding, score, parameters, "attention")
+    memory = memory_forward(states, padding, Way(score), parameters, "attention")
     c, a = attend_forward(h, memory)
     joined = np.concatenate([c, h], axis=2).reshape(B * Q, -1)
     h_tilde = attentional_forward(joined, W_c)
@@ -76,7 +77,7 @@ def test_backward_is_the_derivation(score, lengths, dtype):
     dc, dh = np.split(d_joined.reshape(B, Q, -1), [He], axis=2)
     dh_attention, de = attend_backward(dc, a, memory)
     dhbar, dkeys = attend_memory_backward(de, dc, a, h)
-    dstates, gradients = memory_backward(dhbar, dkeys, memory, score, parameters, "attention")
+    dstates, gradients = memory_backward(dhbar, dkeys, memory, parameters, "attention")
     W_a = parameters.get("attention.W_a")
     dW_c, dW_a = 0.0, 0.0
     for b, length in enumerate(lengths):
@@ -98,9 +99,10 @@ def test_backward_is_the_derivation(score, lengths, dtype):
 def test_padding_is_not_looked_at():
     """The same bits whatever stands in the padding, were it huge."""
     h, states, parameters, _, padding = make("general", (5, 3, 1))
-    c, a = attend_forward(h, memory_forward(states, padding, "general", parameters, "attention"))
+    memory = memory_forward(states, padding, Way("general"), parameters, "attention")
+    c, a = attend_forward(h, memory)
     states[padding.dead[:, :, 0]] = 1e200
-    memory = memory_forward(states, padding, "general", parameters, "attention")
+    memory = memory_forward(states, padding, Way("general"), parameters, "attention")
     c_again, a_again = attend_forward(h, memory)
     np.testing.assert_array_equal(a, a_again)
     np.testing.assert_array_equal(c, c_again)
@@ -116,12 +118,13 @@ def test_large_scores_do_not_overflow():
 
 def test_attend_leaves_its_arguments_alone():
     h, states, parameters, _, padding = make("general", (5, 3, 1))
-    memory = memory_forward(states, padding, "general", parameters, "attention")
-    before = [array.copy() for array in (h, *memory)]
+    memory = memory_forward(states, padding, Way("general"), parameters, "attention")
+    before = [array.copy() for array in (h, *memory[:3])]
     _, a = attend_forward(h, memory)
     a_before, dc = a.copy(), np.ones((3, Q, 4))
     attend_backward(dc, a, memory)
-    for array, kept in zip((h, *memory, a, dc), (*before, a_before, np.ones_like(dc)), strict=True):
+    after = (*before, a_before, np.ones_like(dc))
+    for array, kept in zip((h, *memory[:3], a, dc), after, strict=True):
         np.testing.assert_array_equal(array, kept)
 
 
@@ -138,9 +141,18 @@ def test_attentional_writes_where_it_is_told():
 
 
 def test_score_weights():
-    assert score_weights("dot", "attention", 4, 4) == {}
-    assert {k: w.shape for k, w in score_weights("general", "x", 4, 6).items()} == {"x.W_a": (4, 6)}
-    with pytest.raises(ValueError, match="score: expected one of dot, general, got 'cosine'"):
-        score_weights("cosine", "attention", 4, 4)
+    def shapes(prefix, H, He, *way, **options):
+        weights = score_weights(Way(*way, **options), prefix, H, He)
+        return {name: weight.shape for name, weight in weights.items()}
+
+    assert shapes("attention", 4, 4, "dot") == {}
+    assert shapes("x", 4, 6, "general") == {"x.W_a": (4, 6)}
+    assert shapes("x", 4, 6, "concat") == {"x.W_a": (4, 10), "x.v_a": (4,)}
+    assert shapes("x", 4, 6, "concat-identity") == {"x.W_a": (6, 4), "x.v_a": (6,)}
+    assert shapes("x", 4, 6, "additive") == {"x.W_a": (4, 4), "x.U_a": (4, 6), "x.v_a": (4,)}
+    assert shapes("x", 4, 6, "location", length=9) == {"x.W_a": (9, 4)}
+    assert shapes("x", 4, 4, "dot", "local-p") == {"x.W_p": (4, 4), "x.v_p": (4,)}
+    with pytest.raises(ValueError, match=f"score: expected one of {', '.join(SCORES)}, got 'cos"):
+        shapes("attention", 4, 4, "cosine")
     with pytest.raises(ValueError, match=r"score: 'dot' needs .* got 6 and 4"):
-        score_weights("dot", "attention", 4, 6)
+        shapes("attention", 4, 6, "dot")

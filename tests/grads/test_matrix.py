@@ -15,11 +15,12 @@ from strict.module import strict
 from grads import matrix, oracle
 from grads.case import SHAPES, Case, Entry, draw
 from grads.catalogue import CONFIGURATIONS, DERIVATIONS, ENTRIES, check
-from grads.catalogue.configurations import CHOICES, NEVER, translator
+from grads.catalogue.configurations import CHOICES, NEVER, OTHER_WAYS, translator
 from grads.checking.claims import dense
 from grads.checking.differentiate import along
 from grads.matrix import page as matrix_page
 from lstm.language_model import LanguageModelConfig
+from lstm.stack import UNITS
 from nmt.models.config import ModelConfig
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +28,13 @@ PAGE = ROOT / "docs" / "gradient-matrix.md"
 MADE_OF = {"translator": ModelConfig, "language model": LanguageModelConfig}
 # Fields of a configuration that change no line of a forward or backward pass, and `biases`, whose
 # two values the language models of the product and `ENTRIES` have.
-NO_CHOICE = {"hidden_size", "embedding_size", "initialisation", "scale", "forget_bias", "biases"}
-DEPTHS = [(kind, unit, layers) for kind in MADE_OF for unit in ("lstm", "rnn") for layers in (1, 2)]
+NO_CHOICE = {"architecture", "hidden_size", "embedding_size", "initialisation", "scale",
+             "forget_bias", "biases"}
+DEPTHS = [(kind, unit, layers) for kind in MADE_OF for unit in UNITS for layers in (1, 2)]
+
+# layers, feeding; one end: 4 global scores that are not products, 5 in local-m, twice 5 in local-p;
+# both ends: the same without dot
+WAYS = 2 * 2 * ((4 + 5 + 10) + (4 + 4 + 8))
 
 # --- every configuration ------------------------------------------------------------------------
 
@@ -50,8 +56,10 @@ def wrong_along(entry, shape, seed=0):
 def test_every_configuration(kind, unit, layers):
     """All tensors of all configurations along one direction."""
     members = [e for e in CONFIGURATIONS if e.kind == kind and
-               (e.options["unit"], e.options["layers"]) == (unit, layers)]
-    assert len(members) == {"translator": 104, "language model": 16}[kind]
+               (e.options.get("unit", "lstm"), e.options["layers"]) == (unit, layers)]
+    ways = WAYS // 2 if kind == "translator" and unit == "lstm" else 0
+    looks = 104 if UNITS[unit].has_cell else 64  # a unit without a cell is not fed
+    assert len(members) == {"translator": looks, "language model": 16}[kind] + ways
     for entry in members:
         for shape in entry.shapes:
             if not wrong_along(entry, shape) < 1e-12:
@@ -80,13 +88,16 @@ def test_configurations_are_distinct_and_valid():
 def test_configurations_leave_no_choice_out(kind):
     """A new option of a model must be added to the product, and all that is valid is in it."""
     fields = {field.name for field in dataclasses.fields(MADE_OF[kind])}
-    assert fields - NO_CHOICE == set(CHOICES[kind]) - {"biases"}
+    ways = OTHER_WAYS if kind == "translator" else {}
+    assert fields - NO_CHOICE == (set(CHOICES[kind]) | set(ways)) - {"biases"}
     members = [entry for entry in CONFIGURATIONS if entry.kind == kind]
-    for option, values in CHOICES[kind].items():
+    for option, values in (*CHOICES[kind].items(), *ways.items()):
+        values = (*values, *CHOICES[kind].get(option, ()), *ways.get(option, ()))
         assert {entry.options.get(option, values[0]) for entry in members} == set(values)
     # translators: encoder and bridge in 2 ways with all 5 looks, in 1 with the 3 that are not dot
-    looks = {"translator": 2 * 5 + 3, "language model": 2}[kind]
-    assert len(members) == 2**5 * looks
+    # of lstm and rnn; the gru's decoder has the 3 looks without feeding in 2 ways, and 2 in 1
+    looks = {"translator": 2 * (2 * 5 + 3) + 2 * 3 + 2, "language model": 3 * 2}[kind]
+    assert len(members) == 2**4 * looks + (WAYS if ways else 0)
 
 
 def test_where_acting_clips_are_tested():

@@ -13,13 +13,14 @@ LENGTHS = st.lists(st.integers(1, 7), min_size=1, max_size=5).map(tuple)
 
 
 @pytest.mark.parametrize("entry", catalogue.ENTRIES, ids=lambda entry: entry.name)
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(LENGTHS, st.integers(0, 2**32 - 1))
 def test_drawn_shapes(entry, lengths, seed):
     case.SHAPES["drawn"] = Shape(lengths)
     try:
-        catalogue.check(
-            entry, "drawn", seed, sample=6, vanish="dropout" in entry.name
-        ).raise_if_wrong()
+        # dropout may leave nothing; a softmax over one word is one whatever its score, and one word
+        # may be all of a sentence, or all of a window
+        vanish = "dropout" in entry.name or "local" in entry.name or set(lengths) == {1}
+        catalogue.check(entry, "drawn", seed, sample=6, vanish=vanish).raise_if_wrong()
     finally:
         del case.SHAPES["drawn"]

@@ -8,7 +8,7 @@ from strict.module import StrictArray, strict, to_numpy
 
 import backend
 from lstm.lstm import GATES
-from lstm.parameters import Weight, dropout_mask, initialise
+from lstm.parameters import Weight, dropout_mask, initialise, orthogonal
 from lstm.stack import stack_weights
 
 H, E = 40, 30
@@ -54,7 +54,29 @@ def test_xavier():
     assert 0.099 < np.abs(found["W_e"]).max() <= 0.1
 
 
-@pytest.mark.parametrize("scheme", ["uniform", "xavier"])
+def test_orthogonal():
+    """Bahdanau et al., B.1: each block's matrix of the state is orthogonal, the rest is normal."""
+    weights = {**stack_weights("g", "gru", 1, 30, 20), "W_a": Weight((40, 50), deviation=0.001),
+               "v_a": Weight((40,), drawn=True)}
+    found = initialise(weights, np.random.default_rng(5), scheme="orthogonal", dtype="float64")
+    blocks = found["g.0.T"][:, 30:].reshape(3, 20, 20)
+    for block in blocks:
+        np.testing.assert_allclose(block @ block.T, np.eye(20), atol=1e-14)
+    assert np.abs(blocks[0] - blocks[1]).max() > 0.1
+    for normal, deviation in ((found["g.0.T"][:, :30], 0.01), (found["W_a"], 0.001)):
+        assert 0.9 < normal.std() / deviation < 1.1
+        assert abs(normal.mean()) < 5 * deviation / np.sqrt(normal.size)
+    assert not found["v_a"].any() and not found["g.0.b"].any()
+
+
+def test_random_orthogonal_matrices_have_no_preferred_signs():
+    """The trace of a uniform one is 0 on average and its square 1; LAPACK's Q alone is not so."""
+    rng = np.random.default_rng(6)
+    traces = np.array([np.trace(orthogonal(rng, 3)) for _ in range(4000)])
+    assert abs(traces.mean()) < 0.08 and 0.9 < (traces**2).mean() < 1.1
+
+
+@pytest.mark.parametrize("scheme", ["uniform", "xavier", "orthogonal"])
 def test_forget_bias_is_on_the_f_block_alone(scheme):
     found = initialise(WEIGHTS, np.random.default_rng(4), scheme=scheme, forget_bias=1.5)
     for name in ("s.0.b", "s.1.b"):
@@ -72,7 +94,7 @@ def test_the_seed_decides():
 
 
 def test_unknown_scheme():
-    with pytest.raises(ValueError, match="scheme: expected 'uniform' or 'xavier', got 'he'"):
+    with pytest.raises(ValueError, match="scheme: expected one of uniform, xavier, orthog"):
         initialise(WEIGHTS, np.random.default_rng(0), scheme="he")
 
 
@@ -130,3 +152,13 @@ def test_masks_are_replayed():
 def test_masks_in_two_dtypes_drop_the_same():
     one, two = (dropout_mask(np.random.default_rng(11), (50, 3), 0.3, d) for d in ("f4", "f8"))
     np.testing.assert_array_equal(one > 0, two > 0)
+
+
+@pytest.mark.parametrize("scheme", ["uniform", "xavier"])
+def test_a_score_s_vector_is_drawn(scheme):
+    """v_a and v_p are matrices of one row, and no biases: from zero a score would say nothing."""
+    weights = {"v_a": Weight((400,), drawn=True), "b": Weight((400,))}
+    made = initialise(weights, np.random.default_rng(1), scheme=scheme, scale=0.1)
+    limit = 0.1 if scheme == "uniform" else np.sqrt(6 / 401)
+    assert 0.9 * limit < np.abs(made["v_a"]).max() <= limit
+    assert not made["b"].any()

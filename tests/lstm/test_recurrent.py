@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from literal import DTYPES, assert_close, clipping, draw
 
+from grads.derivations import gru as literal_gru
 from grads.derivations import lstm as literal_lstm
 from grads.derivations import rnn as literal_rnn
+from lstm import gru
 from lstm.lstm import GATES, lstm_step_forward
 from lstm.padding import make_padding
 from lstm.stack import UNITS, stack_backward, stack_forward, stack_weights
 
 E, H, STEPS = 3, 2, 6
 LENGTHS = (6, 4, 0, 1)
-LITERAL = {"lstm": literal_lstm.lstm, "rnn": literal_rnn.rnn}
 
 
 def make(unit, dtype=np.float64, lengths=LENGTHS):
@@ -38,12 +39,39 @@ def one(states, b):
     return tuple(a[b : b + 1] for a in states)
 
 
+def literal_gru_unit(T, b):
+    """Stacked weights as the derivation names them; blocks are in the order of `gru.GATES`."""
+    names = {"r": "_r", "z": "_z", "h~": ""}
+    blocks = {name: {"W": block[:, :-H], "U": block[:, -H:], "b": bias}
+              for name, block, bias in zip(gru.GATES, np.split(T, 3), np.split(b, 3), strict=True)}
+    return literal_gru.Unit(**{f"{kind}{names[gate]}": matrix for gate, block in blocks.items()
+                               for kind, matrix in block.items()})
+
+
+def stacked(unit):
+    """The reverse of `literal_gru_unit`."""
+    rows = [np.hstack([unit.W_r, unit.U_r]), np.hstack([unit.W_z, unit.U_z]),
+            np.hstack([unit.W, unit.U])]
+    return np.vstack(rows), np.vstack([unit.b_r, unit.b_z, unit.b])
+
+
+def literal_gru_grad(dh, x, h_prev, T, b):
+    """As `rnn_grad`: dh_prev, dx, dT, db."""
+    dx, dh_prev, d_unit = literal_gru.gru_grad(dh, x, h_prev, literal_gru_unit(T, b))
+    return dh_prev, dx, *stacked(d_unit)
+
+
+GRADS = {"lstm": literal_lstm.lstm_grad, "rnn": literal_rnn.rnn_grad, "gru": literal_gru_grad}
+
+
 def literal_states(unit, x, state, T, b, steps):
     """h at each of `steps`, and the last state, by the derivation: columns, one sequence."""
     state, found = [a.T for a in state], {}
     for t in steps:
         if unit == "lstm":
             state = list(literal_lstm.lstm(*state, x[t].T, T, b[:, None]))
+        elif unit == "gru":
+            state = [literal_gru.gru(x[t].T, *state, literal_gru_unit(T, b[:, None]))]
         else:
             state = [literal_rnn.rnn(x[t].T, *state, T, b[:, None])]
         found[t] = state[0].T
@@ -108,7 +136,7 @@ def test_clipping_is_the_literal_loop(unit):
     x, state, T, b, dh_out, d_last = make(unit, lengths=lengths)
     _, _, cache = run(unit, x, state, T, b)
     dx, d_state, dT, db = UNITS[unit].backward(dh_out, d_last, cache, limit)
-    grad = clipping(literal_lstm.lstm_grad if unit == "lstm" else literal_rnn.rnn_grad, limit)
+    grad = clipping(GRADS[unit], limit)
     h = {-1: [a.T for a in state]}
     for t in range(STEPS):
         h[t] = [a.T for a in literal_states(unit, x[t : t + 1], [a.T for a in h[t - 1]], T, b,
@@ -142,6 +170,17 @@ def test_gate_order():
     i, f, o = (1 / (1 + np.exp(-v)) for v in b[:3])
     np.testing.assert_allclose(c, f + i * np.tanh(0.4), rtol=1e-15)
     np.testing.assert_allclose(h, o * np.tanh(c), rtol=1e-15)
+
+
+def test_gru_gate_order():
+    """Blocks of T and b are r, z, h~: z weighs the proposal (erratum 17)."""
+    assert gru.GATES == ("r", "z", "h~")
+    x, before, T = np.zeros((1, 1)), np.full((1, 1), 0.7), np.zeros((3, 2))
+    T[2, 1] = 1.0                                                          # U
+    b = np.array([0.1, 0.2, 0.3])
+    h, _ = gru.gru_step_forward(x, before, T, b)
+    r, z = (1 / (1 + np.exp(-v)) for v in b[:2])
+    np.testing.assert_allclose(h, (1 - z) * 0.7 + z * np.tanh(r * 0.7 + 0.3), rtol=1e-15)
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -56,6 +56,23 @@ def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
     assert outputs[:2] == outputs[2:]
 
 
+def test_align_and_evaluate(trained, capsys, tmp_path) -> None:
+    pair = [trained / "test.en", trained / "test.de", "--model", trained / "model"]
+    gold = tmp_path / "gold"
+    lines = (trained / "test.en").read_text().splitlines()
+    gold.write_text("".join("0-0\n" for _ in lines))
+    outputs = []
+    for where in ("numpy", "cupy"):
+        strict.counts.reset()
+        capsys.readouterr()
+        assert nmt("--backend", where, "align", *pair) == 0
+        assert nmt("--backend", where, "evaluate", *pair, "--gold", gold, "--replace-unk") == 0
+        shown = capsys.readouterr().out
+        outputs.append([line for line in shown.splitlines() if "a second" not in line])
+        assert (strict.counts.to_device > 0) == (where == "cupy")
+    assert outputs[0] == outputs[1]
+
+
 def test_language_model(corpus, capsys) -> None:
     recipe = write_recipe(corpus / "lm.yaml", TEXT_RECIPE)
     on_stand_in("lm", "train", recipe, "--output", corpus / "lm")

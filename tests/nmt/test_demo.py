@@ -1,5 +1,6 @@
 """The demonstration, cut down to seconds."""
 
+import importlib.util
 import re
 
 import numpy as np
@@ -27,6 +28,14 @@ def test_it_trains_translates_scores_and_draws(tmp_path, capsys) -> None:
         assert re.search(rf"test {score} [0-9.]+  \(nrefs:1\|.*version:", out)
     assert {"recipe.yaml", "best.safetensors", "source.vocab"} < files_in(tmp_path / "demo")
     assert nmt("perplexity", "--model", tmp_path / "demo", *two_files(tmp_path)) == 0
+
+
+def test_without_matplotlib_it_says_why_there_is_no_picture(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert run(tmp_path / "demo", "--data.test_size", 2) == 0
+    out = capsys.readouterr().out
+    assert ("No picture: matplotlib is not installed" in out) == ("Where the decoder looked" in out)
+    assert "The same as a picture" not in out
 
 
 def two_files(folder):

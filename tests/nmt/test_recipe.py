@@ -69,7 +69,7 @@ WRONG = [
     (BASE + "train: {optimizer: x}\n", r"train.optimizer: expected .*'sgd', 'adam'.*, got 'x'"),
     (BASE + "train:\n\n  epochs: 0\n", r"r.yaml:4: train.epochs: expected at least 1, got 0"),
     (BASE + "train: {learning_rate: .nan}\n", r"train.learning_rate: expected a positive number"),
-    (BASE + "model: {unit: gru}\n", r"model.unit: expected one of lstm, rnn, got 'gru'"),
+    (BASE + "model: {unit: ugru}\n", r"model.unit: expected one of lstm, rnn, gru, got 'ugru'"),
     (BASE + "search: {beam: 2, nbest: 3}\n", r"search.nbest: expected at most beam = 2, got 3"),
     (BASE + "evaluate: {bleu_tokenize: foo}\n", r"evaluate.bleu_tokenize: expected one of 13a"),
     (BASE + "evaluate: {batch_size: 0}\n", r"evaluate.batch_size: expected at least 1, got 0"),

@@ -9,7 +9,8 @@ from nmt.models.config import ModelConfig
 
 @pytest.mark.parametrize("field, value", [
     ("unit", "gru2"), ("attention", "soft"), ("score", "cosine"), ("initialisation", "normal"),
-    ("layers", 0), ("hidden_size", 0), ("embedding_size", -1),
+    ("window", 0), ("window", -3), ("location_length", 0), ("attention", "local"),
+    ("score", "concat-identity"), ("layers", 0), ("hidden_size", 0), ("embedding_size", -1),
     ("dropout", 1.0), ("dropout", -0.1), ("clip_dh", 0.0), ("clip_dh", -1.0),
 ])  # fmt: skip
 def test_a_bad_value_names_its_field(field, value):
@@ -20,7 +21,14 @@ def test_a_bad_value_names_its_field(field, value):
 @pytest.mark.parametrize("field, options", [
     ("bridge", {"bidirectional": True}),
     ("input_feeding", {"attention": "none"}),
+    ("score", {"score": "location", "attention": "local-m"}),
+    ("score", {"score": "location", "attention": "local-p"}),
+    ("renormalise", {"renormalise": True}),
+    ("renormalise", {"renormalise": True, "attention": "local-m"}),
+    ("concat_identity", {"concat_identity": True}),
+    ("score", {"score": "dot", "attention": "local-p", "bidirectional": True, "bridge": True}),
     ("score", {"score": "dot", "bidirectional": True, "bridge": True}),
+    ("input_feeding", {"unit": "gru"}),
 ])  # fmt: skip
 def test_parts_that_do_not_fit_are_named(field, options):
     with pytest.raises(ValueError, match=rf"^{field}: "):
@@ -30,6 +38,8 @@ def test_parts_that_do_not_fit_are_named(field, options):
 def test_what_fits_is_taken():
     ModelConfig()
     ModelConfig(attention="none", input_feeding=False, score="dot")
+    ModelConfig(attention="local-p", score="concat", concat_identity=True, renormalise=True)
+    ModelConfig(attention="local-m", score="additive", window=1000)
     ModelConfig(attention="none", input_feeding=False, score="dot", bidirectional=True, bridge=True)
     assert ModelConfig(hidden_size=5).source_width == 5
     assert ModelConfig(hidden_size=5, bidirectional=True, bridge=True).source_width == 10

@@ -9,23 +9,44 @@ from strict.module import strict, to_numpy, to_strict
 
 import backend
 from grads.catalogue.configurations import MODELS as ALL_MODELS
+from grads.catalogue.configurations import WAYS
 from nmt.models.config import ModelConfig
+from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch, source_batch
 
-MODELS = {name: how for name, how in ALL_MODELS.items() if "hidden_size" not in how}
+RNNSEARCH = {
+    "rnnsearch": {}, "rnnsearch, state now": {"deep_state": "now", "output_bias": False},
+    "rnnsearch, simplified": {"unit": "rnn", "layer": "tanh", "biases": False},
+    "rnnencdec": {"context": "last"},
+}
+MODELS = {name: how for name, how in {**ALL_MODELS, **WAYS}.items() if "hidden_size" not in how}
+MODELS |= RNNSEARCH
 
 V_S, V_T, E, H, K = 7, 8, 3, 2, 3
 SOURCES = [[2, 4, 2, 5], [6, 3], [3]]
 # K targets of equal length for each source: hypotheses of one sentence end together
 TARGETS = [[[3, 2], [2, 2], [7, 4]], [[4, 4, 5, 2], [5, 2, 3, 6], [2, 3, 2, 3]], [[], [], []]]
 END = 1
+REVERSE = True
 
 
 def make(name):
-    config = ModelConfig(hidden_size=H, embedding_size=E, **MODELS[name] | {"dropout": 0.0})
-    model = Translator(config, V_S, V_T)
+    model: Translator | RNNSearch
+    if name in RNNSEARCH:
+        model = RNNSearch(RNNSearchConfig(hidden_size=H, embedding_size=E, layer_size=4,
+                                          **RNNSEARCH[name]), V_S, V_T)
+    else:
+        config = ModelConfig(hidden_size=H, embedding_size=E, **MODELS[name] | {"dropout": 0.0})
+        model = Translator(config, V_S, V_T, REVERSE)
     return model, draw_parameters(np.random.default_rng(6), model.weights())
+
+
+def looks(model):
+    """Whether there is an alignment."""
+    if isinstance(model, RNNSearch):
+        return model.config.searches
+    return model.config.attention != "none"
 
 
 def log_softmax(logits):
@@ -40,7 +61,7 @@ def follow(model, parameters, seed=None):
     """
     rng = np.random.default_rng(seed)
     nats, seen = np.zeros((len(SOURCES), K)), []
-    state = model.encode(parameters, *source_batch(SOURCES, False))
+    state = model.encode(parameters, *source_batch(SOURCES, REVERSE))
     alive = np.arange(len(SOURCES))
     state = model.select(state, np.repeat(alive, K), alive)
     order = np.tile(np.arange(K), (len(SOURCES), 1))  # which target each row follows
@@ -73,12 +94,17 @@ def test_steps_are_the_loss(name):
     nats, seen = follow(model, parameters, seed=1)
     for b, x in enumerate(SOURCES):
         for k in range(K):
-            loss, _ = model.loss(parameters, make_batch([(x, TARGETS[b][k])], [0], False))
+            loss, _ = model.loss(parameters, make_batch([(x, TARGETS[b][k])], [0], REVERSE))
             assert_close(nats[b, k], loss)
-    assert bool(seen) is (model.config.attention != "none")
+    assert bool(seen) is looks(model)
     for b, a in seen:
-        np.testing.assert_allclose(a.sum(), 1.0, rtol=1e-14)
-        assert not a[len(SOURCES[b]) :].any() and (a[: len(SOURCES[b])] > 0).all()
+        assert not a[len(SOURCES[b]) :].any()
+        if model.config.attention == "global":
+            np.testing.assert_allclose(a.sum(), 1.0, rtol=1e-14)
+            known = model.config.location_length if model.config.score == "location" else None
+            assert (a[: len(SOURCES[b])][:known] > 0).all()
+        else:
+            assert 0.0 <= a.sum() < 1.0 + 1e-14 and (a > 0).sum() <= 2 * model.config.window + 1
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -94,21 +120,24 @@ def test_steps_on_the_stand_in(name):
     assert strict.counts.syncs == 0
     assert_close(found, expected)
     for (_, ours), (_, theirs) in zip(seen_there, seen, strict=True):
-        assert_close(ours, theirs)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_states_are_not_written_into(name):
     """A state can be stepped from twice, and selected from after."""
     model, parameters = make(name)
-    state = model.encode(parameters, *source_batch(SOURCES, False))
+    state = model.encode(parameters, *source_batch(SOURCES, REVERSE))
     kept = to_numpy(to_strict(state))
     first, after, _ = model.step(parameters, state, np.full(3, END))
     model.step(parameters, after, np.array([2, 3, 4]))
-    model.encode(parameters, *source_batch([[2, 3]], False))
+    model.encode(parameters, *source_batch([[2, 3]], REVERSE))
     second, _, _ = model.step(parameters, state, np.full(3, END))
     np.testing.assert_array_equal(first, second)
     swapped = model.select(state, np.array([2, 1, 0]), np.arange(3))
+    if name in RNNSEARCH:
+        np.testing.assert_array_equal(swapped.s, kept.s[::-1])
+        return
     for layer, old in zip(swapped.layers, kept.layers, strict=True):
         for ours, theirs in zip(layer, old, strict=True):
             np.testing.assert_array_equal(ours, theirs[::-1])
@@ -117,11 +146,11 @@ def test_states_are_not_written_into(name):
 def test_selecting_keeps_hypotheses_with_their_sentence():
     """Of three sentences the middle one is dropped; what the others look at stays theirs."""
     model, parameters = make("general, feeding")
-    state = model.encode(parameters, *source_batch(SOURCES, False))
+    state = model.encode(parameters, *source_batch(SOURCES, REVERSE))
     one = model.select(state, np.array([0, 0, 2, 2]), np.array([0, 2]))
     logits, _, alignment = model.step(parameters, one, np.array([1, 2, 1, 2]))
     for row, (b, token) in enumerate([(0, 1), (0, 2), (2, 1), (2, 2)]):
-        alone = model.encode(parameters, *source_batch([SOURCES[b]], False))
+        alone = model.encode(parameters, *source_batch([SOURCES[b]], REVERSE))
         expected, _, a = model.step(parameters, alone, np.array([token]))
         assert_close(logits[row], expected[0])
         assert_close(alignment[row, : len(SOURCES[b])], a[0])

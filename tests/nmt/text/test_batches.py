@@ -143,3 +143,14 @@ def test_streams_by_hand() -> None:
     batches = stream_batches([0, 1, 2, 3, 4, 5, 6], batch_size=2, length=2)
     assert [b.inputs.tolist() for b in batches] == [[[0, 3], [1, 4]], [[2, 5]]]
     assert [b.targets.tolist() for b in batches] == [[[1, 4], [2, 5]], [[3, 6]]]
+
+
+def test_batches_sorted_within_few():
+    """Bahdanau et al., B.2: 20 batches of 80 are retrieved, sorted and split."""
+    lengths = np.random.default_rng(0).integers(1, 51, size=(100, 2))
+    batches = bucketed_batches(lengths, 5, np.random.default_rng(1), pool_size=4)
+    order = np.random.default_rng(1).permutation(100)
+    pools = [set(order[k : k + 20].tolist()) for k in range(0, 100, 20)]
+    for batch in batches:
+        assert sum(set(batch.tolist()) <= pool for pool in pools) == 1
+    assert sorted(np.concatenate(batches).tolist()) == list(range(100))

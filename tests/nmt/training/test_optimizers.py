@@ -1,4 +1,4 @@
-"""SGD, Adam and the clip scale against PyTorch, naive formulas and each other."""
+"""SGD, Adam, Adadelta and the clip scale against PyTorch, naive formulas and each other."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from strict.module import strict, to_strict
 import backend
 from backend.rows import RowGradient
 from nmt.training import optimizers
+from nmt.training.adadelta import Adadelta
 from nmt.training.optimizers import SGD, Adam, gradient_scale
 
 
@@ -73,7 +74,7 @@ def test_sgd_on_rows_equals_dense_and_leaves_the_others():
     assert (parameters["table"][[1, 4, 7]] != before[[1, 4, 7]]).all()
 
 
-@pytest.mark.parametrize("optimizer", [SGD, Adam])
+@pytest.mark.parametrize("optimizer", [SGD, Adam, Adadelta])
 def test_updates_are_in_place_and_leave_the_gradient(optimizer):
     parameters, gradients = make()
     ids = {name: id(array) for name, array in parameters.items()}
@@ -124,11 +125,55 @@ def test_adam_corrects_a_late_parameter_from_its_own_first_step():
     np.testing.assert_allclose(parameters["b"], before - 0.01 * np.sign(gradients["b"]), rtol=1e-6)
 
 
-def test_adam_state_goes_on_exactly():
+def naive_adadelta(theta, gradients, scale, rate=1.0):
+    """Zeiler (2012), Algorithm 1, as printed."""
+    squares = steps = np.zeros_like(theta)
+    for g in gradients:
+        g = scale * g
+        squares = 0.95 * squares + 0.05 * g**2
+        d = -np.sqrt(steps + 1e-6) / np.sqrt(squares + 1e-6) * g
+        steps = 0.95 * steps + 0.05 * d**2
+        theta = theta + rate * d
+    return theta
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_adadelta_is_the_printed_algorithm(rate):
+    """Rows come and go between the steps: what they stand for is a dense gradient."""
+    parameters, _ = make()
+    before, every = copies(parameters), [make(seed=seed)[1] for seed in range(1, 5)]
+    for k, gradients in enumerate(every):
+        rows = gradients["table"]
+        every[k]["table"] = RowGradient((rows.ids + k) % 9, rows.values, rows.shape)
+    adadelta = Adadelta(rate)
+    for gradients in every:
+        adadelta.update(parameters, gradients, 0.5)
+    for name, theta in before.items():
+        expected = naive_adadelta(theta, [dense(one)[name] for one in every], 0.5, rate)
+        np.testing.assert_allclose(parameters[name], expected, rtol=1e-13)
+
+
+def test_adadelta_is_that_of_torch():
+    torch = pytest.importorskip("torch")
+    parameters, gradients = make()
+    leaves = {name: torch.tensor(array, requires_grad=True) for name, array in parameters.items()}
+    theirs = torch.optim.Adadelta(leaves.values(), lr=1.0, rho=0.95, eps=1e-6)
+    ours = Adadelta()
+    for _ in range(4):
+        for name, g in dense(gradients).items():
+            leaves[name].grad = torch.tensor(np.ascontiguousarray(g))
+        theirs.step()
+        ours.update(parameters, gradients)
+    for name, leaf in leaves.items():
+        np.testing.assert_allclose(parameters[name], leaf.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind, rate", [(Adam, 0.01), (Adadelta, 1.0)])
+def test_state_goes_on_exactly(kind, rate):
     parameters, gradients = make("float32")
-    adam = Adam(0.01)
+    adam = kind(rate)
     adam.update(parameters, gradients)
-    other, copy = Adam(0.01), copies(parameters)
+    other, copy = kind(rate), copies(parameters)
     other.load_state_arrays(adam.state_arrays())
     adam.update(parameters, gradients)
     other.update(copy, gradients)
@@ -143,6 +188,10 @@ def test_state_arrays_that_do_not_fit_are_refused():
         SGD().load_state_arrays(adam.state_arrays())
     with pytest.raises(ValueError, match="same parameters"):
         Adam().load_state_arrays({"first/W": np.zeros(2)})
+    with pytest.raises(ValueError, match="expected Adadelta's gradients/ and steps/, got 'first/"):
+        Adadelta().load_state_arrays(adam.state_arrays())
+    with pytest.raises(ValueError, match="same parameters"):
+        Adadelta().load_state_arrays({"steps/W": np.zeros(2)})
 
 
 @pytest.mark.parametrize("max_norm, clipped", [(0.05, True), (1e3, False), (None, False)])
@@ -186,7 +235,7 @@ def test_a_float64_scale_does_not_make_float32_updates_slow_float64_ones():
 def test_float32_stays_float32_under_a_float64_scale():
     parameters, gradients = make("float32")
     scale, _ = gradient_scale(gradients, 4, 0.5)
-    for optimizer in (SGD(0.1), Adam(0.1)):
+    for optimizer in (SGD(0.1), Adam(0.1), Adadelta()):
         optimizer.update(parameters, gradients, scale)
         assert {array.dtype for array in parameters.values()} == {np.dtype("float32")}
     assert {a.dtype for n, a in optimizer.state_arrays().items() if not n.startswith("steps")} \
@@ -199,7 +248,7 @@ def test_float32_stays_float32_under_a_float64_scale():
 ])
 def test_gradients_that_fit_no_parameter(gradients, message):
     parameters, _ = make()
-    for optimizer in (SGD(), Adam()):
+    for optimizer in (SGD(), Adam(), Adadelta()):
         with pytest.raises(ValueError, match=message):
             optimizer.update(parameters, gradients)
 
@@ -209,7 +258,7 @@ def test_a_parameter_whose_update_would_be_lost_is_refused():
         SGD().update({"W": np.zeros((4, 5)).T}, {"W": np.ones((5, 4))})
 
 
-@pytest.mark.parametrize("optimizer", [SGD, Adam])
+@pytest.mark.parametrize("optimizer", [SGD, Adam, Adadelta])
 def test_on_a_device_without_waiting(optimizer):
     """The same numbers through the CuPy stand-in, and no transfer or wait on the way."""
     parameters, gradients = make()

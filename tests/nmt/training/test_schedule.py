@@ -20,6 +20,28 @@ def test_thesis_ten_epochs_halved_after_five():
     assert not schedule.finished
 
 
+def test_thesis_chapters_3_and_5_halve_every_half_epoch():
+    schedule = ThesisSchedule(0.7, halve_after=2, halve_every=0.5)
+    found = [[schedule.rate_at(epoch, batch / 4) for batch in range(4)] for epoch in range(1, 5)]
+    assert found == [[0.7] * 4, [0.7] * 4, [0.7 / 2] * 2 + [0.7 / 4] * 2,
+                     [0.7 / 8] * 2 + [0.7 / 16] * 2]
+    assert rates(schedule, [None] * 4) == [0.7, 0.7, 0.7 / 2, 0.7 / 8]
+
+
+def test_thesis_section_6_halves_after_x_epochs_every_y():
+    assert rates(ThesisSchedule(1.0, 2, 2), [None] * 7) == [1, 1, 1 / 2, 1 / 2, 1 / 4, 1 / 4, 1 / 8]
+    tenths = ThesisSchedule(1.0, halve_after=1, halve_every=0.1)
+    assert [tenths.rate_at(2, done / 10) for done in range(10)] == [0.5 ** n for n in range(1, 11)]
+
+
+@pytest.mark.parametrize("schedule", [ThesisSchedule(1.0, 5), ThesisSchedule(0.7, None, 0.5),
+                                      PlateauSchedule(1.0)])
+def test_within_an_epoch_other_rates_stay(schedule):
+    for epoch in range(1, 9):
+        assert {schedule.rate_at(epoch, done) for done in (0.0, 0.5, 0.99)} == {schedule.rate}
+        schedule.epoch_end(epoch, 1.0)
+
+
 def test_constant():
     assert rates(ThesisSchedule(0.7, halve_after=None), [None] * 4) == [0.7] * 4
 
@@ -53,6 +75,7 @@ def test_state_goes_on(make):
 @pytest.mark.parametrize("make, message", [
     (lambda: ThesisSchedule(0.0), "rate: expected a positive"),
     (lambda: ThesisSchedule(1.0, 0), "halve_after: expected at least 1"),
+    (lambda: ThesisSchedule(1.0, 5, 0.0), "halve_every: expected a positive number, got 0.0"),
     (lambda: PlateauSchedule(1.0, factor=1.0), "factor: expected"),
     (lambda: PlateauSchedule(1.0, patience=0), "patience: expected"),
     (lambda: PlateauSchedule(1.0).epoch_end(1, None), "score: .* got None"),

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import time
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -160,6 +161,29 @@ def test_resume_is_exact(tmp_path, optimizer, stop):
     for event in ("update", "epoch"):
         assert without_time(records(tmp_path / "cut", event)) \
             == without_time(records(tmp_path / "whole", event))
+
+
+def test_the_rate_can_halve_within_an_epoch_and_a_resume_knows_where(tmp_path):
+    changes = {"halve_every": 0.5, "log_every": 1}
+    trainer(tmp_path / "whole", **changes).train()
+    rates = [record["learning_rate"] for record in records(tmp_path / "whole")]
+    assert rates == [0.5] * 16 + [0.5 ** n for n in (2, 3, 4, 5) for _ in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path / "cut", observer=InterruptAt(21), **changes).train()  # in a quarter
+    resumed = trainer(tmp_path / "cut", **changes)
+    resumed.resume()
+    resumed.train()
+    assert [record["learning_rate"] for record in records(tmp_path / "cut")] == rates
+    assert_equal(checkpoint.load(tmp_path / "cut" / LAST).arrays,
+                 checkpoint.load(tmp_path / "whole" / LAST).arrays)
+
+
+def test_a_run_from_before_halve_every_goes_on():
+    options = TrainOptions(**OPTIONS)
+    before = {name: value for name, value in asdict(options).items() if name != "halve_every"}
+    assert options.difference(before) == ""
+    assert replace(options, halve_every=0.5).difference(before) \
+        == "halve_every: was 1.0, now 0.5"
 
 
 class Crash(Exception):
@@ -435,7 +459,7 @@ def test_second_ctrl_c_stops_at_once(tmp_path):
     ({"learning_rate": -1.0}, "learning_rate: expected a positive number"),
     ({"max_norm": 0.0}, "max_norm: expected a positive number or None"),
     ({"plateau_factor": 1.5}, "plateau_factor: expected a number between 0 and 1, got 1.5"),
-    ({"optimizer": "adagrad"}, "optimizer: expected 'sgd' or 'adam', got 'adagrad'"),
+    ({"optimizer": "adagrad"}, "optimizer: expected 'sgd', 'adam' or 'adadelta', got 'adagrad'"),
     ({"schedule": "cosine"}, "schedule: expected 'thesis', 'plateau' or 'constant'"),
     ({"checkpoint_every": -1}, "checkpoint_every: expected at least 0"),
 ])

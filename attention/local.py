@@ -1,0 +1,139 @@
+"""Local attention: a window of the source around a position p_t (Luong, 2016, section 4.2.2).
+
+local-m puts it at p_t = t, local-p where Eq. 4.9 predicts, and weighs what is near with the
+Gaussian of Eq. 4.10. The window holds the positions s in [p_t - D, p_t + D] that the sentence has;
+only they are gathered and computed with, so that a step's cost does not grow with the source.
+
+Positions count words as the sentence is written, from 1. The state of word s stands in column
+s - 1, or in column (length - s) where the encoder read the sentence from its end (erratum 9), so
+that the window's centre is the column p_t - 1 or length - p_t. Which columns lie in the window
+changes where p_t passes an integer: there local-p has no derivative.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from backend import Array, array_module
+
+
+class Window(NamedTuple):
+    """The columns of one window for each of Q target states, W = min(2D + 1, S) of them."""
+
+    rows: Array  # (B, Q, W) int64, rows of the source states (B S, He); no two alike
+    offset: Array  # (B, Q, W), column - centre: s - p_t, with the other sign if reversed
+    out: Array  # (B, Q, W) bool, True on columns outside the window or behind the sentence
+
+
+def make_window(centre: Array, lengths: Array, S: int, D: int) -> Window:
+    """The windows around `centre` (B, Q), real columns from 0; lengths (B,) real, of the sources.
+
+    `centre` may lie outside the sentence: then a window can be empty.
+    """
+    xp = array_module(centre, lengths)
+    B, W = len(lengths), min(2 * D + 1, S)
+    first = xp.clip(xp.ceil(centre.real - D), 0.0, float(S - W))  # (B, Q)
+    columns = first[..., None] + xp.arange(W, dtype=lengths.dtype)  # (B, Q, W)
+    offset = columns - centre[..., None]
+    out = (columns >= lengths[:, None, None]) | (offset.real < -D) | (offset.real > D)
+    start = xp.arange(0, B * S, S, dtype="int64")[:, None, None]
+    return Window(columns.astype("int64") + start, offset, out)
+
+
+def centre_of(p: Array, lengths: Array, reverse: bool) -> Array:
+    """The column of position p (B, Q), which counts from 1."""
+    return lengths[:, None] - p if reverse else p - 1.0    # erratum 9
+
+
+def gather_window(states: Array, rows: Array) -> Array:
+    """The states (B, S, A) in the window, rows (B, Q, W): (B, Q, W, A)."""
+    B, S, A = states.shape
+    return array_module(states, rows).take(states.reshape(B * S, A), rows, axis=0)
+
+
+def scatter_window(total: Array, d_window: Array, rows: Array) -> None:
+    """Add gradients of gathered states (B, Q, W, A) to those of all states, total (B, S, A).
+
+    Windows of one target state share no row, those of different target states do: one after
+    another, so that no addition is lost and the order of the sum is fixed.
+    """
+    B, S, A = total.shape
+    flat = total.reshape(B * S, A)
+    for q in range(rows.shape[1]):
+        of_q = rows[:, q].reshape(-1)
+        flat[of_q] += d_window[:, q].reshape(-1, A)
+
+
+# --- local-p --------------------------------------------------------------------------------------
+
+
+def position_forward(
+    h: Array, lengths: Array, W_p: Array, v_p: Array
+) -> tuple[Array, Array, Array]:
+    """p_t = S sigmoid(v_p' tanh(W_p h_t)) (4.9).
+
+    Arguments: h (B, Q, H); lengths (B,) real, S of each sentence; W_p (P, H), v_p (P,). Returns
+    p (B, Q), real numbers between 0 and S, and what the backward reads: the tanh (B, Q, P) and the
+    sigmoid (B, Q).
+    """
+    xp = array_module(h, lengths, W_p, v_p)
+    B, Q, H = h.shape
+    u = xp.tanh(h.reshape(B * Q, H) @ W_p.T)
+    ratio = (0.5 + 0.5 * xp.tanh(0.5 * (u @ v_p))).reshape(B, Q)  # the sigmoid
+    return lengths[:, None] * ratio, u.reshape(B, Q, len(v_p)), ratio  # (4.9)
+
+
+def position_backward(
+    dp: Array, u: Array, ratio: Array, lengths: Array, W_p: Array, v_p: Array
+) -> tuple[Array, Array, Array]:
+    """dh (B, Q, H), and gradients at v_p' tanh (B, Q) and at W_p h (B, Q, P), given dp (B, Q).
+
+    The weights' follow from the latter two for all steps at once: `position_weights`.
+    """
+    xp = array_module(dp, u, ratio)
+    B, Q, P = u.shape
+    dk = lengths[:, None] * ratio * (1.0 - ratio) * dp     # (4.9)
+    du = xp.multiply(1.0 - u * u, dk[..., None] * v_p)     # (2.13) on v_p' tanh(u), then tanh'
+    return (du.reshape(B * Q, P) @ W_p).reshape(B, Q, W_p.shape[1]), dk, du
+
+
+def position_weights(dk: Array, du: Array, u: Array, h: Array) -> tuple[Array, Array]:
+    """dW_p (P, H) and dv_p (P,) of all target states, from `position_backward`."""
+    P, H = u.shape[2], h.shape[2]
+    dW_p = du.reshape(-1, P).T @ h.reshape(-1, H)          # (2.14) on W_p h
+    return dW_p, (dk.reshape(1, -1) @ u.reshape(-1, P))[0]  # (2.14) on v_p' tanh(u)
+
+
+class Near(NamedTuple):
+    """What `nearness_backward` reads."""
+
+    align: Array  # (B, Q, W), the softmax over the window
+    gauss: Array  # (B, Q, W)
+    offset: Array  # (B, Q, W)
+    total: Array | None  # (B, Q, 1), what renormalised weights were divided by
+
+
+def nearness_forward(
+    align: Array, offset: Array, D: int, renormalise: bool
+) -> tuple[Array, Near]:
+    """a_t(s) = align(s) exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2 (4.10).
+
+    Arguments: align, offset (B, Q, W); renormalise, whether the weights are divided by their sum,
+    which the thesis does not print (erratum 8). Returns a (B, Q, W) and the cache.
+    """
+    gauss = array_module(align, offset).exp(offset * offset * (-2.0 / D**2))
+    a = align * gauss                                      # (4.10)
+    total = None
+    if renormalise:
+        total = a.sum(axis=2, keepdims=True)
+        a /= total
+    return a, Near(align, gauss, offset, total)
+
+
+def nearness_backward(da: Array, a: Array, near: Near, D: int) -> tuple[Array, Array]:
+    """d_align (B, Q, W), and the gradient at the window's centre (B, Q), given da (B, Q, W)."""
+    if near.total is not None:
+        da = (da - (a * da).sum(axis=2, keepdims=True)) / near.total
+    d_align = da * near.gauss                              # (2.17) on (4.10)
+    d_centre = (d_align * near.align * near.offset).sum(axis=2)
+    return d_align, d_centre * (4.0 / D**2)                # dgauss/dp = gauss (s - p) / sigma^2

@@ -1,0 +1,33 @@
+"""The softmax over source positions that are there (Luong, 2016, Eq. 4.7)."""
+
+from __future__ import annotations
+
+from backend import Array, array_module
+
+LEAST = -1e30  # below any score, and a float32
+
+
+def softmax_forward(e: Array, dead: Array | None) -> Array:
+    """a(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
+
+    Arguments: e (..., S); dead, bool, broadcast to e, True where there is no position; or None.
+    Returns a (..., S), exactly zero on dead positions, and on all of them if none is alive: a
+    window behind the sentence's end gives no context.
+    """
+    xp = array_module(e)
+    if dead is not None:
+        xp.copyto(e, -xp.inf, where=dead)
+    e -= xp.maximum(e.real.max(axis=-1, keepdims=True), LEAST)
+    a = xp.exp(e, out=e)
+    total = a.sum(axis=-1, keepdims=True)
+    if dead is not None:
+        total += total.real == 0.0
+    a /= total                                             # a_t(s)                  (4.7)
+    return a
+
+
+def softmax_backward(da: Array, a: Array) -> Array:
+    """de = (diag(a) - a a') da, in place of da (..., S)."""
+    da -= (a * da).sum(axis=-1, keepdims=True)
+    da *= a                                                # softmax backward
+    return da

@@ -1,0 +1,1 @@
+"""Looking at trained translators: scores by length, alignments, learning curves, pictures."""

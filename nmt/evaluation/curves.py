@@ -1,0 +1,58 @@
+"""Learning curves, read from the log of a model directory (Figure 4.5 of the thesis)."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from backend.errors import UserError
+from nmt.text.corpus import decode_lines
+from nmt.training.trainer import LOG
+
+
+class Curve(NamedTuple):
+    """How a training run went: points (updates made, value)."""
+
+    name: str
+    train_cost: list[tuple[int, float]]  # nats a word since the log's last line, with dropout
+    test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
+    bleu: list[tuple[int, float]]  # of the dev set, greedy, 0 to 100; where it was scored
+
+
+def read_curve(folder: str | Path) -> Curve:
+    """The learning curve of a model directory, named after the folder.
+
+    "Cost" is ln perplexity, as in Figure 4.5: nats per target word. Values that were not finite
+    stand as null in the log and are left out.
+    Raises UserError: there is no log, or, with the line, it is not one of ours.
+    """
+    path = Path(folder) / LOG
+    curve = Curve(Path(folder).resolve().name, [], [], [])
+    for number, line in enumerate(decode_lines(path), 1):
+        record = _record(path, number, line)
+        scores = record.get("scores", {})
+        found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
+                 (curve.test_cost, _ln(scores.get("perplexity"))),
+                 (curve.bleu, scores.get("bleu"))]
+        for points, value in found:
+            if value is not None:
+                points.append((record["step"], value))
+    return curve
+
+
+def _record(path: Path, number: int, line: str) -> dict[str, Any]:
+    """One line of the log."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or not {"event", "step"} <= record.keys():
+        raise UserError(f"{path}:{number}: expected a record of a training log, got {line[:60]!r}")
+    return record
+
+
+def _ln(perplexity: float | None) -> float | None:
+    """ln perplexity; None stays None."""
+    return None if perplexity is None else math.log(perplexity)

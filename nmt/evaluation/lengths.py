@@ -1,0 +1,50 @@
+"""BLEU of short and of long sentences (Figure 4.6 of the thesis; Bahdanau et al., Figure 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from nmt.evaluate import bleu
+
+EDGES = (10, 20, 30, 40, 50)  # words
+
+
+class Bucket(NamedTuple):
+    """Sentences of similar length."""
+
+    label: str  # "1-10", "11-20", ..., "51+": source words
+    sentences: int
+    words: int  # source words in all
+    bleu: float | None  # corpus BLEU of these sentences, 0 to 100; None where there are none
+
+
+def bleu_by_length(
+    lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str],
+    edges: Sequence[int] = EDGES, tokenize: str = "13a",
+) -> list[Bucket]:
+    """Corpus BLEU of each bucket of source lengths.
+
+    Source: thesis section 4.4.2: "group sentences of similar lengths together and compute a BLEU
+    score per group".
+
+    Arguments: lengths, source words of each sentence; hypotheses and references, lines in the same
+    order; edges, the longest length of each bucket but the last, which is open; tokenize,
+    sacrebleu's. Returns all buckets, the empty ones too, so that systems can stand side by side;
+    empty lines are in none.
+    Raises ValueError unless the edges rise from at least 1; UserError as `nmt.evaluate.bleu`.
+    """
+    if not edges or edges[0] < 1 or any(a >= b for a, b in pairwise(edges)):
+        raise ValueError(f"edges: expected rising numbers of at least 1, got {list(edges)}")
+    buckets = []
+    for low, high in zip((0, *edges), (*edges, None), strict=True):
+        places = [i for i, length in enumerate(lengths)
+                  if low < length and (high is None or length <= high)]
+        score = None
+        if places:
+            score = bleu([hypotheses[i] for i in places], [references[i] for i in places],
+                         tokenize).score
+        label = f"{low + 1}+" if high is None else f"{low + 1}-{high}"
+        buckets.append(Bucket(label, len(places), sum(lengths[i] for i in places), score))
+    return buckets

@@ -1,0 +1,77 @@
+"""Evaluations side by side: as a table of plain text, as JSON, as pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.cells import cell_len
+
+from nmt.evaluation.curves import Curve
+from nmt.evaluation.evaluate import Evaluation
+from nmt.evaluation.pictures import MISSING, can_draw, draw_curves, draw_lengths
+from nmt.text.corpus import write_lines
+
+JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
+NONE = "-"
+
+
+def as_text(found: Sequence[Evaluation]) -> str:
+    """A row for each question, a column for each system; below it the scores' signatures."""
+    rows = [["", *(one.name for one in found)]]
+
+    def add(label: str, values: Sequence[float | None], form: str) -> None:
+        rows.append([label, *(NONE if v is None else format(v, form) for v in values)])
+
+    add("perplexity", [one.perplexity for one in found], ".2f")
+    add("BLEU", [one.bleu.score for one in found], ".2f")
+    add("chrF", [one.chrf.score for one in found], ".2f")
+    add("unknown words", [one.unknown for one in found], "d")
+    for convention in found[0].replaced:
+        add(f"BLEU, unk replaced ({convention})",
+            [one.replaced[convention].score for one in found], ".2f")
+    for convention in found[0].alignment:
+        scores = [one.alignment[convention] for one in found]
+        add(f"AER ({convention})", [score.error_rate for score in scores], ".3f")
+        add("  precision", [score.precision for score in scores], ".3f")
+        add("  recall", [score.recall for score in scores], ".3f")
+    for i, bucket in enumerate(found[0].lengths):
+        label = f"BLEU, {bucket.label} words (n = {bucket.sentences})"
+        add(label, [one.lengths[i].bleu for one in found], ".2f")
+    add("words translated a second", [one.words / max(one.seconds, 1e-9) for one in found], ".0f")
+    signatures = dict.fromkeys(f"{name} {score.signature}" for one in found
+                               for name, score in (("BLEU", one.bleu), ("chrF", one.chrf)))
+    return "\n".join([*_aligned(rows), "", *signatures])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines: the first column to the left, the others to the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [first + " " * (widths[0] - cell_len(first))]
+        cells += [" " * (width - cell_len(cell)) + cell
+                  for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def write(found: Sequence[Evaluation], curves: Sequence[Curve], folder: Path) -> list[str]:
+    """Write JSON and pictures into a folder that is there.
+
+    Returns a line about each file; without matplotlib one that says so instead of the pictures.
+    """
+    text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
+                      ensure_ascii=False)
+    write_lines(folder / JSON, text.split("\n"))
+    said = [str(folder / JSON)]
+    if not can_draw():
+        return [*said, f"no pictures: {MISSING}"]
+    if any(bucket.sentences for bucket in found[0].lengths):
+        draw_lengths({one.name: one.lengths for one in found}, folder / LENGTHS)
+        said.append(str(folder / LENGTHS))
+    if curves:
+        draw_curves(curves, folder / CURVES)
+        said.append(str(folder / CURVES))
+    return said

@@ -1,0 +1,117 @@
+"""The deep output: a hidden layer between the decoder's state and the prediction of a word.
+
+Source: Bahdanau et al. (2015), A.2.2: t~_i = U_o s_{i-1} + V_o E y_{i-1} + C_o c_i, a maxout over
+pairs of neighbours, and p(y_i) as the softmax of W_o t_i. Sennrich (2016) has tanh for the maxout.
+Which state is read (erratum 18) is the caller's choice. All steps are known here, so every matrix
+is one GEMM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from backend import Array, array_module
+from lstm.parameters import Parameters, Weight
+
+
+def maxout_forward(t_tilde: Array) -> tuple[Array, Array]:
+    """t_j = max(t~_{2j-1}, t~_{2j}): (N, M) from (N, 2M), and which of the two it was.
+
+    Where the two are equal there is no derivative; the first is taken to be the larger.
+    """
+    first, second = t_tilde[:, 0::2], t_tilde[:, 1::2]
+    is_first = first.real >= second.real                                   # (N, M) bool
+    t = array_module(t_tilde).where(is_first, first, second)               # (Bahdanau A.2.2 maxout)
+    return t, is_first
+
+
+def maxout_backward(dt: Array, is_first: Array) -> Array:
+    """dt~ (N, 2M) given dt (N, M): all of it to the larger of two, nothing to the other."""
+    xp = array_module(dt)
+    N, M = dt.shape
+    dt_tilde: Any = xp.empty((N, 2 * M), dtype=dt.dtype)
+    xp.multiply(dt, is_first, out=dt_tilde[:, 0::2])
+    xp.multiply(dt, ~is_first, out=dt_tilde[:, 1::2])
+    return dt_tilde
+
+
+def tanh_layer_forward(t_tilde: Array) -> tuple[Array, Array]:
+    """t = tanh(t~), (N, M), in place; the cache is t."""
+    t = array_module(t_tilde).tanh(t_tilde, out=t_tilde)
+    return t, t
+
+
+def tanh_layer_backward(dt: Array, t: Array) -> Array:
+    """dt~ = (1 - t^2) o dt, (N, M)."""
+    xp = array_module(dt, t)
+    slope = t * t
+    xp.subtract(1.0, slope, out=slope)
+    slope *= dt
+    return slope
+
+
+class Layer(NamedTuple):
+    """A hidden layer: rows of t~ for a unit of t, forward, backward."""
+
+    rows: int
+    forward: Callable[[Array], tuple[Array, Array]]
+    backward: Callable[[Array, Array], Array]
+
+
+LAYERS = {
+    "maxout": Layer(2, maxout_forward, maxout_backward),
+    "tanh": Layer(1, tanh_layer_forward, tanh_layer_backward),
+}
+
+
+class DeepCache(NamedTuple):
+    parts: tuple[Array, Array, Array]  # s, y, c as rows (N, H), (N, E), (N, He)
+    layer: str
+    kept: Array  # what the layer's backward reads
+    parameters: Mapping[str, Array]
+
+
+NAMES = ("output.U_o", "output.V_o", "output.C_o")
+
+
+def deep_weights(
+    layer: str, size: int, widths: tuple[int, int, int], vocabulary_size: int, biases: bool,
+    output_bias: bool,
+) -> dict[str, Weight]:
+    """`output.U_o`, `.V_o`, `.C_o`, `.b_t` of the layer, `output.W_o` (V, M) and `output.b`.
+
+    Arguments: size M, units of t; widths of s, y and c.
+    """
+    rows = LAYERS[layer].rows * size
+    weights = {name: Weight((rows, width)) for name, width in zip(NAMES, widths, strict=True)}
+    weights["output.W_o"] = Weight((vocabulary_size, size))
+    weights |= {"output.b_t": Weight((rows,))} if biases else {}
+    return weights | ({"output.b": Weight((vocabulary_size,))} if output_bias else {})
+
+
+def deep_forward(
+    s: Array, y: Array, c: Array, parameters: Mapping[str, Array], layer: str
+) -> tuple[Array, DeepCache]:
+    """t_i (N, M) from the rows of states s (N, H), words y (N, E) and contexts c (N, He)."""
+    t_tilde = s @ parameters["output.U_o"].T                               # (N, 2M)
+    t_tilde += y @ parameters["output.V_o"].T
+    t_tilde += c @ parameters["output.C_o"].T                              # (Bahdanau A.2.2 deep)
+    if "output.b_t" in parameters:
+        t_tilde += parameters["output.b_t"]
+    t, kept = LAYERS[layer].forward(t_tilde)
+    return t, DeepCache((s, y, c), layer, kept, parameters)
+
+
+def deep_backward(
+    dt: Array, cache: DeepCache
+) -> tuple[tuple[Array, Array, Array], Parameters]:
+    """Gradients of s, y, c (rows, as they came) and of the layer's parameters, from dt (N, M)."""
+    parts, layer, kept, parameters = cache
+    dt_tilde = LAYERS[layer].backward(dt, kept)                            # (N, 2M)
+    gradients = {name: dt_tilde.T @ part                                   # (2.14)
+                 for name, part in zip(NAMES, parts, strict=True)}
+    if "output.b_t" in parameters:
+        gradients["output.b_t"] = dt_tilde.sum(axis=0)
+    ds, dy, dc = (dt_tilde @ parameters[name] for name in NAMES)           # (2.13)
+    return (ds, dy, dc), gradients

@@ -1,0 +1,305 @@
+"""RNNsearch and RNNencdec: encoder, alignment, decoder and deep output of Bahdanau et al. (2015).
+
+Source: their Appendix A.2; letters as there, shapes and names in `RNNSearch.weights`. The parts are
+the encoder, `attention.look` (score `additive`, asked with s_{i-1}), `nmt.models.contextual` and
+`nmt.models.deep_output`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.attend import Memory, memory_backward, memory_forward, memory_select
+from attention.look import alignment_of, look_forward
+from attention.scores import score_weights
+from attention.way import Way
+from backend import Array, array_module, to_device
+from backend.workspace import Workspace
+from lstm.parameters import SCHEMES, Parameters, Weight, initialise
+from lstm.stack import State, check_among, stack_weights
+from nmt.models.config import ModelConfig
+from nmt.models.contextual import (
+    TURNS,
+    Run,
+    contextual_step,
+    fixed_backward,
+    fixed_forward,
+    searching_backward,
+    searching_forward,
+)
+from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forward, deep_weights
+from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
+from nmt.models.output import OutputCache, output_backward, output_forward
+from nmt.text.batches import Batch
+
+CONTEXTS = ("search", "last")
+DEEP_STATES = ("before", "now")
+ADDITIVE = Way("additive")
+
+
+@dataclass(frozen=True)
+class RNNSearchConfig:
+    """The parts of the model and their sizes; checked when made (ValueError).
+
+    The defaults are RNNsearch's at paper size (A.2.3). `context: last` is RNNencdec: an encoder
+    that reads forward only, and its last state as c_i at every step. Sennrich's simplified model
+    (2016) has `unit: rnn` and `layer: tanh`; Nair and Shah's (2016) has these and `context: last`.
+    """
+
+    architecture: str = "rnnsearch"  # this one; luong is `nmt.models.config`'s
+    context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
+    unit: str = "gru"  # recurrent unit: gru or rnn
+    hidden_size: int = 1000  # n, units of a state, and of the alignment model
+    embedding_size: int = 620  # m
+    layer: str = "maxout"  # hidden layer of the output: maxout or tanh
+    layer_size: int = 500  # l, its units
+    deep_state: str = "before"  # what it reads: before (s_{i-1}, as printed) or now (erratum 18)
+    biases: bool = True  # of units, initial state and hidden layer
+    output_bias: bool = True  # of the prediction layer
+    clip_dh: float | None = None  # element-wise clipping of dh during backpropagation (2.2.2)
+    initialisation: str = "orthogonal"  # orthogonal (B.1), uniform or xavier
+    scale: float = 0.1  # half-width of the uniform initialisation
+
+    def __post_init__(self) -> None:
+        check_among("architecture", self.architecture, ("rnnsearch",))
+        check_among("context", self.context, CONTEXTS)
+        check_among("unit", self.unit, TURNS)
+        check_among("layer", self.layer, LAYERS)
+        check_among("deep_state", self.deep_state, DEEP_STATES)
+        check_among("initialisation", self.initialisation, SCHEMES)
+        for name in ("hidden_size", "embedding_size", "layer_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.clip_dh is not None and self.clip_dh <= 0:
+            raise ValueError(f"clip_dh: expected a positive number or none, got {self.clip_dh}")
+
+    @property
+    def searches(self) -> bool:
+        """Whether c_i is looked for, in the states of an encoder that reads from both ends."""
+        return self.context == "search"
+
+    @property
+    def attention(self) -> str:
+        """`global` or `none`, as of other models: whether there are alignments."""
+        return "global" if self.searches else "none"
+
+    @property
+    def score(self) -> str:
+        """As of other models. It is asked with s_{i-1}, before y_{i-1} has been read."""
+        return ADDITIVE.score
+
+    @property
+    def encoder(self) -> ModelConfig:
+        """The encoder, as its kernels read it."""
+        return ModelConfig(
+            unit=self.unit, layers=1, hidden_size=self.hidden_size, biases=self.biases,
+            embedding_size=self.embedding_size, bidirectional=self.searches, bridge=self.searches,
+            attention="none", input_feeding=False,
+        )
+
+
+class RNNSearchCache(NamedTuple):
+    parameters: Mapping[str, Array]
+    encoder: EncoderCache
+    last: Array  # (B, H), the state that s_0 is made of
+    s_0: Array  # (B, H)
+    memory: Memory | None
+    decoder: Any
+    deep: DeepCache
+    output: OutputCache
+
+
+class SearchState(NamedTuple):
+    """Where a batch of hypotheses stands: N rows, K for each of B sentences, kept together."""
+
+    s: Array  # (N, H)
+    memory: Memory | None  # of the B sentences
+    c: Array | None  # (N, H), the context that stays
+
+
+class RNNSearch:
+    """p(y | x) of A.2; used as `nmt.models.translator.Translator` is."""
+
+    def __init__(self, config: RNNSearchConfig, source_size: int, target_size: int) -> None:
+        """`source_size` and `target_size` are the sizes of the two vocabularies."""
+        self.config, self.source_size, self.target_size = config, source_size, target_size
+        self.workspace = Workspace()
+
+    def weights(self) -> dict[str, Weight]:
+        """Names and shapes of all parameters, in the order in which they are initialised.
+
+        `encoder.*` and `decoder.W_e` (V, E) as everywhere; `bridge.W_s` (H, H), `bridge.b`;
+        `decoder.0.T` (G, E + He + H), columns word, context, state; `attention.W_a` (H, H), `U_a`
+        (H, He), `v_a` (H,); `output.*` of `deep_weights`.
+        """
+        config, V = self.config, self.target_size
+        E, H, He = config.embedding_size, config.hidden_size, config.encoder.source_width
+        look = score_weights(ADDITIVE, "attention", H, He) if config.searches else {}
+        return {
+            **encoder_weights(config.encoder, self.source_size),
+            "bridge.W_s": Weight((H, H)),
+            **({"bridge.b": Weight((H,))} if config.biases else {}),
+            "decoder.W_e": Weight((V, E), embedding=True),
+            **stack_weights("decoder", config.unit, 1, E + He, H, biases=config.biases),
+            **{name: weight._replace(deviation=0.001) for name, weight in look.items()},
+            **deep_weights(config.layer, config.layer_size, (H, E, He), V, config.biases,
+                           config.output_bias),
+        }
+
+    def initial_parameters(self, rng: np.random.Generator, dtype: str = "float32") -> Parameters:
+        """Fresh parameters on the backend in use, drawn from `rng`."""
+        config = self.config
+        return initialise(self.weights(), rng, scheme=config.initialisation, scale=config.scale,
+                          dtype=dtype)
+
+    # --- training -------------------------------------------------------------------------------
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, rng: np.random.Generator | None = None
+    ) -> tuple[Array, RNNSearchCache]:
+        """-log p(y | x), summed over a batch, in nats, 0-d; and what `backward` reads.
+
+        `rng` is for models that draw dropout masks; this one has none.
+        """
+        config, workspace = self.config, self.workspace
+        last, memory, encoder_cache = self._read(parameters, batch.source, batch.source_lengths)
+        s_0 = _first_state_forward(last, parameters)
+        decoder_cache: Any
+        if memory is not None:
+            run, decoder_cache = searching_forward(
+                batch.target_in, s_0, memory, parameters, config.unit, workspace
+            )
+        else:
+            run, decoder_cache = fixed_forward(
+                batch.target_in, s_0, last, parameters, config.unit, workspace
+            )
+        steps, B, _ = run.y.shape
+        s, y, c = (part.reshape(steps * B, -1)
+                   for part in (run.s[self._states(steps)], run.y, run.c))
+        t, deep_cache = deep_forward(s, y, c, parameters, config.layer)
+        loss, output_cache = output_forward(
+            t.reshape(steps, B, -1), batch.target_out, batch.target_lengths,
+            _prediction(parameters), workspace,
+        )
+        return loss, RNNSearchCache(parameters, encoder_cache, last, s_0, memory, decoder_cache,
+                                    deep_cache, output_cache)
+
+    def backward(self, cache: RNNSearchCache) -> Parameters:
+        """Gradient of the loss with respect to every parameter, by name."""
+        config, parameters, memory = self.config, cache.parameters, cache.memory
+        dt, gradients = output_backward(cache.output, self.workspace)
+        gradients["output.W_o"] = gradients.pop("output.W_hy")
+        xp, (steps, B, M) = array_module(dt), dt.shape
+        (ds, dy, dc), more = deep_backward(dt.reshape(steps * B, M), cache.deep)
+        gradients |= more
+        d_states: Any = xp.zeros((steps + 1, *cache.s_0.shape), dtype=dt.dtype)
+        d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)
+        d = Run(d_states, dy.reshape(steps, B, -1), dc.reshape(steps, B, -1))
+        dstates = d_last = None
+        if memory is not None:
+            ds_0, d_memory, more = searching_backward(
+                d, memory, cache.decoder, parameters, config.unit, self.workspace, config.clip_dh
+            )
+            dstates, looked = memory_backward(
+                d_memory.dhbar, d_memory.dkeys, memory, parameters, "attention", d_memory.d_query
+            )
+            gradients |= looked
+        else:
+            ds_0, d_last, more = fixed_backward(
+                d, cache.decoder, parameters, config.unit, config.clip_dh
+            )
+        d_start, started = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
+        end: State = (d_start if d_last is None else d_start + d_last,)
+        ends: list[State] = [end] if memory is None else [(None,), end]
+        return gradients | more | started | encoder_backward(
+            dstates, [ends], cache.encoder, config.clip_dh
+        )
+
+    def _read(
+        self, parameters: Mapping[str, Array], source: np.ndarray, lengths: np.ndarray
+    ) -> tuple[Array, Memory | None, EncoderCache]:
+        """<-h_1 (or ->h_Tx where the encoder only reads forward), the annotations, the cache."""
+        states, padding, last, cache = encoder_forward(
+            source, lengths, parameters, self.config.encoder, None, self.workspace
+        )
+        memory = None
+        if self.config.searches:                           # U_a h_j, once a sentence
+            memory = memory_forward(states, padding, ADDITIVE, parameters, "attention")
+        return last[0][-1][0], memory, cache
+
+    def _states(self, steps: int) -> slice:
+        """Which of s_0 .. s_T the output layer reads (erratum 18)."""
+        return slice(0, steps) if self.config.deep_state == "before" else slice(1, steps + 1)
+
+    # --- search ---------------------------------------------------------------------------------
+
+    def encode(
+        self, parameters: Mapping[str, Array], source: np.ndarray, lengths: np.ndarray
+    ) -> SearchState:
+        """Read a batch: source (S, B) host ids, lengths (B,)."""
+        last, memory, _ = self._read(parameters, source, lengths)
+        c = None if memory is not None else last * 1.0
+        return SearchState(_first_state_forward(last, parameters), memory, c)
+
+    def step(
+        self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
+    ) -> tuple[Array, SearchState, Array | None]:
+        """Feed one word to each hypothesis.
+
+        Arguments: tokens (N,) host ids. Returns logits (N, V), unnormalised log-probabilities of
+        the next word; the new state; the alignment (N, S) or None.
+        """
+        config, (s, memory, c) = self.config, state
+        W_e, (N, H) = parameters["decoder.W_e"], s.shape
+        y, alignment = array_module(W_e).take(W_e, to_device(tokens), axis=0), None  # (N, E)
+        if memory is not None:
+            B, S, He = memory.hbar.shape
+            found, seen = look_forward(s.reshape(B, N // B, H), memory, parameters, together=True)
+            c, alignment = found.reshape(N, He), alignment_of(seen, memory).reshape(N, S)
+        context: Array = c
+        after = contextual_step(y, s, context, parameters, config.unit)
+        deep = s if config.deep_state == "before" else after
+        t, _ = deep_forward(deep, y, context, parameters, config.layer)
+        logits = t @ parameters["output.W_o"].T            # (N, V)        (Bahdanau A.2.2 output)
+        if config.output_bias:
+            logits += parameters["output.b"]
+        return logits, SearchState(after, memory, None if memory is not None else c), alignment
+
+    def select(
+        self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
+    ) -> SearchState:
+        """Reorder, widen or drop hypotheses; drop finished sentences; as the translator's."""
+        on_device, memory = to_device(rows), state.memory
+        if memory is not None and len(sentences) != memory.hbar.shape[0]:
+            memory = memory_select(memory, to_device(sentences))
+        c = None if state.c is None else state.c[on_device]
+        return SearchState(state.s[on_device], memory, c)
+
+
+def _first_state_forward(last: Array, parameters: Mapping[str, Array]) -> Array:
+    """s_0 = tanh(W_s <-h_1): (B, H) (erratum 19)."""
+    z = last @ parameters["bridge.W_s"].T
+    if "bridge.b" in parameters:
+        z += parameters["bridge.b"]
+    return array_module(z).tanh(z, out=z)                  # (Bahdanau A.2.2 initial)
+
+
+def _first_state_backward(
+    ds_0: Array, s_0: Array, last: Array, parameters: Mapping[str, Array]
+) -> tuple[Array, Parameters]:
+    """Gradients of the encoder's state (B, H) and of W_s and b."""
+    dz = ds_0 - ds_0 * s_0 * s_0
+    gradients = {"bridge.W_s": dz.T @ last}                # (2.14)
+    if "bridge.b" in parameters:
+        gradients["bridge.b"] = dz.sum(axis=0)
+    return dz @ parameters["bridge.W_s"], gradients        # (2.13)
+
+
+def _prediction(parameters: Mapping[str, Array]) -> Parameters:
+    """The last layer's parameters under the names that `output_forward` reads."""
+    named = {"output.W_hy": parameters["output.W_o"]}
+    return named | ({"output.b": parameters["output.b"]} if "output.b" in parameters else {})

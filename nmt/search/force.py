@@ -1,0 +1,52 @@
+"""Force-decoding: the model is led along a given translation, and says how it saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import backend
+from backend import Array
+from nmt.search.interface import Hypothesis, SearchModel
+from nmt.search.topk import log_sum_exp
+from nmt.text.batches import Batch
+
+
+def force_decode(
+    model: SearchModel, parameters: Mapping[str, Array], batch: Batch
+) -> list[Hypothesis]:
+    """Feed the words of the targets, whatever the model would have predicted.
+
+    Source: thesis section 4.4.4: "I force decode my attentional models to produce translations
+    that match the references".
+
+    Arguments: model, what search works with too, so an ensemble can be force-decoded; batch,
+    padded pairs. Returns for each pair, in the batch's order, a finished hypothesis: the target's
+    ids, their log-probability with that of the end marker, and the alignment of every step,
+    (m + 1, S_i), columns in the order of the source ids in the batch.
+    """
+    T, B = batch.target_in.shape
+    state = model.encode(parameters, batch.source, batch.source_lengths)
+    rows = np.arange(B)
+    log_p, alignments = [], []
+    for t in range(T):
+        logits, state, alignment = model.step(parameters, state, batch.target_in[t])
+        on_device = backend.to_device(rows), backend.to_device(batch.target_out[t])
+        log_p.append(logits[on_device] - log_sum_exp(logits, logits.max(axis=1)))  # (B,)
+        if alignment is not None:
+            alignments.append(alignment)
+    xp = backend.array_module(log_p[0])
+    nats = backend.to_host(xp.stack(log_p)).astype(np.float64)             # (T, B)
+    looked = backend.to_host(xp.stack(alignments)) if alignments else None  # (T, B, S)
+    return [_hypothesis(batch, nats, looked, b) for b in range(B)]
+
+
+def _hypothesis(
+    batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int
+) -> Hypothesis:
+    """One pair, without its padding."""
+    steps, S = int(batch.target_lengths[b]), int(batch.source_lengths[b])
+    total = float(nats[:steps, b].sum())
+    own = None if alignment is None else alignment[:steps, b, :S]
+    return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, finished=True)

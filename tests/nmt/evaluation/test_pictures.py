@@ -1,0 +1,92 @@
+"""Learning curves from logs, and what the pictures show."""
+
+import importlib.util
+import math
+
+import pytest
+
+from backend.errors import UserError
+from nmt.evaluation.curves import Curve, read_curve
+from nmt.evaluation.lengths import Bucket
+from nmt.evaluation.pictures import draw_curves, draw_lengths
+
+LOG = """{"event": "update", "step": 2, "epoch": 1, "loss": 3.5}
+{"event": "update", "step": 4, "epoch": 1, "loss": 2.5}
+{"event": "epoch", "step": 4, "epoch": 1, "loss": 3.0, "scores": {"perplexity": 8.0, "bleu": 1.5}}
+{"event": "epoch", "step": 8, "epoch": 2, "loss": 2.0, "scores": {"perplexity": null}}
+{"event": "epoch", "step": 12, "epoch": 3, "loss": 2.0, "scores": {"perplexity": 4.0, "bleu": 9}}
+"""
+CURVE = Curve("run", [(2, 3.5), (4, 2.5)], [(4, math.log(8)), (12, math.log(4))],
+              [(4, 1.5), (12, 9)])
+
+
+def test_a_curve_is_read_from_the_log(tmp_path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").write_text(LOG)
+    assert read_curve(tmp_path / "run") == CURVE
+
+
+@pytest.mark.parametrize("bad", ["{", "[1]", '{"event": "epoch"}', ""])
+def test_a_bad_log_is_named_with_its_line(tmp_path, bad) -> None:
+    (tmp_path / "log.jsonl").write_text(LOG + bad + "\n")
+    with pytest.raises(UserError, match=r"log.jsonl:6: expected a record of a training log, got"):
+        read_curve(tmp_path)
+    (tmp_path / "log.jsonl").unlink()
+    with pytest.raises(UserError, match=r"log.jsonl: cannot be read"):
+        read_curve(tmp_path)
+
+
+def buckets(first, last):
+    return [Bucket("1-5", 3, 9, first), Bucket("6-7", 0, 0, None), Bucket("8+", 2, 20, last)]
+
+
+BUCKETS = {"a$x$": buckets(40.0, 20.0), "b": buckets(30.0, 10.0)}
+
+
+@pytest.fixture
+def plotted(monkeypatch):
+    pytest.importorskip("matplotlib")
+    from matplotlib.axes import Axes
+
+    lines = []
+    plot = Axes.plot
+
+    def spy(self, x, y, **settings):
+        lines.append((settings.get("label"), list(x), list(y)))
+        return plot(self, x, y, **settings)
+
+    monkeypatch.setattr(Axes, "plot", spy)
+    return lines
+
+
+def test_lengths(tmp_path, plotted) -> None:
+    draw_lengths(BUCKETS, tmp_path / "p.png")
+    assert plotted == [("a$x$", [0, 1], [40.0, 20.0]), ("b", [0, 1], [30.0, 10.0])]
+    assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_curves(tmp_path, plotted) -> None:
+    draw_curves([CURVE, Curve("young", [(2, 5.0)], [], [])], tmp_path / "p.png")
+    assert plotted == [(None, [2, 4], [3.5, 2.5]),
+                       ("run", [4, 12], [math.log(8), math.log(4)]),
+                       (None, [2], [5.0]), ("young", [], [])]
+    assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_many_curves_are_those_of_the_dev_set_alone(tmp_path, plotted) -> None:
+    draw_curves([CURVE._replace(name=name) for name in "abcd"], tmp_path / "p.png")
+    assert [label for label, _, _ in plotted] == list("abcd")
+
+
+def test_a_picture_that_cannot_be_written(tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(UserError, match=r"absent/p.png: cannot be written: No such file"):
+        draw_lengths(BUCKETS, tmp_path / "absent" / "p.png")
+
+
+def test_without_matplotlib_it_says_so(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for draw, what in ((draw_lengths, BUCKETS), (draw_curves, [CURVE])):
+        with pytest.raises(UserError, match=r"p.png: matplotlib is not installed \(pip install"):
+            draw(what, tmp_path / "p.png")
+    assert not any(tmp_path.iterdir())

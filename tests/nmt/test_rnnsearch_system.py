@@ -1,0 +1,67 @@
+"""RNNsearch as a user has it: chosen by its architecture, trained with Adadelta, resumed, asked."""
+
+import numpy as np
+import pytest
+import yaml
+from tiny_run import RECIPE, Crash, CrashAt
+
+from backend.errors import UserError
+from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.recipe import Recipe
+from nmt.recipe_file import load_recipe
+from nmt.search.interface import SearchOptions
+from nmt.system import System
+from nmt.train import train
+from nmt.training.progress import Observer
+
+MODEL = {"architecture": "rnnsearch", "hidden_size": 8, "embedding_size": 6, "layer_size": 5}
+TRAIN = {**RECIPE["train"], "optimizer": "adadelta", "learning_rate": 1.0, "schedule": "constant",
+         "sorted_within": 20, "max_norm": 1.0, "checkpoint_every": 2}
+
+
+def recipe_of(folder, *overrides, **model):
+    path = folder / "r.yaml"
+    content = {**RECIPE, "data": {**RECIPE["data"], "folder": str(folder)},
+               "model": MODEL | model, "train": TRAIN}
+    path.write_text(yaml.safe_dump(content))
+    return load_recipe(Recipe, path, overrides)
+
+
+@pytest.mark.parametrize("context", ["search", "last"])
+def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, context) -> None:
+    recipe = recipe_of(corpus, context=context)
+    whole = train(recipe, corpus / "whole", Observer())
+    with pytest.raises(Crash):
+        train(recipe, corpus / "cut", CrashAt(5))
+    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
+    for name, parameter in resumed.parameters.items():
+        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    opened = System.open(corpus / "cut")
+    assert isinstance(opened.model, RNNSearch)
+    sentences = [["one", "two"], ["three"], []]
+    found, expected = (system.translate(sentences, SearchOptions(beam=3, nbest=2))
+                       for system in (opened, whole))
+    for ours, theirs, words in zip(found, expected, sentences, strict=True):
+        assert [t.words for t in ours] == [t.words for t in theirs]
+        for translation in ours if words else []:
+            assert (translation.alignment is not None) is (context == "search")
+            if translation.alignment is not None:
+                assert translation.alignment.shape[1] == len(words)
+                np.testing.assert_allclose(translation.alignment.sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_the_architecture_says_which_keys_there_are(corpus) -> None:
+    assert recipe_of(corpus).model == RNNSearchConfig(**MODEL)
+    recipe = recipe_of(corpus, "--model.layer=tanh", "--model.unit=rnn")
+    assert (recipe.model.layer, recipe.model.unit, recipe.model.hidden_size) == ("tanh", "rnn", 8)
+    with pytest.raises(UserError, match=r"r\.yaml:\d+: key 'model\.score' is not known"):
+        recipe_of(corpus, score="dot")
+    with pytest.raises(UserError, match="expected one of luong, rnnsearch, got 'transformer'"):
+        recipe_of(corpus, architecture="transformer")
+    with pytest.raises(UserError, match=r"r\.yaml:\d+: model\.deep_state: expected one of before"):
+        recipe_of(corpus, deep_state="after")
+    path = corpus / "luong.yaml"
+    path.write_text("data: {corpus: cldr}\n")
+    assert load_recipe(Recipe, path).model.architecture == "luong"
+    chosen = load_recipe(Recipe, path, ["--model.architecture=rnnsearch", "--model.layer_size=7"])
+    assert chosen.model == RNNSearchConfig(layer_size=7)

@@ -62,7 +62,7 @@ def run_command(
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except (UserError, MemoryError) as error:
+    except (UserError, MemoryError, FloatingPointError) as error:
         sys.exit(_complain(name, str(error), 2))
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""

@@ -53,7 +53,8 @@ def beam_search(model: SearchModel, parameters: Mapping[str, Array], source: np.
         after the finished ones and only fill up what is missing.
 
     Raises:
-        ValueError: shapes do not fit, or the model's logits are not finite from above.
+        ValueError: shapes do not fit.
+        FloatingPointError: the model's logits are not finite from above.
 
     Choices the thesis leaves open: an end marker is accepted only among the K best candidates of
     its step, so that K = 1 is greedy search; K others go on growing, K at all times. A sentence is
@@ -79,7 +80,7 @@ def greedy(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarr
         far are returned, as the printed algorithm does.
 
     Raises:
-        ValueError: as in `beam_search`.
+        ValueError, FloatingPointError: as in `beam_search`.
     """
     options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
     propose = partial(best_candidates, count=1)
@@ -101,7 +102,7 @@ def search(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarr
         As `beam_search`.
 
     Raises:
-        ValueError: as in `beam_search`.
+        ValueError, FloatingPointError: as in `beam_search`.
     """
     check_source(source, source_lengths)
     B = source.shape[1]
@@ -130,7 +131,7 @@ def _extend(live: Live, logits: Array, options: SearchOptions, propose: Propose,
     V = logits.shape[1]
     scores, flat = propose(logits, live.log_probabilities)  # (B, C)
     if np.isnan(scores).any():
-        raise ValueError(f"model: expected logits below infinity, got others at step {steps}")
+        raise FloatingPointError(f"model: a logit is not finite at step {steps} of the search")
     tokens = flat % V
     rows = flat // V + K * np.arange(B)[:, None]
     is_end = tokens == END

@@ -215,10 +215,13 @@ class Trainer:
 
     def _fail(self, step: int, gradients: Mapping[str, Any]) -> None:
         """Raise UserError that says what is not finite, and where to go on from."""
+        raise self._not_finite(step, _first_non_finite(self.parameters, gradients))
+
+    def _not_finite(self, step: int, what: str) -> UserError:
+        """The error to raise when `what` is not finite."""
         last = self._folder / LAST
         kept = f"{last} holds the last good state" if last.exists() else "no checkpoint was written"
-        raise UserError(f"update {step}: {_first_non_finite(self.parameters, gradients)} is not "
-                        f"finite; {kept}")
+        return UserError(f"update {step}: {what} is not finite; {kept}")
 
     def _check_parameters(self) -> None:
         """Stop if an update has made a parameter infinite or NaN."""
@@ -244,7 +247,10 @@ class Trainer:
         """Validate, tell the schedule, write the log and both checkpoints."""
         c = self.counters
         self._check_parameters()
-        scores = self._validate(self.parameters) if self._validate else {}
+        try:
+            scores = self._validate(self.parameters) if self._validate else {}
+        except FloatingPointError:  # finite parameters may still be too large to compute with
+            raise self._not_finite(c.step, "a logit of the dev set") from None
         score = self._criterion(scores)
         improved = score is not None and is_better(score, c.best, self.options.higher_is_better)
         self._schedule.epoch_end(c.epoch, score)

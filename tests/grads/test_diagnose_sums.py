@@ -185,7 +185,7 @@ def test_small_garbage_is_called_nothing(seed, shape, missing, integers):
     rng = np.random.default_rng(seed)
     numeric, wrong = rng.normal(size=(2, *shape))
     if integers:
-        wrong = wrong * 1e-7 + numeric  # just wrong
+        wrong = numeric + 1e-7 * (wrong + np.sign(wrong))  # just wrong, and every entry
     numeric = np.where(rng.random(shape) < missing, np.nan, numeric)
     for hint in plain(wrong, numeric, others={"v": rng.normal(size=shape)}):
         assert hint.endswith(HONEST), hint

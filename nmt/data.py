@@ -8,6 +8,7 @@ from pathlib import Path
 
 from backend.errors import UserError
 from nmt.recipe import DataConfig
+from nmt.text import reversal
 from nmt.text.cldr import CldrOptions, generate
 from nmt.text.corpus import Pair, prepare_pairs, read_parallel
 from nmt.text.tokenise import Tokeniser, natural_tokeniser, tokeniser
@@ -39,7 +40,8 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
     if data.corpus == "cldr":
         source, target = (natural_tokeniser(language) for language in languages)
     else:
-        source, target = (tokeniser(data.tokenise, language) for language in languages)
+        name = data.tokenise if data.corpus == "files" else "none"
+        source, target = (tokeniser(name, language) for language in languages)
     return source, target
 
 
@@ -49,10 +51,10 @@ def load_corpus(data: DataConfig) -> ParallelCorpus:
     Raises UserError as the readers do, when there is nothing to train or to test on, or when a
     sentence to translate is over `max_translate_length`: before hours of training, not after.
     """
-    return _generated(data) if data.corpus == "cldr" else _from_files(data)
+    return LOADERS[data.corpus](data)
 
 
-def _generated(data: DataConfig) -> ParallelCorpus:
+def _from_cldr(data: DataConfig) -> ParallelCorpus:
     """The embedded corpus."""
     corpus = generate(CldrOptions(
         data.source_language, data.target_language, data.train_size, data.dev_size,
@@ -65,6 +67,17 @@ def _generated(data: DataConfig) -> ParallelCorpus:
     test = evaluation(corpus.test, corpus.test_references) if corpus.test else None
     dev = evaluation(corpus.dev, corpus.dev_references)
     return ParallelCorpus(corpus.train, dev, test, 0, 0)
+
+
+def _reversal(data: DataConfig) -> ParallelCorpus:
+    """The reverse task."""
+    drawn = reversal.generate(data.train_size, data.dev_size, data.test_size, data.seed)
+
+    def evaluation(pairs: list[Pair]) -> EvaluationSet:
+        return EvaluationSet([x for x, _ in pairs], [" ".join(y) for _, y in pairs], pairs)
+
+    test = evaluation(drawn.test) if drawn.test else None
+    return ParallelCorpus(drawn.train, evaluation(drawn.dev), test, 0, 0)
 
 
 def _from_files(data: DataConfig) -> ParallelCorpus:
@@ -104,3 +117,6 @@ def check_lengths(sources: Sequence[Sequence[str]], data: DataConfig, name: str)
         if len(words) > data.max_translate_length:
             raise UserError(f"{name}:{number}: expected at most {data.max_translate_length} "
                             f"words (data.max_translate_length), got {len(words)}")
+
+
+LOADERS = {"files": _from_files, "cldr": _from_cldr, "reverse": _reversal}

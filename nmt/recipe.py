@@ -18,7 +18,7 @@ from nmt.training.options import TrainOptions
 class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
 
-    corpus: str = "files"  # files, or cldr: the embedded corpus, generated
+    corpus: str = "files"  # files; or generated: cldr, the embedded corpus, reverse, of numbers
     folder: str = "."  # files: where the four or six below are
     train_source: str = ""  # line-aligned UTF-8 text
     train_target: str = ""
@@ -29,10 +29,10 @@ class DataConfig:
     source_language: str = "en"  # language codes, for the tokeniser; cldr: the two locales
     target_language: str = "fr"
     tokenise: str = "moses"  # files: moses, characters, or none (words stand between spaces)
-    train_size: int = 20000  # cldr: phrases to generate
+    train_size: int = 20000  # cldr, reverse: pairs to generate
     dev_size: int = 500
     test_size: int = 500
-    seed: int = 1  # cldr: of the phrases drawn
+    seed: int = 1  # cldr, reverse: of the pairs drawn
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
@@ -40,8 +40,8 @@ class DataConfig:
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
 
     def __post_init__(self) -> None:
-        if self.corpus not in ("files", "cldr"):
-            raise ValueError(f"corpus: expected files or cldr, got {self.corpus!r}")
+        if self.corpus not in ("files", "cldr", "reverse"):
+            raise ValueError(f"corpus: expected files, cldr or reverse, got {self.corpus!r}")
         if self.tokenise not in ("moses", "characters", "none"):
             raise ValueError(
                 f"tokenise: expected moses, characters or none, got {self.tokenise!r}"

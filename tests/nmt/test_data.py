@@ -1,5 +1,7 @@
 """From a recipe's data section to sentence pairs."""
 
+from dataclasses import replace
+
 import pytest
 from tiny_run import RECIPE, write_corpus
 
@@ -86,6 +88,22 @@ def test_the_embedded_corpus() -> None:
         == [y for _, y in corpus.dev.pairs]
     data = DataConfig(corpus="cldr", train_size=5, dev_size=2, test_size=0)
     assert load_corpus(data).test is None
+
+
+def test_the_reverse_task() -> None:
+    data = DataConfig(corpus="reverse", train_size=3000, dev_size=40, test_size=30, seed=3)
+    corpus = load_corpus(data)
+    assert corpus.test is not None
+    assert (len(corpus.train), len(corpus.dev.pairs), len(corpus.test.pairs)) == (3000, 40, 30)
+    assert all(y == x[::-1] for x, y in corpus.train + corpus.dev.pairs + corpus.test.pairs)
+    assert {len(x) for x, _ in corpus.train} == set(range(1, 26))
+    assert {word for x, _ in corpus.train for word in x} == {str(n) for n in range(50)}
+    assert corpus.test.references[0] == " ".join(corpus.test.pairs[0][1])
+    assert tokenisers(data)[0].tokenise("1 12") == ["1", "12"]
+    more = load_corpus(replace(data, train_size=3001))
+    assert more.train[:-1] == corpus.train and more.dev == corpus.dev and more.test == corpus.test
+    other = load_corpus(replace(data, seed=4, test_size=0))
+    assert other.train != corpus.train and other.test is None
 
 
 def test_each_side_has_the_tokeniser_of_its_language() -> None:

@@ -1,6 +1,7 @@
 """Recipes: defaults, files, overrides, and one clear line for each thing that can be wrong."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from backend.errors import UserError
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.recipe_file import load_recipe, save_recipe
 
-SHIPPED = sorted((Path(package.__file__).parent / "recipes").glob("*.yaml"))
+RECIPES = Path(package.__file__).parent / "recipes"
+SHIPPED = sorted(RECIPES.rglob("*.yaml"))
+PAPER_SIZE = sorted((RECIPES / "thesis").glob("*.yaml"))  # the rows of Tables 4.1 and 4.4
+SMALL = sorted((RECIPES / "thesis-small").glob("*.yaml"))
 
 
 def load(folder, text, *overrides):
@@ -19,7 +23,7 @@ def load(folder, text, *overrides):
     return load_recipe(Recipe, path, overrides)
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_recipes_that_come_along_load_and_survive_a_round_trip(tmp_path, path) -> None:
     kind = LanguageModelRecipe if "\ntext:" in path.read_text() else Recipe
     recipe = load_recipe(kind, path)
@@ -27,6 +31,41 @@ def test_the_recipes_that_come_along_load_and_survive_a_round_trip(tmp_path, pat
     assert load_recipe(kind, tmp_path / "saved.yaml") == recipe
     for section in re.findall(r"^(\w+):$", path.read_text(), re.MULTILINE):
         assert getattr(recipe, section) is not None
+
+
+@pytest.mark.parametrize("path", PAPER_SIZE, ids=lambda path: path.stem)
+def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
+    """Section 4.3.1, and a twin that differs in data, sizes and epochs only."""
+    recipe = load_recipe(Recipe, path)
+    model, train = recipe.model, recipe.train
+    assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)
+    assert (model.initialisation, model.scale, model.biases) == ("uniform", 0.1, False)
+    assert (train.optimizer, train.learning_rate, train.batch_size, train.max_norm) \
+        == ("sgd", 1.0, 128, 5.0)
+    assert (train.epochs, train.halve_after) == ((12, 8) if model.dropout else (10, 5))
+    assert recipe.data.max_vocabulary == 50002 and recipe.search.beam == 10
+    assert re.search(r"^# Reported: perplexity (over )?[0-9.]+", path.read_text(), re.MULTILINE)
+    if path.stem not in ("base", "base-reverse", "base-reverse-dropout",
+                         "global-location-no-feeding"):
+        assert model.input_feeding and model.dropout == 0.2 and recipe.data.reverse_source
+    twin = load_recipe(Recipe, RECIPES / "thesis-small" / path.name)
+    sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "window": 1}
+    assert replace(twin.model, **sizes) == replace(model, **sizes)
+    assert twin.data.reverse_source == recipe.data.reverse_source
+
+
+def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
+    recipes = {path.stem: load_recipe(Recipe, path) for path in SMALL}
+    assert len(PAPER_SIZE) == 14 and len(SMALL) == 17
+    rnnsearch = recipes.pop("rnnsearch")
+    assert len({recipe.train for recipe in recipes.values()}) == 1
+    assert len({replace(recipe.data, reverse_source=True) for recipe in recipes.values()}) == 1
+    every = [*recipes.values(), rnnsearch]
+    assert {(r.model.hidden_size, r.model.embedding_size, r.train.epochs, r.train.batch_size,
+             r.train.seed, r.data.max_vocabulary) for r in every} == {(192, 192, 8, 64, 1, 3000)}
+    ways = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding)
+            for name, r in recipes.items() if not name.startswith("base")}
+    assert len(ways) == len(recipes) - 3  # no row stands twice
 
 
 def test_values_of_every_type_arrive(tmp_path) -> None:
@@ -80,7 +119,7 @@ WRONG = [
     (BASE + "model: {layers: 2\n", r"r.yaml:3: expected YAML, got: "),
     (BASE + "model: !!python/name:os.system\n", r"r.yaml:2: expected YAML, got: "),
     (BASE + "model: {layers: 2000-99-99}\n", r"r.yaml: expected YAML, got: month"),
-    ("data: {corpus: web}\n", r"r.yaml:1: data.corpus: expected files or cldr, got 'web'"),
+    ("data: {corpus: web}\n", r"r.yaml:1: data.corpus: expected files, cldr or reverse, got 'web'"),
     ("data: {corpus: cldr, dev_size: 0}\n", r"data.dev_size: expected at least 1, got 0"),
     ("data: {max_vocabulary: 1}\n", r"data.max_vocabulary: expected at least 2, got 1"),
     ("data: {train_source: a}\n", r"r.yaml: data.train_target: expected the name of a file"),

@@ -20,6 +20,7 @@ from grads.catalogue import (
     attention,
     configurations,
     derivations,
+    gated_derivations,
     lstm,
     models,
     rnnsearch,
@@ -34,7 +35,7 @@ ENTRIES: list[Entry] = [
     *lstm.ENTRIES, *attention.ENTRIES, *ways.ENTRIES, *models.ENTRIES, *configurations.ENTRIES,
     *rnnsearch.ENTRIES,
 ]
-DERIVATIONS = derivations.ENTRIES  # the literal algorithms
+DERIVATIONS = [*derivations.ENTRIES, *gated_derivations.ENTRIES]  # the literal algorithms
 CONFIGURATIONS = configurations.CONFIGURATIONS  # the product of all models' choices
 
 

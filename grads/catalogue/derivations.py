@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attention.scores import PRODUCTS
 from grads.case import (
     WORDS,
     Case,
@@ -30,7 +31,10 @@ from grads.case import (
     unused_rows,
 )
 from grads.catalogue.labels import gates, label, parameter_labels
+from grads.catalogue.ways import CLEAR
 from grads.derivations import attention, lstm, nmt, rnn
+from grads.derivations.attention_step import Way
+from grads.derivations.local import predict_position
 from lstm.parameters import Weight
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
@@ -68,7 +72,7 @@ def summed(
         given = {name: a[name] for name in parameters}
         runs = [derivation.loss(given, x, y, *states(a)) for x, y in sentences]
         loss: Any = sum(J for J, _ in runs)
-        dtype = a["output.W_hy" if derivation.layers else "W_hy"].dtype
+        dtype = next(iter(a.values())).dtype
         return {"loss": loss.astype(dtype)}, (given, [trace for _, trace in runs])
 
     def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
@@ -118,30 +122,64 @@ def language_model(rng: Rng, shape: Shape, module: ModuleType, blocks: int, bias
 # --- translation models -------------------------------------------------------------------------
 
 
-def translation(rng: Rng, shape: Shape, **options: Any) -> Case:
-    """Algorithms 3 and 4, without attention or with that of chapter 4."""
+def translation(rng: Rng, shape: Shape, reverse: bool = False, **options: Any) -> Case:
+    """Algorithms 3 and 4, without attention or with that of chapter 4.
+
+    Predicted positions are drawn again until all are clear of integers, as in `catalogue.ways`.
+    """
     config = ModelConfig(hidden_size=H, embedding_size=E, layers=LAYERS, **options)
+    for _ in range(1000):
+        case = drawn_translation(rng, shape, config, reverse)
+        if config.attention != "local-p" or is_clear(case):
+            return case
+    raise AssertionError("positions: expected some clear of integers in 1000 draws, got none")
+
+
+def drawn_translation(rng: Rng, shape: Shape, config: ModelConfig, reverse: bool) -> Case:
+    """The case of one draw of sentences and parameters."""
     lengths = zip(shape.lengths, np.roll(shape.lengths, 1).tolist(), strict=True)
     sentences = [(rng.integers(*WORDS, size=m).tolist(), rng.integers(*WORDS, size=n - 1).tolist())
                  for m, n in lengths]
     looks = config.attention != "none"
     parameters = draw_parameters(rng, Translator(config, V, V).weights())
-    forward = partial(fed, config.input_feeding) if looks else nmt.forward
+    forward = partial(fed, config.input_feeding, way_of(config, reverse)) if looks else nmt.forward
     backward = attention.attentional_nmt_backward if looks else nmt.backward
     read = np.array([word for x, _ in sentences for word in x])
     fed_words = np.array([nmt.END, *(word for _, y in sentences for word in y)])
     zeros = {"encoder.W_e": unused_rows(read, E), "decoder.W_e": unused_rows(fed_words, E)}
-    if shape.steps == 1 and "attention.W_a" in parameters:
-        zeros["attention.W_a"] = np.ones((H, H), dtype=bool)
+    if shape.steps == 1:  # nothing to choose from
+        zeros |= {name: np.ones(parameters[name].shape, dtype=bool)
+                  for name in ("attention.W_a", "attention.U_a", "attention.v_a")
+                  if name in parameters}
     derivation = Derivation(forward, backward, ("h_0", "c_0"), LAYERS)
     labels = parameter_labels(parameters, feeding=config.input_feeding)
-    return summed(derivation, parameters, sentences, rng, zeros, labels, config=config)
+    return summed(derivation, parameters, sentences, rng, zeros, labels, config=config,
+                  reverse=reverse)
 
 
-def fed(feeding: bool, parameters: Any, x: Any, y: Any, h_0: Any, c_0: Any) -> tuple[Any, Any]:
+def fed(
+    feeding: bool, way: Way | None, parameters: Any, x: Any, y: Any, h_0: Any, c_0: Any
+) -> tuple[Any, Any]:
     """The attentional model's loss with its options in the order of the other derivations."""
     return attention.attentional_nmt_forward(
-        parameters, x, y, input_feeding=feeding, h_0=h_0, c_0=c_0)
+        parameters, x, y, input_feeding=feeding, h_0=h_0, c_0=c_0, way=way)
+
+
+def way_of(config: ModelConfig, reverse: bool) -> Way | None:
+    """How the derivation looks; None for dot and general, global: these have one piece."""
+    way = config.way(reverse)
+    if not way.local and way.score in PRODUCTS:
+        return None
+    return Way(way.score, way.window, way.D, reverse, way.renormalise)
+
+
+def is_clear(case: Case) -> bool:
+    """Whether no predicted position is near an integer, where the window would change."""
+    given, traces = case.run(case.inputs)[1]
+    W_p, v_p = given["attention.W_p"], given["attention.v_p"][:, None]
+    p = np.array([predict_position(trace.h[t][LAYERS], W_p, v_p, len(trace.g) - 1).item()
+                  for trace in traces for t in trace.p])
+    return bool((np.abs(p - np.rint(p)) > CLEAR).all())
 
 
 TRANSLATIONS: dict[str, dict[str, Any]] = {
@@ -153,6 +191,18 @@ TRANSLATIONS: dict[str, dict[str, Any]] = {
     "attention, general": {"input_feeding": False},
     "attention, dot, output bias": {
         "score": "dot", "input_feeding": False, "output_bias": True},
+    "attention, location, feeding": {"score": "location", "location_length": 3},
+    "attention, concat": {"score": "concat", "input_feeding": False},
+    "attention, concat, identity, feeding": {"score": "concat", "concat_identity": True},
+    "attention, additive, feeding": {"score": "additive"},
+    "local-m, general, feeding": {"attention": "local-m", "window": 1},
+    "local-m, additive, reversed": {"attention": "local-m", "window": 1, "score": "additive",
+                                    "input_feeding": False, "reverse": True},
+    "local-p, general, feeding": {"attention": "local-p", "window": 1},
+    "local-p, dot, reversed, feeding": {"attention": "local-p", "window": 1, "score": "dot",
+                                        "reverse": True},
+    "local-p, concat, renormalised": {"attention": "local-p", "window": 1, "score": "concat",
+                                      "renormalise": True, "input_feeding": False},
 }
 
 ENTRIES = [
@@ -162,6 +212,7 @@ ENTRIES = [
       for name, module, blocks in (("Algorithm 1", rnn, 1), ("Algorithm 2", lstm, 4))
       for bias in (False, True)),
     *(Entry(f"derivation, {name}", (), partial(translation, **options),
-            ("ragged", "one sentence", "smallest"), kind="derivation translation")
+            ("ragged", "one sentence", *(() if "renormalise" in options else ("smallest",))),
+            kind="derivation translation")
       for name, options in TRANSLATIONS.items()),
 ]

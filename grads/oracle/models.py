@@ -6,7 +6,7 @@ The parts are put together from `grads.oracle.units`; whole translators are the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
 
+from attention.way import Way
+from benchmarks import peer_attention
 from benchmarks.peer_torch import TorchTranslator
 from grads.oracle import STATES, recurrent_weights
 from grads.oracle.units import (
@@ -41,7 +43,12 @@ class Masks(NamedTuple):
     joined: np.ndarray | None  # of [c_t; h_t]
 
 
-Memory = tuple[Tensor, Tensor, np.ndarray | None]  # hbar (B, S, He), keys (B, S, H), lengths (B,)
+Memory = Callable[[Tensor, int], Tensor]  # h (B, Q, H), time of the first -> contexts (B, Q, He)
+
+
+def remember(hbar: Tensor, keys: Tensor, lengths: np.ndarray | None) -> Memory:
+    """A memory for global attention by products: hbar (B, S, He), keys (B, S, H), lengths (B,)."""
+    return lambda h, t: look(h, hbar, keys, lengths)
 
 
 def bridge(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
@@ -76,7 +83,9 @@ def decoder(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
     """Embeddings, layers and attention over a padded memory."""
     config: ModelConfig = facts["config"]
     initial = [state_of(a, f"initial.{layer}", config.unit) for layer in range(config.layers)]
-    memory = (a["hbar"], a["keys"], facts["lengths"]) if config.attention != "none" else None
+    memory = None
+    if config.attention != "none":
+        memory = remember(a["hbar"], a["keys"], facts["lengths"])
     masks = Masks(facts["masks"], facts["joined_mask"])
     return {"h": decode(a, config, facts["ids"], initial, memory, masks)}
 
@@ -93,7 +102,7 @@ def decode(
     h, _ = run_stack(a, "decoder", config.unit, x, first, None, masks.layers)
     if memory is None:
         return dropped(h, masks.joined)
-    c = look(h.transpose(0, 1), *memory).transpose(0, 1)
+    c = memory(h.transpose(0, 1), 1).transpose(0, 1)
     return attentional_vector(a, c, h, masks.joined)
 
 
@@ -112,9 +121,17 @@ def feed(
             read = dropped(h, now[layer]) if layer else h
             states[layer] = run_cell(config.unit, read, states[layer], weights)
             h = states[layer][0]
-        h_tilde = attentional_vector(a, look(h[:, None], *memory)[:, 0], h, now[-1])
+        h_tilde = attentional_vector(a, memory(h[:, None], t + 1)[:, 0], h, now[-1])
         outs.append(h_tilde)
     return torch.stack(outs)
+
+
+def remember_any(a: Tensors, way: Way, hbar: Tensor, lengths: Sequence[int]) -> Memory:
+    """A memory for any way, as the benchmarks' peer has it; no sentence is padded."""
+    weights = {name.split(".")[1]: a[name] for name in a if name.startswith("attention.")}
+    kept = peer_attention.Memory(hbar, peer_attention.make_keys(way, weights, hbar), None,
+                                 torch.tensor(lengths))
+    return lambda h, t: peer_attention.look(way, weights, h, kept, t)
 
 
 def attentional_vector(a: Tensors, c: Tensor, h: Tensor, mask: np.ndarray | None) -> Tensor:
@@ -159,7 +176,7 @@ def assembled(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]
     if config.attention != "none":
         hbar, W_a = read["states"].transpose(0, 1), a.get("attention.W_a")
         keys = hbar if W_a is None else functional.linear(hbar, W_a)
-        memory = (hbar, keys, facts["lengths"])
+        memory = remember(hbar, keys, facts["lengths"])
     masks = Masks(facts["decoder_masks"], facts["joined_mask"])
     h = decode(a, config, facts["target_in"], initial, memory, masks)
     found = {"targets": facts["target_out"], "lengths": facts["target_lengths"]}
@@ -191,8 +208,8 @@ def derived_translation(a: Tensors, facts: Options, options: Options) -> dict[st
         states, last = run_stack(a, "encoder", config.unit, v, first, None, whole)
         memory = None
         if config.attention != "none":
-            hbar, W_a = states.transpose(0, 1), a.get("attention.W_a")
-            memory = (hbar, hbar if W_a is None else functional.linear(hbar, W_a), None)
+            way = config.way(facts["reverse"])
+            memory = remember_any(a, way, states.transpose(0, 1), [len(x)])
         h = decode(a, config, np.array([[END, *y]]).T, [ends[0] for ends in last], memory,
                    Masks(whole, None))
         targets = np.array([*y, END])

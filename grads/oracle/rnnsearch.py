@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from grads.oracle.units import Options, Tensors, run_cell, run_layer, summed_loss
+from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.text.batches import make_batch
 
 
 def deep_layer(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
@@ -104,7 +106,39 @@ def rnnsearch(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]
     return {"loss": loss}
 
 
+# --- the derivations: matrices apart as in the paper, one sentence after another ------------------
+
+
+def stacked(a: Tensors, prefix: str = "") -> dict[str, Tensor]:
+    """T = [W C U] and b of a unit, its gates r, z and the proposal from above."""
+    gates, names = ("_r", "_z", ""), [m for m in "WCU" if f"{prefix}{m}" in a]
+    found = {"T": torch.cat([torch.cat([a[f"{prefix}{m}{gate}"] for m in names], dim=1)
+                             for gate in gates])}
+    if f"{prefix}b" in a:
+        found["b"] = torch.cat([a[f"{prefix}b{gate}"] for gate in gates])
+    return found
+
+
+def derived_step(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """One step from columns."""
+    read = torch.cat([a[name] for name in ("x", "c") if name in a]).T
+    made = stacked(a)
+    return {"after": run_cell("gru", read, (a["before"].T,), (made["T"], made.get("b")))[0].T}
+
+
+def derived_rnnsearch(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]:
+    """The whole model; both units and the output as the product has them."""
+    prefixes = ("encoder.0.forward.", "encoder.0.backward.", "decoder.0.")
+    kept = {name: value for name, value in a.items() if not name.startswith(prefixes)}
+    for prefix in prefixes:
+        kept |= {f"{prefix}{name}": value for name, value in stacked(a, prefix).items()}
+    config = RNNSearchConfig(hidden_size=len(a["bridge.W_s"]), deep_state=facts["deep_state"])
+    batch = make_batch(facts["sentences"], range(len(facts["sentences"])), reverse_source=False)
+    return rnnsearch(kept, {"config": config, "batch": batch}, options)
+
+
 TWINS = {
+    "derivation gru": derived_step, "derivation rnnsearch": derived_rnnsearch,
     "deep layer": deep_layer, "deep output": deep_output, "first state": first_state,
     "context decoder": context_decoder, "rnnsearch": rnnsearch,
 }

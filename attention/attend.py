@@ -13,7 +13,8 @@ from typing import NamedTuple
 from attention.scores import Maps, map_backward, map_forward, map_gradients, map_weight, score_maps
 from attention.softmax import softmax_backward, softmax_forward
 from attention.way import Way
-from backend import Array, array_module
+from backend import Array, array_module, matmul
+from backend.fused import fusable
 from lstm.padding import Padding
 from lstm.parameters import Parameters
 
@@ -116,7 +117,7 @@ def attentional_forward(joined: Array, W_c: Array, out: Array | None = None) -> 
     write, or None. Returns h~ (N, H).
     """
     xp = array_module(joined, W_c)
-    z = joined @ W_c.T
+    z = matmul(joined, W_c.T)
     return xp.tanh(z, out=z if out is None else out)       # h~_t                    (4.5)
 
 
@@ -129,8 +130,16 @@ def attentional_backward(
     (N, He + H) and dz = (1 - h~^2) o dh~, from which dW_c = dz' [c; h] follows in one GEMM for
     all steps.
     """
-    xp = array_module(dh_tilde, h_tilde, W_c)
-    dz = xp.multiply(h_tilde, h_tilde, out=dz)
+    if dz is None:
+        dz = array_module(dh_tilde, h_tilde, W_c).empty_like(dh_tilde)
+    tanh_slope(dh_tilde, h_tilde, dz)
+    return matmul(dz, W_c), dz                             # d[c_t; h_t] = W_c' dz   (2.11)
+
+
+@fusable
+def tanh_slope(dy: Array, y: Array, dz: Array) -> None:
+    """dz = (1 - y^2) o dy for y = tanh(z), all (N, H), written into dz."""
+    xp = array_module(dy, y, dz)
+    xp.multiply(y, y, out=dz)
     xp.subtract(1.0, dz, out=dz)
-    dz *= dh_tilde
-    return dz @ W_c, dz                                    # d[c_t; h_t] = W_c' dz   (2.11)
+    dz *= dy

@@ -2,7 +2,8 @@
 
 local-m puts it at p_t = t, local-p where Eq. 4.9 predicts, and weighs what is near with the
 Gaussian of Eq. 4.10. The window holds the positions s in [p_t - D, p_t + D] that the sentence has;
-only they are gathered and computed with, so that a step's cost does not grow with the source.
+only they are gathered and computed with, so that a step's cost does not grow with the source. A
+source with no more than 2D + 1 positions is in every window whole, and is not gathered.
 
 Positions count words as the sentence is written, from 1. The state of word s stands in column
 s - 1, or in column (length - s) where the encoder read the sentence from its end (erratum 9), so
@@ -20,9 +21,14 @@ from backend import Array, array_module
 class Window(NamedTuple):
     """The columns of one window for each of Q target states, W = min(2D + 1, S) of them."""
 
-    rows: Array  # (B, Q, W) int64, rows of the source states (B S, He); no two alike
+    rows: Array | None  # (B, Q, W) int64, rows of the states (B S, He), no two alike; None if W = S
     offset: Array  # (B, Q, W), column - centre: s - p_t, with the other sign if reversed
     out: Array  # (B, Q, W) bool, True on columns outside the window or behind the sentence
+
+    def of(self, states: slice) -> Window:
+        """The windows of some of the target states."""
+        rows = None if self.rows is None else self.rows[:, states]
+        return Window(rows, self.offset[:, states], self.out[:, states])
 
 
 def make_window(centre: Array, lengths: Array, S: int, D: int) -> Window:
@@ -36,6 +42,8 @@ def make_window(centre: Array, lengths: Array, S: int, D: int) -> Window:
     columns = first[..., None] + xp.arange(W, dtype=lengths.dtype)  # (B, Q, W)
     offset = columns - centre[..., None]
     out = (columns >= lengths[:, None, None]) | (offset.real < -D) | (offset.real > D)
+    if W == S:
+        return Window(None, offset, out)
     start = xp.arange(0, B * S, S, dtype="int64")[:, None, None]
     return Window(columns.astype("int64") + start, offset, out)
 
@@ -45,23 +53,33 @@ def centre_of(p: Array, lengths: Array, reverse: bool) -> Array:
     return lengths[:, None] - p if reverse else p - 1.0    # erratum 9
 
 
-def gather_window(states: Array, rows: Array) -> Array:
-    """The states (B, S, A) in the window, rows (B, Q, W): (B, Q, W, A)."""
-    B, S, A = states.shape
-    return array_module(states, rows).take(states.reshape(B * S, A), rows, axis=0)
+def gather_window(states: Array, rows: Array | None) -> Array:
+    """What is in the windows of the states (B, S, A): (B Q, W, A), a copy for each target state.
+
+    Arguments: rows (B, Q, W), or None for all: then the states themselves, which all share.
+    """
+    if rows is None:
+        return states
+    (B, S, A), (_, Q, W) = states.shape, rows.shape
+    return array_module(states, rows).take(
+        states.reshape(B * S, A), rows.reshape(B * Q, W), axis=0)
 
 
-def scatter_window(total: Array, d_window: Array, rows: Array) -> None:
-    """Add gradients of gathered states (B, Q, W, A) to those of all states, total (B, S, A).
+def scatter_window(total: Array, d_window: Array, rows: Array | None) -> None:
+    """Add gradients of what was gathered (B' Q, W, A) to those of all states, total (B, S, A).
 
+    rows (B', Q, W) may be those of some of the sentences, or None, as in `gather_window`.
     Windows of one target state share no row, those of different target states do: one after
     another, so that no addition is lost and the order of the sum is fixed.
     """
-    B, S, A = total.shape
-    flat = total.reshape(B * S, A)
-    for q in range(rows.shape[1]):
+    if rows is None:
+        total += d_window
+        return
+    (_, S, A), (B, Q, W) = total.shape, rows.shape
+    flat, d = total.reshape(len(total) * S, A), d_window.reshape(B, Q, W, A)
+    for q in range(Q):
         of_q = rows[:, q].reshape(-1)
-        flat[of_q] += d_window[:, q].reshape(-1, A)
+        flat[of_q] += d[:, q].reshape(-1, A)
 
 
 # --- local-p --------------------------------------------------------------------------------------

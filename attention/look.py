@@ -8,7 +8,7 @@ steps is worked out after the last of them, by `look_memory_backward`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attention.attend import (
     Memory,
@@ -16,8 +16,10 @@ from attention.attend import (
     attend_forward,
     attend_memory_backward,
 )
+from attention.blocks import block_size, pieces
 from attention.local import (
     Near,
+    Window,
     centre_of,
     gather_window,
     make_window,
@@ -50,11 +52,15 @@ class Seen(NamedTuple):
 
     a: Array  # (B, Q, W): a_t, over all positions, the first L_max, or those in the window
     q: Array  # (B, Q, A), the queries
-    tanh: Array | None = None  # (B, Q, W, A), of scores that have one
-    rows: Array | None = None  # (B, Q, W), which states the window held
+    rows: Array | None = None  # (B, Q, W), which states the window held; None: all of them
     near: Near | None = None  # of local-p, as the two that follow
     position: Array | None = None  # (B, Q, P), the tanh of Eq. 4.9
     ratio: Array | None = None  # (B, Q), its sigmoid
+
+    def of(self, states: slice) -> Seen:
+        """What some of the target states saw."""
+        near = None if self.near is None else Near(*_parts(self.near, states))
+        return Seen(*_parts(self._replace(near=None), states))._replace(near=near)
 
 
 class Pulled(NamedTuple):
@@ -95,13 +101,18 @@ def look_forward(
     if way.local:
         last = t if together else t + h.shape[1] - 1
         return _look_local(h, q, memory, parameters, xp.arange(t, last + 1))
-    if way.score in SUMS:
-        e, tanh = tanh_score_forward(q, memory.keys[:, None], parameters[f"{PREFIX}.v_a"])
-    else:
-        e, tanh = q * 1.0, None                            # W_a h_t itself          (4.8)
+    location = way.score == "location"                     # W_a h_t itself          (4.8)
+    e = q * 1.0 if location else _scores(q, memory.keys, way.score, parameters)
     n = e.shape[2]
     a = softmax_forward(e, None if memory.dead is None else memory.dead[:, :, :n])
-    return xp.matmul(a, memory.hbar[:, :n]), Seen(a, q, tanh)  # c_t      (4.2.1 context)
+    return xp.matmul(a, memory.hbar[:, :n]), Seen(a, q)    # c_t (B, Q, He)          (4.2.1 context)
+
+
+def _scores(q: Array, keys: Array, score: str, parameters: Mapping[str, Array]) -> Array:
+    """e_t(s) (B, Q, S) of queries (B, Q, A) and keys (B, S, A)."""
+    if score in SUMS:
+        return tanh_score_forward(q, keys, parameters[f"{PREFIX}.v_a"])
+    return array_module(q, keys).matmul(q, keys.transpose(0, 2, 1))
 
 
 def _look_local(
@@ -111,24 +122,47 @@ def _look_local(
     way, hbar = memory.way, memory.hbar
     lengths: Array = memory.lengths
     xp = array_module(h, hbar)
-    position = ratio = near = None
+    position = ratio = None
     p = xp.zeros(h.shape[:2], dtype=lengths.dtype) + times.astype(lengths.dtype)  # (4.2.2 local-m)
     if way.window == "local-p":
         p, position, ratio = position_forward(
             h, lengths, parameters[f"{PREFIX}.W_p"], parameters[f"{PREFIX}.v_p"]
         )
     window = make_window(centre_of(p, lengths, way.reverse), lengths, hbar.shape[1], way.D)
-    states = gather_window(hbar, window.rows)              # (B, Q, W, He)
-    if way.score in SUMS:
-        keys = states if memory.keys is hbar else gather_window(memory.keys, window.rows)
-        e, tanh = tanh_score_forward(q, keys, parameters[f"{PREFIX}.v_a"])
-    else:
-        e, tanh = xp.matmul(states, q[..., None])[..., 0], None
+    parts = [_look_through(q[:, some], window.of(some), memory, parameters)
+             for some in _a_few(window.rows, hbar)]
+    c, a, near = (_joined(part) for part in zip(*parts, strict=True))
+    return c, Seen(a, q, window.rows, near, position, ratio)
+
+
+def _a_few(rows: Array | None, hbar: Array) -> list[slice]:
+    """The target states, as many at a time as can gather their windows in the cache."""
+    if rows is None:
+        return [slice(None)]
+    B, Q, W = rows.shape
+    return list(pieces(Q, block_size(array_module(rows), B * W * hbar.shape[2])))
+
+
+def _look_through(
+    q: Array, window: Window, memory: Memory, parameters: Mapping[str, Array]
+) -> tuple[Array, Array, Near | None]:
+    """c_t (B, Q, He) and a_t (B, Q, W) of queries (B, Q, A), through their windows."""
+    way, (B, Q, A), W = memory.way, q.shape, window.out.shape[2]
+    xp, near = array_module(q), None
+    states, keys = _through(window.rows, memory)
+    alike = (B, Q) if window.rows is None else (B * Q, 1)  # who looks at the same states
+    e = _scores(q.reshape(*alike, A), keys, way.score, parameters).reshape(B, Q, W)
     a = softmax_forward(e, window.out)
     if way.window == "local-p":
         a, near = nearness_forward(a, window.offset, way.D, way.renormalise)
-    c = xp.matmul(a[:, :, None], states)[:, :, 0]          # c_t (B, Q, He)          (4.2.1 context)
-    return c, Seen(a, q, tanh, window.rows, near, position, ratio)
+    c = xp.matmul(a.reshape(*alike, W), states)            # c_t                     (4.2.1 context)
+    return c.reshape(B, Q, states.shape[2]), a, near
+
+
+def _through(rows: Array | None, memory: Memory) -> tuple[Array, Array]:
+    """States (G, W, He) and keys (G, W, A) in windows: G = B Q, or B where each holds them all."""
+    states = gather_window(memory.hbar, rows)
+    return states, states if memory.keys is memory.hbar else gather_window(memory.keys, rows)
 
 
 def make_sums(memory: Memory, parameters: Mapping[str, Array]) -> Sums | None:
@@ -157,8 +191,8 @@ def look_backward(
     da = xp.matmul(dc, memory.hbar[:, : seen.a.shape[2]].transpose(0, 2, 1))  # (2.13)
     dq = de = softmax_backward(da, seen.a)
     if sums is not None:
-        dq, du, dv = tanh_score_backward(de, seen.tanh, parameters[f"{PREFIX}.v_a"])
-        _add(sums[0], du.sum(axis=1))
+        dq, _, dv = tanh_score_backward(de, seen.q, memory.keys, parameters[f"{PREFIX}.v_a"],
+                                        sums[0])
         _add(sums[1], dv)
     return map_backward(dq, maps.query), Pulled(de, dq)
 
@@ -167,26 +201,44 @@ def _pull_local(
     dc: Array, seen: Seen, memory: Memory, parameters: Mapping[str, Array], sums: Sums | None
 ) -> tuple[Array, Pulled]:
     """The same in a window: h_t scores what is there and, in local-p, places it."""
-    xp, way = array_module(dc, seen.a), memory.way
-    states = gather_window(memory.hbar, seen.rows)
-    da = xp.matmul(states, dc[..., None])[..., 0]          # da_t(s) = dc_t' hbar_s   (2.13)
-    align, dh, dk, du_p = seen.a, None, None, None
+    way = memory.way
+    parts = [_pull_through(dc[:, some], seen.of(some), memory, parameters, sums)
+             for some in _a_few(seen.rows, memory.hbar)]
+    de, dq, d_centre = (_joined(part) for part in zip(*parts, strict=True))
+    dh = map_backward(dq, score_maps(way, parameters, PREFIX, memory.hbar).query)
+    if d_centre is None:
+        return dh, Pulled(de, dq)
+    dh_query = dh
+    dh, dk, du = position_backward(
+        -d_centre if way.reverse else d_centre, seen.position, seen.ratio, memory.lengths,
+        parameters[f"{PREFIX}.W_p"], parameters[f"{PREFIX}.v_p"],
+    )
+    return dh + dh_query, Pulled(de, dq, dk, du)
+
+
+def _pull_through(
+    dc: Array, seen: Seen, memory: Memory, parameters: Mapping[str, Array], sums: Sums | None
+) -> tuple[Array, Array, Array | None]:
+    """Gradients at scores (B, Q, W), queries (B, Q, A) and, in local-p, centres (B, Q)."""
+    (B, Q, W), A, He = seen.a.shape, seen.q.shape[2], dc.shape[2]
+    xp, align, d_centre = array_module(dc), seen.a, None
+    states, keys = _through(seen.rows, memory)
+    alike = (B, Q) if seen.rows is None else (B * Q, 1)
+    da = xp.matmul(dc.reshape(*alike, He), states.transpose(0, 2, 1)).reshape(B, Q, W)  # (2.13)
     if seen.near is not None:
         align = seen.near.align
-        da, d_centre = nearness_backward(da, seen.a, seen.near, way.D)
-        dh, dk, du_p = position_backward(
-            -d_centre if way.reverse else d_centre, seen.position, seen.ratio, memory.lengths,
-            parameters[f"{PREFIX}.W_p"], parameters[f"{PREFIX}.v_p"],
-        )
+        da, d_centre = nearness_backward(da, seen.a, seen.near, memory.way.D)
     de = softmax_backward(da, align)
     if sums is None:
-        dq = xp.matmul(de[:, :, None], states)[:, :, 0]    # dq_t = sum of de_t(s) hbar_s
+        dq = xp.matmul(de.reshape(*alike, W), keys)        # dq_t = sum of de_t(s) hbar_s
     else:
-        dq, du, dv = tanh_score_backward(de, seen.tanh, parameters[f"{PREFIX}.v_a"])
-        scatter_window(sums[0], du, seen.rows)
+        q, total = seen.q.reshape(*alike, A), sums[0] if seen.rows is None else None
+        dq, dkeys, dv = tanh_score_backward(
+            de.reshape(*alike, W), q, keys, parameters[f"{PREFIX}.v_a"], total)
+        if seen.rows is not None:
+            scatter_window(sums[0], dkeys, seen.rows)
         _add(sums[1], dv)
-    dh_query = map_backward(dq, score_maps(way, parameters, PREFIX, memory.hbar).query)
-    return dh_query if dh is None else dh + dh_query, Pulled(de, dq, dk, du_p)
+    return de, dq.reshape(B, Q, A), d_centre
 
 
 def _add(total: Array, more: Array) -> None:
@@ -203,22 +255,19 @@ def look_memory_backward(
     Arguments: dc (B, T, He) and h (B, T, H); seen and pulled, of calls whose target states are,
     one after another, those T. Returns the memory's gradient, and by name those of v_a, W_p, v_p.
     """
-    way, xp = memory.way, array_module(dc, h)
+    way = memory.way
     a, de = _joined([s.a for s in seen]), _joined([p.de for p in pulled])
     if not way.local and way.score in PRODUCTS:
         return MemoryGradient(*attend_memory_backward(de, dc, a, h)), {}
     query = score_maps(way, parameters, PREFIX, memory.hbar).query
-    dq = _joined([p.dq for p in pulled])
-    dkeys, gradients = None, {}
+    dq, gradients = _joined([p.dq for p in pulled]), {}
+    dkeys = None
     if sums is not None:
         dkeys, gradients[f"{PREFIX}.v_a"] = sums
-    dhbar = xp.zeros(memory.hbar.shape, dtype=dc.dtype)
-    if way.local:
-        q = _joined([s.q for s in seen])
-        _scatter_products(dhbar, a, de if sums is None else None, dc, q,
-                          _joined([s.rows for s in seen]))
-    else:
-        dhbar[:, : a.shape[2]] = xp.matmul(a.transpose(0, 2, 1), dc)
+    read = [(a, dc)]                                       # hbar_s by c_t
+    if way.local and sums is None:
+        read.append((de, _joined([s.q for s in seen])))    # and by the scores
+    dhbar = _memory_gradient(read, _joined([s.rows for s in seen]), memory.hbar)
     if way.window == "local-p":
         dk, du = _joined([p.dk for p in pulled]), _joined([p.du for p in pulled])
         dW_p, dv_p = position_weights(dk, du, _joined([s.position for s in seen]), h)
@@ -226,21 +275,45 @@ def look_memory_backward(
     return MemoryGradient(dhbar, dkeys, map_weight(dq, h, query)), gradients
 
 
-def _scatter_products(
-    dhbar: Array, a: Array, de: Array | None, dc: Array, q: Array, rows: Array
-) -> None:
-    """Add a_t(s) dc_t, and de_t(s) q_t where that is the score's, to each state looked at."""
-    for t in range(rows.shape[1]):
-        one = slice(t, t + 1)
-        d = a[:, one, :, None] * dc[:, one, None]          # (B, 1, W, He)
-        if de is not None:
-            d += de[:, one, :, None] * q[:, one, None]
-        scatter_window(dhbar, d, rows[:, one])
+def _memory_gradient(
+    read: Sequence[tuple[Array, Array]], rows: Array | None, hbar: Array
+) -> Array:
+    """dhbar_s (B, S, He): the sum of weights (B, T, W) times vectors (B, T, He) of each that read.
+
+    In windows only what they held is added to, a few sentences and one target state at a time. That
+    the rest is zero has to be written down, once a batch and not once a step.
+    """
+    xp, (B, S, He), (_, T, W) = array_module(hbar), hbar.shape, read[0][0].shape
+    if rows is None:
+        dhbar = xp.matmul(read[0][0].transpose(0, 2, 1), read[0][1])  # (2.14)
+        for weights, x in read[1:]:
+            dhbar += xp.matmul(weights.transpose(0, 2, 1), x)
+        if W == S:
+            return dhbar
+        full = xp.zeros(hbar.shape, dtype=hbar.dtype)      # nobody looked behind L_max
+        full[:, :W] = dhbar
+        return full
+    dhbar = xp.zeros(hbar.shape, dtype=hbar.dtype)
+    weights = xp.stack([weights for weights, _ in read], axis=3)  # (B, T, W, n)
+    vectors = xp.stack([x for _, x in read], axis=2)       # (B, T, n, He)
+    for b in pieces(B, block_size(xp, W * He)):
+        for t in range(T):
+            scatter_window(dhbar, xp.matmul(weights[b, t], vectors[b, t]), rows[b, t, None])
+    return dhbar
 
 
-def _joined(parts: Sequence[Array]) -> Array:
-    """Arrays of consecutive target states as one, (B, T, ...)."""
-    return parts[0] if len(parts) == 1 else array_module(parts[0]).concatenate(parts, axis=1)
+def _parts(arrays: Sequence[Array | None], states: slice) -> list[Array | None]:
+    """Some of the target states of arrays (B, Q, ...)."""
+    return [None if array is None else array[:, states] for array in arrays]
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Arrays of consecutive target states as one, (B, T, ...); what is None is so in all parts."""
+    if parts[0] is None or len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Near):
+        return Near(*(_joined(part) for part in zip(*parts, strict=True)))
+    return array_module(parts[0]).concatenate(parts, axis=1)
 
 
 def alignment_of(seen: Seen, memory: Memory) -> Array:

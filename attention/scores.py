@@ -23,8 +23,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
+from attention.blocks import rectangles
 from attention.way import Way
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from lstm.parameters import Parameters, Weight
 
 PRODUCTS = ("dot", "general")  # q_t' k_s
@@ -111,7 +114,7 @@ def map_forward(x: Array, W: Array | None) -> Array:
     if W is None:
         return x
     B, n, k = x.shape
-    return (x.reshape(B * n, k) @ W.T).reshape(B, n, W.shape[0])
+    return matmul(x.reshape(B * n, k), W.T).reshape(B, n, W.shape[0])
 
 
 def map_backward(dy: Array, W: Array | None) -> Array:
@@ -119,7 +122,7 @@ def map_backward(dy: Array, W: Array | None) -> Array:
     if W is None:
         return dy
     B, n, m = dy.shape
-    return (dy.reshape(B * n, m) @ W).reshape(B, n, W.shape[1])  # (2.13)
+    return matmul(dy.reshape(B * n, m), W).reshape(B, n, W.shape[1])  # (2.13)
 
 
 def map_weight(dy: Array, x: Array, W: Array | None) -> Array | None:
@@ -127,32 +130,57 @@ def map_weight(dy: Array, x: Array, W: Array | None) -> Array | None:
     if W is None:
         return None
     rows = dy.shape[0] * dy.shape[1]
-    return dy.reshape(rows, W.shape[0]).T @ x.reshape(rows, W.shape[1])  # (2.14)
+    return matmul(dy.reshape(rows, W.shape[0]).T, x.reshape(rows, W.shape[1]))  # (2.14)
 
 
 # --- v_a' tanh(q + k) -----------------------------------------------------------------------------
 
 
-def tanh_score_forward(q: Array, keys: Array, v: Array) -> tuple[Array, Array]:
-    """e_t(s) = v_a' tanh(q_t + k_s).
+def tanh_score_forward(q: Array, keys: Array, v: Array) -> Array:
+    """e_t(s) = v_a' tanh(q_t + k_s), block by block; nothing of the tanh is kept.
 
-    Arguments: q (B, Q, A); keys (B, Q, S, A), or (B, 1, S, A) where all target states look at the
-    same; v (A,). Returns e (B, Q, S) and what the backward reads, the tanh (B, Q, S, A).
+    Arguments: q (B, Q, A); keys (B, S, A); v (A,). Returns e (B, Q, S).
     """
-    xp = array_module(q, keys, v)
-    u = q[:, :, None] + keys                               # W_a h_t + U_a hbar_s, (B, Q, S, A)
-    u = xp.tanh(u, out=u)
-    return xp.matmul(u, v), u                              # (4.2.1 concat)
+    xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
+    e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
+    for b, t in rectangles(xp, B, Q, S * A):
+        e[b, t] = xp.matmul(_hidden(q[b, t], keys[b]), v)  # (4.2.1 concat)
+    return e
 
 
-def tanh_score_backward(de: Array, u: Array, v: Array) -> tuple[Array, Array, Array]:
-    """Gradients of q (B, Q, A), of each q_t + k_s (B, Q, S, A), and of v (A,).
+def _hidden(q: Array, keys: Array) -> Array:
+    """tanh(W_a h_t + U_a hbar_s), (B, Q, S, A)."""
+    u = q[:, :, None] + keys[:, None]
+    return array_module(u).tanh(u, out=u)
 
-    Arguments: de (B, Q, S), the gradient at the scores; u (B, Q, S, A), the tanh; v (A,).
+
+def tanh_score_backward(
+    de: Array, q: Array, keys: Array, v: Array, dkeys: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Gradients of q (B, Q, A), of keys (B, S, A), and of v (A,).
+
+    Arguments: de (B, Q, S), the gradient at the scores; q, keys, v, as in the forward, whose tanh
+    is made again; dkeys (B, S, A), what to add the keys' gradient to, or None for zeros.
     """
-    xp = array_module(de, u, v)
-    dv = de.reshape(1, -1) @ u.reshape(-1, len(v))         # (2.13) on e = tanh(u)' v_a
-    du = xp.multiply(u, u)
-    xp.subtract(v, xp.multiply(du, v, out=du), out=du)     # v_a (1 - tanh^2)
-    du *= de[..., None]                                    # (2.14) on it, then tanh'
-    return du.sum(axis=2), du, dv[0]                       # q_t stands beside every k_s
+    xp, (B, Q, A), S = array_module(de, q, keys, v), q.shape, keys.shape[1]
+    dtype = np.result_type(de.dtype, q.dtype, keys.dtype, v.dtype)
+    dq, dv = xp.empty(q.shape, dtype=dtype), xp.zeros((1, A), dtype=dtype)
+    if dkeys is None:
+        dkeys = xp.zeros(keys.shape, dtype=dtype)
+    for b, t in rectangles(xp, B, Q, S * A):
+        u, d = _hidden(q[b, t], keys[b]), de[b, t]
+        dv += d.reshape(1, -1) @ u.reshape(-1, A)          # (2.13) on e = tanh(u)' v_a
+        xp.subtract(1.0, xp.multiply(u, u, out=u), out=u)  # tanh'
+        dq[b, t] = xp.matmul(d[:, :, None], u)[:, :, 0]    # q_t stands beside every k_s
+        dkeys[b] += _over_states(d, u) * v                 # and k_s beside every q_t
+    dq *= v                                                # (2.14) on e = tanh(u)' v_a
+    return dq, dkeys, dv[0]
+
+
+def _over_states(d: Array, u: Array) -> Array:
+    """The sum over Q of d (B, Q, S) times u (B, Q, S, A), which it may overwrite: (B, S, A)."""
+    xp = array_module(d, u)
+    if u.shape[1] == 1:
+        return xp.multiply(u, d[..., None], out=u)[:, 0]
+    d = xp.ascontiguousarray(d.transpose(0, 2, 1))[:, :, None]  # (B, S, 1, Q)
+    return xp.matmul(d, u.transpose(0, 2, 1, 3))[:, :, 0]

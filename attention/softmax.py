@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from backend import Array, array_module
+from backend.fused import fusable
 
 LEAST = -1e30  # below any score, and a float32
 
 
+@fusable
 def softmax_forward(e: Array, dead: Array | None) -> Array:
     """a(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
 
@@ -26,6 +28,7 @@ def softmax_forward(e: Array, dead: Array | None) -> Array:
     return a
 
 
+@fusable
 def softmax_backward(da: Array, a: Array) -> Array:
     """de = (diag(a) - a a') da, in place of da (..., S)."""
     da -= (a * da).sum(axis=-1, keepdims=True)

@@ -4,6 +4,7 @@ from backend.switch import (
     Array,
     array_module,
     load,
+    matmul,
     module,
     on_host,
     register,
@@ -14,6 +15,6 @@ from backend.switch import (
 )
 
 __all__ = [
-    "Array", "array_module", "load", "module", "on_host", "register", "to_device",
+    "Array", "array_module", "load", "matmul", "module", "on_host", "register", "to_device",
     "to_host", "use", "using",
 ]

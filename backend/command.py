@@ -11,17 +11,24 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import backend
+from backend import fused, gemm
 from backend.errors import UserError
 from backend.host import slow_blas
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and that knows --backend in every place."""
+    """An argument parser whose errors are one line, and that knows --backend and what goes with it
+    in every place."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
                           help="where the arrays live (default: numpy)")
+        self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
+                          help="precision of matrix products on a GPU (default: float32); training "
+                               "prints what a lower one costs")
+        self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
+                          help="run pointwise functions on a GPU one pass after another")
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
@@ -53,6 +60,8 @@ def run_command(
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         options = parse()
         backend.use(getattr(options, "backend", "numpy"))
+        gemm.use(getattr(options, "gemm", "float32"))
+        fused.use(not getattr(options, "no_fusing", False))
         if heavy and (warning := slow_blas()):
             _complain(name, warning, 0)
         status = options.run(options)

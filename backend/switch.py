@@ -8,8 +8,10 @@ All transfers between host and device happen in `to_host` and `to_device`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -43,12 +45,18 @@ def load(name: str) -> Any:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
         raise UserError(
-            "backend: 'cupy' is not installed; pip install cupy-cuda12x or cupy-cuda13x"
+            "backend: 'cupy' is not installed; pip install -e '.[cuda12]' (or '.[cuda13]', for the "
+            "CUDA version of the driver)"
         ) from error
     if not cupy.is_available():
-        raise UserError("backend: 'cupy' is installed but finds no usable GPU")
-    register(cupy.ndarray, cupy)
-    return cupy
+        raise UserError("backend: 'cupy' is installed but finds no usable GPU: no driver, or one "
+                        "too old for its CUDA; '.[cuda12]' and '.[cuda13]' are the extras")
+    if cupy.ndarray in _modules:
+        return _modules[cupy.ndarray]
+    try:
+        return importlib.import_module("backend.device").install(cupy)
+    except ImportError as error:  # its CUDA libraries are found when they are first used
+        raise UserError(f"backend: 'cupy' is installed but cannot load cuBLAS: {error}") from error
 
 
 def use(name_or_module: Any) -> None:
@@ -77,21 +85,60 @@ def array_module(*arrays: Array) -> Any:
     """The module that owns `arrays`; None entries are passed over.
 
     Raises TypeError when an array is of an unregistered type or two arrays live in different
-    places: a kernel must never guess, nor transfer in silence.
+    places: a kernel must never guess, nor transfer in silence. The message names the arrays as the
+    calling function does.
     """
     found = None
     for array in arrays:
         if array is None:
             continue
         owner = _modules.get(type(array))
-        if owner is None:
-            raise TypeError(f"expected an array of a known backend, got {type(array).__name__}")
-        if found is not None and owner is not found:
-            raise TypeError(f"arrays of two backends: {found.__name__} and {owner.__name__}")
+        if owner is None or (found is not None and owner is not found):
+            name_mixture(*_as_called(sys._getframe(1), arrays))
         found = owner
     if found is None:
         raise TypeError("array_module: expected at least one array, got none")
     return found
+
+
+def name_mixture(function: str, given: Mapping[str, Any]) -> None:
+    """Raise TypeError naming the first of `given` that is no array, or lives elsewhere.
+
+    Arguments: function, for the message; given, values by the names they have there; None entries
+    are passed over. Returns where nothing is wrong.
+    """
+    first, home = "", None
+    for name, value in given.items():
+        if value is None:
+            continue
+        owner = _modules.get(type(value))
+        if owner is None:
+            raise TypeError(f"{function}: {name}: expected an array of a known backend, "
+                            f"got {type(value).__name__}")
+        if home is None:
+            first, home = name, owner
+        elif owner is not home:
+            raise TypeError(f"{function}: arrays of two backends: {first} is of {home.__name__} "
+                            f"and {name} of {owner.__name__}")
+
+
+def is_array(value: Any) -> bool:
+    """Whether `value` is an array of a known backend."""
+    return type(value) in _modules
+
+
+def _as_called(frame: FrameType, arrays: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
+    """The calling function, and `arrays` by the names of its variables."""
+    given: dict[str, Any] = {}
+    for place, array in enumerate(arrays, 1):
+        names = [name for name, value in frame.f_locals.items() if value is array]
+        given[names[0] if names else f"array {place}"] = array
+    return frame.f_code.co_name, given
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """a @ b by the arrays' module: on a GPU `backend.gemm`, which copies nothing."""
+    return array_module(a, b).matmul(a, b)
 
 
 def on_host(xp: Any) -> bool:

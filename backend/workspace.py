@@ -1,9 +1,10 @@
 """Recycled buffers: fresh megabyte temporaries cost more than the arithmetic done in them.
 
-A forward pass asks the workspace for uninitialised arrays and keeps them in its cache. A buffer
-becomes free again when nobody outside the workspace refers to it, which CPython's reference
-counts tell exactly: a view holds its base. So two forwards before two backwards can never share
-a buffer, and no pass has to give anything back.
+A forward pass asks the workspace for uninitialised arrays and keeps them in its cache; a backward
+hands out gradients made in such. A buffer becomes free again when nobody outside the workspace
+refers to it, which CPython's reference counts tell exactly: a view holds its base. So two forwards
+before two backwards can never share a buffer, a gradient is the caller's for as long as it is
+kept, and no pass has to give anything back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.switch import Array
+from backend.switch import Array, array_module
 
 _SMALL = 1 << 14  # bytes; below this malloc is as fast
 
@@ -51,6 +52,11 @@ class Workspace:
         if xp is not np or size < _SMALL:
             return xp.empty(shape, dtype=dtype)
         return self._raw(size)[:size].view(dtype).reshape(shape)
+
+    def product(self, a: Array, b: Array) -> Array:
+        """a @ b of 2-D arrays of one dtype, in recycled memory."""
+        xp = array_module(a, b)
+        return xp.matmul(a, b, out=self.empty(xp, (a.shape[0], b.shape[1]), a.dtype))
 
     def _raw(self, size: int) -> np.ndarray:
         """The smallest free buffer of `size` to twice `size` bytes, new if there is none."""

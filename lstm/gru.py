@@ -18,12 +18,21 @@ are the thesis's (Eqs. 2.11-2.18).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from backend import Array, array_module
+from backend import Array, array_module, matmul
+from backend.buffering import row_by_row
+from backend.fused import fusable
 from backend.workspace import Workspace
 from lstm.padding import Padding
-from lstm.recurrence import carry_gradient, carry_state, clip_elements, input_gradient, loop_order
+from lstm.recurrence import (
+    carry_gradient,
+    carry_state,
+    clip_elements,
+    input_gradient,
+    loop_order,
+    transposed,
+)
 
 GATES = ("r", "z", "h~")  # the row blocks of T: the two gates of one product, then the proposal
 
@@ -38,21 +47,39 @@ def gru_cell_forward(
 
     Arguments: u (B, 3H) holds W x + b of the three blocks and is overwritten by r, z, h~; h_prev
     (B, H); T_h (3H, H), the columns of T that multiply the state; m and h (B, H) are written;
-    scratch (B, 2H).
+    scratch (B, 2H), where the gates are worked out, end to end. Order: r and z, m, h~, h.
     """
     xp = array_module(u)
     H = h_prev.shape[1]
-    gates, z, h_tilde = u[:, : 2 * H], u[:, H : 2 * H], u[:, 2 * H :]
     xp.matmul(h_prev, T_h[: 2 * H].T, out=scratch)
-    gates += scratch
-    gates *= 0.5
-    xp.tanh(gates, out=gates)            # sigm(a) = tanh(a / 2) / 2 + 1 / 2
-    gates *= 0.5
-    gates += 0.5                         # r_i, z_i  (Bahdanau A.2.1 reset; Bahdanau A.2.1 update)
-    xp.multiply(u[:, :H], h_prev, out=m)                          # r_i o h_{i-1}
+    gru_gates_forward(u, scratch, h_prev, m)
     xp.matmul(m, T_h[2 * H :].T, out=h)
-    h_tilde += h
-    xp.tanh(h_tilde, out=h_tilde)        # h~_i                    (Bahdanau A.2.1 candidate)
+    gru_state_forward(u, h_prev, h)
+
+
+@fusable
+def gru_gates_forward(u: Array, product: Array, h_prev: Array, m: Array) -> None:
+    """r and z from their two shares of the pre-activation, u (B, 3H) and product (B, 2H); and m.
+
+    product is overwritten: the gates are worked out there, end to end.
+    """
+    xp, H = array_module(u), h_prev.shape[1]
+    gates = u[:, : 2 * H]
+    product += gates
+    product *= 0.5
+    xp.tanh(product, out=product)        # sigm(a) = tanh(a / 2) / 2 + 1 / 2
+    product *= 0.5
+    xp.add(product, 0.5, out=gates)      # r_i, z_i  (Bahdanau A.2.1 reset; Bahdanau A.2.1 update)
+    xp.multiply(u[:, :H], h_prev, out=m)                          # r_i o h_{i-1}
+
+
+@fusable
+def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
+    """h~ and h_i; h (B, H) holds U m and is overwritten by h_i."""
+    xp, H = array_module(u), h_prev.shape[1]
+    z, h_tilde = u[:, H : 2 * H], u[:, 2 * H :]
+    h += h_tilde
+    xp.tanh(h, out=h_tilde)              # h~_i                    (Bahdanau A.2.1 candidate)
     xp.subtract(h_tilde, h_prev, out=h)
     h *= z
     h += h_prev                          # (1 - z) h_{i-1} + z h~  (Bahdanau A.2.1 state)
@@ -65,43 +92,69 @@ def gru_cell_backward(
 
     Arguments: dh (B, H), the gradient of h_i, becomes that of h_{i-1}; dz (B, 3H) is written, the
     gradient at the pre-activations of `GATES`, from which all weights' follow; scratch (2, B, H).
+    Order: dz = the slopes of r, z and h~, into which update gate, proposal and reset gate are
+    multiplied one after the other; dh meanwhile collects its parts.
     """
     xp = array_module(u)
     H = dh.shape[1]
-    r, z, h_tilde = u[:, :H], u[:, H : 2 * H], u[:, 2 * H :]
-    da_r, da_z, da = dz[:, :H], dz[:, H : 2 * H], dz[:, 2 * H :]
-    one, two = scratch[0], scratch[1]
-    xp.subtract(h_tilde, h_prev, out=da_z)
-    da_z *= dh                           # dz_i = (h~ - h_{i-1}) o dh               (2.17)
-    xp.multiply(z, dh, out=one)          # dh~ = z o dh                             (2.18)
-    dh -= one                            # (1 - z) o dh                             (2.18)
-    xp.multiply(h_tilde, h_tilde, out=two)
-    xp.subtract(1.0, two, out=two)
-    xp.multiply(two, one, out=da)        # tanh' o dh~                              (2.11)
-    dm = two
-    xp.matmul(da, T_h[2 * H :], out=dm)  # U' da                                    (2.13)
-    xp.multiply(h_prev, dm, out=da_r)    # dr = h_{i-1} o dm                        (2.17)
-    dm *= r
-    dh += dm                             # r o dm                                   (2.18)
-    for gate, d_gate in ((r, da_r), (z, da_z)):
-        xp.multiply(gate, gate, out=one)
-        xp.subtract(gate, one, out=one)
-        d_gate *= one                    # sigm' = gate - gate^2                    (2.11)
+    one, dm = scratch[0], scratch[1]
+    gru_state_backward(dh, u, h_prev, dz, one)
+    xp.matmul(dz[:, 2 * H :], T_h[2 * H :], out=dm)  # U' da                        (2.13)
+    gru_gates_backward(dm, dh, u, h_prev, dz, one)
     xp.matmul(dz[:, : 2 * H], T_h[: 2 * H], out=one)
     dh += one                            # U_r' da_r + U_z' da_z                    (2.13)
 
 
-def gru_weight_gradient(dz: Array, x: Array, h_prev: Array, m: Array) -> Array:
+@fusable
+def gru_state_backward(dh: Array, u: Array, h_prev: Array, dz: Array, scratch: Array) -> None:
+    """Up to the product U m: dz is written, but for r, of which there stands the slope yet.
+
+    dh becomes (1 - z) o dh; scratch (B, H) is overwritten.
+    """
+    xp, H = array_module(u), dh.shape[1]
+    z, h_tilde, da_z, da = u[:, H : 2 * H], u[:, 2 * H :], dz[:, H : 2 * H], dz[:, 2 * H :]
+    gates, d_gates, one = u[:, : 2 * H], dz[:, : 2 * H], scratch
+    xp.multiply(u, u, out=dz)
+    xp.subtract(gates, d_gates, out=d_gates)                      # sigm' = gate - gate^2
+    xp.subtract(1.0, da, out=da)                                  # tanh' = 1 - h~^2
+    xp.subtract(h_tilde, h_prev, out=one)
+    one *= dh                            # dz_i = (h~ - h_{i-1}) o dh               (2.17)
+    da_z *= one                          # sigm' o dz_i                             (2.11)
+    xp.multiply(z, dh, out=one)          # dh~ = z o dh                             (2.18)
+    dh -= one                            # (1 - z) o dh                             (2.18)
+    da *= one                            # tanh' o dh~                              (2.11)
+
+
+@fusable
+def gru_gates_backward(
+    dm: Array, dh: Array, u: Array, h_prev: Array, dz: Array, scratch: Array
+) -> None:
+    """From dm (B, H), the gradient of r o h_{i-1}, which is overwritten: dz of r, and dh.
+
+    scratch (B, H) is overwritten.
+    """
+    xp, H = array_module(u), dh.shape[1]
+    xp.multiply(h_prev, dm, out=scratch)  # dr = h_{i-1} o dm                       (2.17)
+    da_r = dz[:, :H]
+    da_r *= scratch                      # sigm' o dr                               (2.11)
+    dm *= u[:, :H]
+    dh += dm                             # r o dm                                   (2.18)
+
+
+def gru_weight_gradient(
+    dz: Array, x: Array, h_prev: Array, m: Array, workspace: Workspace | None = None
+) -> Array:
     """dT from the gradients at all pre-activations: U was multiplied by m, the rest as it stands.
 
     Arguments: dz (N, 3H), x (N, E), h_prev and m (N, H). Returns (3H, E + H).
     """
     xp = array_module(dz)
     E, H = x.shape[1], h_prev.shape[1]
-    dT: Any = xp.empty((3 * H, E + H), dtype=dz.dtype)
-    dT[:, :E] = dz.T @ x                                                   # (2.14)
-    dT[: 2 * H, E:] = dz[:, : 2 * H].T @ h_prev                            # (2.14) on U_r, U_z
-    dT[2 * H :, E:] = dz[:, 2 * H :].T @ m                                 # (2.14) on U
+    dT = (workspace or Workspace()).empty(xp, (3 * H, E + H), dz.dtype)
+    of_gates, of_u = dz[:, : 2 * H].T, dz[:, 2 * H :].T
+    xp.matmul(dz.T, x, out=dT[:, :E])                                      # (2.14)
+    xp.matmul(of_gates, h_prev, out=dT[: 2 * H, E:])                       # (2.14) on U_r, U_z
+    xp.matmul(of_u, m, out=dT[2 * H :, E:])                                # (2.14) on U
     return dT
 
 
@@ -116,6 +169,7 @@ class GRUStepCache(NamedTuple):
     T: Array  # (3H, E + H)
 
 
+@row_by_row
 def gru_step_forward(
     x: Array, h_prev: Array, T: Array, b: Array | None = None
 ) -> tuple[Array, GRUStepCache]:
@@ -126,7 +180,7 @@ def gru_step_forward(
     """
     xp = array_module(x, h_prev, T)
     E = x.shape[1]
-    u = x @ T[:, :E].T                                                     # (B, 3H)
+    u = matmul(x, T[:, :E].T)                                              # (B, 3H)
     if b is not None:
         u += b
     m, h = xp.empty_like(h_prev), xp.empty_like(h_prev)
@@ -159,6 +213,7 @@ class GRUCache(NamedTuple):
     workspace: Workspace
 
 
+@row_by_row
 def gru_forward(
     x: Array, h0: Array, T: Array, b: Array | None = None, *,
     padding: Padding | None = None, reverse: bool = False, workspace: Workspace | None = None,
@@ -179,16 +234,18 @@ def gru_forward(
     scratch = workspace.empty(xp, (B, 2 * H), x.dtype)
     xp.matmul(x.reshape(steps * B, E), T[:, :E].T, out=u.reshape(steps * B, 3 * H))
     h[steps if reverse else 0] = h0
+    T_h = transposed(T[:, E:], steps, workspace).T                         # (3H, H)
     for t, now, prev in loop_order(steps, reverse):
         if b is not None:
             u[t] += b
-        gru_cell_forward(u[t], h[prev], T[:, E:], m[t], h[now], scratch)
+        gru_cell_forward(u[t], h[prev], T_h, m[t], h[now], scratch)
         if padding is not None and t >= padding.full:
             carry_state(padding.dead[t], (h[prev],), (h[now],))
     out, last = (h[:-1], h[0]) if reverse else (h[1:], h[steps])
     return out, last, GRUCache(x, h, u, m, T, padding, reverse, workspace)
 
 
+@row_by_row
 def gru_backward(
     dh_out: Array | None, dh_last: Array | None, cache: GRUCache, *, clip: float | None = None
 ) -> tuple[Array, Array, Array, Array]:
@@ -216,5 +273,5 @@ def gru_backward(
             carry_gradient(padding, t, (carried,), (dh,))
     dz_rows, h_prev = dz.reshape(steps * B, 3 * H), h[1:] if reverse else h[:-1]
     dT = gru_weight_gradient(dz_rows, x.reshape(steps * B, E), h_prev.reshape(steps * B, H),
-                             m.reshape(steps * B, H))
+                             m.reshape(steps * B, H), workspace)
     return input_gradient(dz_rows, T, x.shape, workspace), dh, dT, dz_rows.sum(axis=0)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, to_device
-from backend.rows import RowIndex, row_index
+from backend import Array, array_module, matmul, to_device
+from backend.rows import RowIndex, check_ids, gather_rows, row_index
 from backend.workspace import Workspace
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters, Weight, dropout_mask, initialise
@@ -106,6 +106,7 @@ class LanguageModel:
         dropout off. Returns the loss, a 0-d array, and what `backward` reads.
         """
         config, (T, B) = self.config, inputs.shape
+        check_ids(targets, self.vocabulary_size, "targets")
         masks, out_mask = self._masks(parameters, T, B, rng)
         x, embedding_cache = embedding_forward(parameters["W_e"], row_index(inputs))
         h, last, stack_cache = stack_forward(
@@ -139,8 +140,8 @@ class LanguageModel:
         self, parameters: Mapping[str, Array], states: Sequence[State], tokens: np.ndarray
     ) -> tuple[Array, list[State]]:
         """Feed one token per row: tokens (B,) host ids. Returns logits (B, V), the new states."""
-        xp = array_module(parameters["W_e"])
-        rows = xp.take(parameters["W_e"], to_device(tokens), axis=0)       # (B, E)
+        check_ids(tokens, self.vocabulary_size, "tokens")
+        rows = gather_rows(parameters["W_e"], to_device(tokens))           # (B, E)
         after: list[State] = []
         for layer, state in enumerate(states):
             state = UNITS[self.config.unit].step(
@@ -148,7 +149,7 @@ class LanguageModel:
             )
             after.append(state)
             rows = state[0]
-        logits = rows @ parameters["output.W_hy"].T                        # (B, V)
+        logits = matmul(rows, parameters["output.W_hy"].T)                 # (B, V)
         if self.config.output_bias:
             logits += parameters["output.b"]
         return logits, after

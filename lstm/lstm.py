@@ -16,16 +16,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from backend import Array, array_module
+from backend import Array, array_module, matmul
+from backend.buffering import row_by_row
+from backend.fused import fusable
 from backend.workspace import Workspace
 from lstm.padding import Padding
 from lstm.recurrence import (
     add_recurrent,
-    carry_gradient,
     carry_state,
     clip_elements,
     input_gradient,
     loop_order,
+    transposed,
     weight_gradient,
 )
 
@@ -35,6 +37,7 @@ GATES = ("i", "f", "o", "h_hat")  # the row blocks of T, in this order (Eq. 2.35
 # --- the cell: everything between two matrix products -------------------------------------------
 
 
+@fusable
 def lstm_cell_forward(z: Array, c_prev: Array, c: Array, tanh_c: Array, h: Array) -> None:
     """Gates, memory cell and hidden state from the pre-activation (Eqs. 2.35-2.38), in place.
 
@@ -55,41 +58,88 @@ def lstm_cell_forward(z: Array, c_prev: Array, c: Array, tanh_c: Array, h: Array
     xp.multiply(o, tanh_c, out=h)        # h_t = o_t o tanh(c_t)            (2.37)
 
 
+@fusable
 def lstm_cell_backward(
     dh: Array, dc: Array, u: Array, c_prev: Array, tanh_c: Array, dz: Array, scratch: Array
 ) -> None:
     """Algorithm 2, lines 7-13, and g' of Eqs. 2.47-2.50, in place.
 
     dh (B, H) is read; dc (B, H) holds the gradient sent back from c_{t+1} and becomes that of
-    c_{t-1}; dz (B, 4H) is written: the gradient at the pre-activation. scratch (B, 4H) is
-    overwritten first by o o dh, then by g'.
+    c_{t-1}; dz (B, 4H) is written: the gradient at the pre-activation, g' first, into which each
+    block is multiplied. Two arrays of scratch (2, B, H) hold one block each, end to end. Order:
+    dz = g', dc_t, do, df, di, dh_hat, dc_{t-1}.
     """
     xp = array_module(u)
     H = dh.shape[1]
     i, f, o, h_hat = _blocks(u)
-    di, df, do, dh_hat = _blocks(dz)
-    d_tanh, squared = scratch[:, :H], scratch[:, H : 2 * H]
+    dz_i, dz_f, dz_o, dz_h_hat = _blocks(dz)
+    d_tanh, du = scratch[0], scratch[1]
+    xp.multiply(u, u, out=dz)
+    xp.subtract(u[:, : 3 * H], dz[:, : 3 * H], out=dz[:, : 3 * H])
+    xp.subtract(1.0, dz_h_hat, out=dz_h_hat)  # g': u - u^2, and 1 - u^2     (2.47-2.50)
     xp.multiply(o, dh, out=d_tanh)
-    xp.multiply(tanh_c, tanh_c, out=squared)
-    xp.multiply(squared, d_tanh, out=squared)
+    xp.multiply(tanh_c, tanh_c, out=du)
+    du *= d_tanh
     dc += d_tanh
-    dc -= squared                        # dc_t += tanh'(c_t) o o_t o dh_t   (2.42)
-    xp.multiply(tanh_c, dh, out=do)      # do_t = tanh(c_t) o dh_t           (2.41)
-    xp.multiply(c_prev, dc, out=df)      # df_t = c_{t-1} o dc_t             (2.43)
-    xp.multiply(h_hat, dc, out=di)       # di_t = h_hat_t o dc_t             (2.45)
-    xp.multiply(i, dc, out=dh_hat)       # dh_hat_t = i_t o dc_t             (2.46)
+    dc -= du                             # dc_t += tanh'(c_t) o o_t o dh_t   (2.42)
+    xp.multiply(tanh_c, dh, out=du)      # do_t = tanh(c_t) o dh_t           (2.41)
+    dz_o *= du
+    xp.multiply(c_prev, dc, out=du)      # df_t = c_{t-1} o dc_t             (2.43)
+    dz_f *= du
+    xp.multiply(h_hat, dc, out=du)       # di_t = h_hat_t o dc_t             (2.45)
+    dz_i *= du
+    xp.multiply(i, dc, out=du)           # dh_hat_t = i_t o dc_t             (2.46)
+    dz_h_hat *= du
     dc *= f                              # dc_{t-1} = f_t o dc_t             (2.44)
-    slope = scratch
-    xp.multiply(u, u, out=slope)
-    xp.subtract(u[:, : 3 * H], slope[:, : 3 * H], out=slope[:, : 3 * H])  # u - u^2
-    xp.subtract(1.0, slope[:, 3 * H :], out=slope[:, 3 * H :])            # 1 - u^2
-    dz *= slope                          # g'(T_lstm z_t) o du_t             (2.47-2.50)
 
 
 def _blocks(gates: Array) -> tuple[Array, Array, Array, Array]:
     """The four (B, H) blocks i, f, o, h_hat of a (B, 4H) array, as views."""
     H = gates.shape[1] // 4
     return gates[:, :H], gates[:, H : 2 * H], gates[:, 2 * H : 3 * H], gates[:, 3 * H :]
+
+
+# --- a turn of the time loop: everything between two matrix products, padding included ----------
+
+
+@fusable
+def lstm_turn_forward(
+    z: Array, recurrent: Array, b: Array | None, before: tuple[Array, Array],
+    now: tuple[Array, Array], tanh_c: Array, dead: Array | None = None,
+) -> None:
+    """The cell on z + recurrent + b; where `dead` (B, 1) the state before passes through.
+
+    z (B, 4H) holds T_x x_t, recurrent (B, 4H) is T_h h_{t-1}; before is (h_{t-1}, c_{t-1}), now
+    the place of (h_t, c_t).
+    """
+    add_recurrent(z, recurrent, b)
+    lstm_cell_forward(z, before[1], now[1], tanh_c, now[0])
+    if dead is not None:
+        carry_state(dead, before, now)
+
+
+@fusable
+def lstm_turn_backward(
+    dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, dz: Array,
+    scratch: Array, clip: float | None = None, dead: Array | None = None,
+    kept: Array | None = None,
+) -> None:
+    """The cell's backward on dh + d_out, clipped.
+
+    Where `dead` (B, 1) is True nothing goes to dz, dc passes through, and dh + d_out is left in
+    `kept` (B, H) for `carry_state` after the product; the other arguments are those of
+    `lstm_cell_backward` and `lstm_backward`.
+    """
+    if d_out is not None:
+        dh += d_out
+    if dead is not None and kept is not None:
+        kept[...], dc_kept = dh, dc.copy()
+    clip_elements(dh, clip)
+    lstm_cell_backward(dh, dc, u, c_prev, tanh_c, dz, scratch)
+    if dead is not None and kept is not None:
+        xp = array_module(dz)
+        xp.copyto(dz, 0.0, where=dead)
+        xp.copyto(dc, dc_kept, where=dead)
 
 
 # --- one time step ------------------------------------------------------------------------------
@@ -104,6 +154,7 @@ class LSTMStepCache(NamedTuple):
     T: Array  # (4H, E + H)
 
 
+@row_by_row
 def lstm_step_forward(
     x: Array, h_prev: Array, c_prev: Array, T: Array, b: Array | None = None
 ) -> tuple[tuple[Array, Array], LSTMStepCache]:
@@ -113,8 +164,7 @@ def lstm_step_forward(
     Returns (h, c), each (B, H), and what `lstm_step_backward` reads.
     """
     xp = array_module(x, h_prev, c_prev, T)
-    E = x.shape[1]
-    z = x @ T[:, :E].T + h_prev @ T[:, E:].T  # (B, 4H)                       (2.39)
+    z = matmul(xp.concatenate([x, h_prev], axis=1), T.T)  # (B, 4H)            (2.39)
     if b is not None:
         z += b
     c, tanh_c, h = (xp.empty_like(c_prev) for _ in range(3))
@@ -132,10 +182,10 @@ def lstm_step_backward(
     """
     x, h_prev, c_prev, u, tanh_c, T = cache
     xp = array_module(dh, dc, x)
-    E = x.shape[1]
-    dz, scratch, dc_prev = xp.empty_like(u), xp.empty_like(u), dc.copy()
+    (B, E), H = x.shape, h_prev.shape[1]
+    dz, scratch, dc_prev = xp.empty_like(u), xp.empty((2, B, H), dtype=u.dtype), dc.copy()
     lstm_cell_backward(dh, dc_prev, u, c_prev, tanh_c, dz, scratch)
-    dT = xp.concatenate([dz.T @ x, dz.T @ h_prev], axis=1)  # (4H, E + H)     (2.49, 2.50)
+    dT = weight_gradient(dz, x, h_prev)  # (4H, E + H)                        (2.49, 2.50)
     dh_prev = dz @ T[:, E:]              # dh_{t-1} = T_h' dz                 (2.48)
     dx = dz @ T[:, :E]                   # dx_t = T_x' dz                     (2.47)
     return dx, dh_prev, dc_prev, dT, dz.sum(axis=0)
@@ -156,6 +206,7 @@ class LSTMCache(NamedTuple):
     workspace: Workspace
 
 
+@row_by_row
 def lstm_forward(
     x: Array, h0: Array, c0: Array, T: Array, b: Array | None = None, *,
     padding: Padding | None = None, reverse: bool = False, workspace: Workspace | None = None,
@@ -177,18 +228,17 @@ def lstm_forward(
     xp.matmul(x.reshape(steps * B, E), T[:, :E].T, out=u.reshape(steps * B, 4 * H))
     start = steps if reverse else 0
     h[start], c[start] = h0, c0
-    T_h = T[:, E:].T                                                       # (H, 4H)
+    T_h = transposed(T[:, E:], steps, workspace)                           # (H, 4H)
     for t, now, prev in loop_order(steps, reverse):
         xp.matmul(h[prev], T_h, out=recurrent)
-        add_recurrent(u[t], recurrent, b)
-        lstm_cell_forward(u[t], c[prev], c[now], tanh_c[t], h[now])
-        if padding is not None and t >= padding.full:
-            carry_state(padding.dead[t], (h[prev], c[prev]), (h[now], c[now]))
+        dead = padding.dead[t] if padding is not None and t >= padding.full else None
+        lstm_turn_forward(u[t], recurrent, b, (h[prev], c[prev]), (h[now], c[now]), tanh_c[t], dead)
     end = 0 if reverse else steps
     out = h[:-1] if reverse else h[1:]
     return out, (h[end], c[end]), LSTMCache(x, h, c, u, tanh_c, T, padding, reverse, workspace)
 
 
+@row_by_row
 def lstm_backward(
     dh_out: Array | None, dh_last: Array | None, dc_last: Array | None, cache: LSTMCache, *,
     clip: float | None = None,
@@ -204,24 +254,23 @@ def lstm_backward(
     xp = array_module(x)
     (steps, B, E), H = x.shape, h.shape[2]
     dz = workspace.empty(xp, (steps, B, 4 * H), x.dtype)
-    scratch = workspace.empty(xp, (B, 4 * H), x.dtype)
+    scratch = workspace.empty(xp, (2, B, H), x.dtype)
     dh = xp.zeros((B, H), dtype=x.dtype) if dh_last is None else dh_last.copy()
     dc = xp.zeros((B, H), dtype=x.dtype) if dc_last is None else dc_last.copy()
     T_h = T[:, E:]                                                         # (4H, H)
     for t, _, prev in reversed(loop_order(steps, reverse)):
-        if dh_out is not None:
-            dh += dh_out[t]
-        ragged = padding is not None and t >= padding.full
-        carried = (dh.copy(), dc.copy()) if ragged else None
-        clip_elements(dh, clip)
-        lstm_cell_backward(dh, dc, u[t], c[prev], tanh_c[t], dz[t], scratch)
-        if carried is not None and padding is not None:
-            dz[t] *= padding.live[t]
+        dead = padding.dead[t] if padding is not None and t >= padding.full else None
+        kept = None if dead is None else workspace.empty(xp, (B, H), x.dtype)
+        d_out = None if dh_out is None else dh_out[t]
+        lstm_turn_backward(
+            dh, dc, d_out, u[t], c[prev], tanh_c[t], dz[t], scratch, clip, dead, kept
+        )
         xp.matmul(dz[t], T_h, out=dh)                                      # (2.48)
-        if carried is not None and padding is not None:
-            carry_gradient(padding, t, carried, (dh, dc))
+        if kept is not None:
+            carry_state(dead, (kept,), (dh,))
     dz_rows = dz.reshape(steps * B, 4 * H)
     h_prev = h[1:] if reverse else h[:-1]                                  # (T, B, H)
-    dT = weight_gradient(dz_rows, x.reshape(steps * B, E), h_prev.reshape(steps * B, H))
+    dT = weight_gradient(dz_rows, x.reshape(steps * B, E), h_prev.reshape(steps * B, H),
+                         workspace)
     dx = input_gradient(dz_rows, T, x.shape, workspace)                    # (2.47)
     return dx, dh, dc, dT, dz_rows.sum(axis=0)

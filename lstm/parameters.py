@@ -86,6 +86,6 @@ def dropout_mask(
     dropped = min(round(rate * 65536), 65535)
     size = int(np.prod(shape))
     kept = np.frombuffer(rng.bytes(2 * size), dtype=np.uint16) >= dropped
-    mask = kept.astype(dtype)
+    mask = to_device(kept.reshape(shape)).astype(dtype)  # a byte of each element is moved
     mask *= 65536.0 / (65536 - dropped)
-    return to_device(mask.reshape(shape))
+    return mask

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from backend import Array, array_module, on_host
+from backend.fused import fusable
 from backend.workspace import Workspace
 
 CHUNK = 32  # rows of logits whose passes (maximum, exp, sum, ...) run while the CPU caches them
@@ -40,20 +41,21 @@ def prediction_forward(
     chunk = CHUNK if on_host(xp) else max(N, 1)
     for start in range(0, N, chunk):
         rows = slice(start, min(start + chunk, N))
-        if b is not None:
-            s[rows] += b
-        cross_entropy(s[rows], targets[rows], losses[rows])
+        cross_entropy(s[rows], targets[rows], losses[rows], b)
     return losses.sum(), PredictionCache(h, s, W_hy, b is not None)  # J = sum of l_t  (2.7, 2.8)
 
 
-def cross_entropy(s: Array, targets: Array, losses: Array) -> None:
-    """losses = -log softmax(s)[targets], and s is overwritten by its gradient p - 1_y, in place.
+@fusable
+def cross_entropy(s: Array, targets: Array, losses: Array, b: Array | None = None) -> None:
+    """losses = -log softmax(s + b)[targets]; s is overwritten by the gradient p - 1_y, in place.
 
-    Arguments: s (N, V) logits; targets (N,); losses (N,) is written, in nats. The row maximum is
-    subtracted first, so that no exponential overflows.
+    Arguments: s (N, V) logits; targets (N,); losses (N,) is written, in nats; b (V,) or None. The
+    row maximum is subtracted first, so that no exponential overflows.
     """
     xp = array_module(s, targets)
     row = xp.arange(s.shape[0])
+    if b is not None:
+        s += b
     s -= s.real.max(axis=1, keepdims=True)
     at_target = s[row, targets]                        # (N,)
     xp.exp(s, out=s)
@@ -74,7 +76,7 @@ def prediction_backward(
     h, ds, W_hy, has_bias = cache
     xp = array_module(h, ds, W_hy)
     workspace = workspace or Workspace()
-    dW_hy = ds.T @ h                                   # dW_hy = ds_t h_t'           (2.23)
+    dW_hy = workspace.product(ds.T, h)                 # dW_hy = ds_t h_t'           (2.23)
     dh = workspace.empty(xp, h.shape, h.dtype)
     xp.matmul(ds, W_hy, out=dh)                        # dh_t = W_hy' ds_t           (2.22)
     db = ds.sum(axis=0) if has_bias else None

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from backend import Array, array_module
+from backend import Array, array_module, matmul
+from backend.buffering import row_by_row
+from backend.fused import fusable
 from backend.workspace import Workspace
 from lstm.padding import Padding
 from lstm.recurrence import (
@@ -19,6 +21,7 @@ from lstm.recurrence import (
     clip_elements,
     input_gradient,
     loop_order,
+    transposed,
     weight_gradient,
 )
 
@@ -28,6 +31,7 @@ def rnn_cell_forward(z: Array, h: Array) -> None:
     array_module(z).tanh(z, out=h)                 # h_t = sigma(T_rnn z_t)      (2.24)
 
 
+@fusable
 def rnn_cell_backward(dh: Array, h: Array, dz: Array) -> None:
     """dz = sigma'(T_rnn z_t) o dh_t with tanh' = 1 - h^2, written into dz (Eqs. 2.25-2.30)."""
     xp = array_module(h)
@@ -51,8 +55,8 @@ def rnn_step_forward(
     Arguments: x (B, E), h_prev (B, H), T (H, E + H), b (H,) or None, one dtype. Returns h (B, H)
     and what `rnn_step_backward` reads.
     """
-    E = x.shape[1]
-    z = x @ T[:, :E].T + h_prev @ T[:, E:].T       # (B, H)                      (2.3)
+    xp = array_module(x, h_prev, T)
+    z = matmul(xp.concatenate([x, h_prev], axis=1), T.T)  # (B, H)               (2.3)
     if b is not None:
         z += b
     rnn_cell_forward(z, z)
@@ -66,7 +70,7 @@ def rnn_step_backward(dh: Array, cache: RNNStepCache) -> tuple[Array, Array, Arr
     E = x.shape[1]
     dz = xp.empty_like(h)
     rnn_cell_backward(dh, h, dz)
-    dT = xp.concatenate([dz.T @ x, dz.T @ h_prev], axis=1)  # (H, E + H)         (2.29, 2.30)
+    dT = weight_gradient(dz, x, h_prev)            # (H, E + H)                  (2.29, 2.30)
     dh_prev = dz @ T[:, E:]                        # dh_{t-1} = W_hh' dz         (2.28)
     dx = dz @ T[:, :E]                             # dx_t = W_xh' dz             (2.27)
     return dx, dh_prev, dT, dz.sum(axis=0)
@@ -81,6 +85,7 @@ class RNNCache(NamedTuple):
     workspace: Workspace
 
 
+@row_by_row
 def rnn_forward(
     x: Array, h0: Array, T: Array, b: Array | None = None, *,
     padding: Padding | None = None, reverse: bool = False, workspace: Workspace | None = None,
@@ -99,7 +104,7 @@ def rnn_forward(
     recurrent = workspace.empty(xp, (B, H), x.dtype)
     xp.matmul(x.reshape(steps * B, E), T[:, :E].T, out=z.reshape(steps * B, H))
     h[steps if reverse else 0] = h0
-    T_h = T[:, E:].T                                                       # (H, H)
+    T_h = transposed(T[:, E:], steps, workspace)                           # (H, H)
     for t, now, prev in loop_order(steps, reverse):
         xp.matmul(h[prev], T_h, out=recurrent)
         add_recurrent(z[t], recurrent, b)
@@ -110,6 +115,7 @@ def rnn_forward(
     return out, last, RNNCache(x, h, T, padding, reverse, workspace)
 
 
+@row_by_row
 def rnn_backward(
     dh_out: Array | None, dh_last: Array | None, cache: RNNCache, *, clip: float | None = None
 ) -> tuple[Array, Array, Array, Array]:
@@ -139,6 +145,6 @@ def rnn_backward(
             carry_gradient(padding, t, carried, (dh,))
     dz_rows = dz.reshape(steps * B, H)
     h_prev = (h[1:] if reverse else h[:-1]).reshape(steps * B, H)
-    dT = weight_gradient(dz_rows, x.reshape(steps * B, E), h_prev)
+    dT = weight_gradient(dz_rows, x.reshape(steps * B, E), h_prev, workspace)
     dx = input_gradient(dz_rows, T, x.shape, workspace)                    # (2.27)
     return dx, dh, dT, dz_rows.sum(axis=0)

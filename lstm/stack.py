@@ -244,7 +244,7 @@ def stack_backward(
             dx = dx_d if dx is None else dx + dx_d
             d_states.append(d_state)
         if masks[layer] is not None:
-            dx = dx * masks[layer]
+            dx *= masks[layer]
         d_initial.insert(0, d_states)
     return dx, d_initial, gradients
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from backend import Array, to_host
+from backend.memory import too_large
 from nmt.data import tokenisers
 from nmt.evaluate import perplexity
 from nmt.folder import RECIPE, check_model, fingerprint, load_best
@@ -29,6 +31,16 @@ from nmt.text.vocabulary import Vocabulary
 from nmt.unk import UnkReplacement, replace_unknown
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
+
+
+@contextmanager
+def _fitting(sentences: int) -> Iterator[None]:
+    """Say how many sentences were too many, where the memory does not suffice for a batch."""
+    try:
+        yield
+    except MemoryError as error:
+        raise too_large(error, f"a batch of {sentences} sentences",
+                        "a smaller evaluate.batch_size, or beam, needs less") from error
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,8 @@ class System:
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
         total, tokens = 0.0, 0
         for batch in source.in_order():
-            total += float(to_host(self.model.loss(self.parameters, batch)[0]))
+            with _fitting(len(batch.indices)):
+                total += float(to_host(self.model.loss(self.parameters, batch)[0]))
             tokens += source.tokens(batch)
         return perplexity(total, tokens)
 
@@ -135,7 +148,8 @@ class System:
             return results
         batches = self.batches([pairs[i] for i in places], self.recipe.evaluate.batch_size)
         for batch in batches.in_order():
-            found = force_decode(self.model, self.parameters, batch)
+            with _fitting(len(batch.indices)):
+                found = force_decode(self.model, self.parameters, batch)
             for index, hypothesis in zip(batch.indices, found, strict=True):
                 place = places[index]
                 results[place] = replace(
@@ -172,7 +186,8 @@ class System:
             source, lengths = source_batch(
                 [self.source.ids(sentences[i]) for i in places], reverse
             )
-            found = find(self.model, self.parameters, source, lengths)
+            with _fitting(len(places)):
+                found = find(self.model, self.parameters, source, lengths)
             for place, hypotheses in zip(places, found, strict=True):
                 results[place] = [self._translation(h, reverse) for h in hypotheses]
         return results

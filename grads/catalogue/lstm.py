@@ -116,7 +116,8 @@ def lstm_cell(rng: Rng, shape: Shape) -> Case:
 
     def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
         u, c_prev, tanh_c = cache
-        dc, (dz, scratch) = d["c"].copy(), (array_module(u).empty_like(u) for _ in range(2))
+        xp, dc = array_module(u), d["c"].copy()
+        dz, scratch = xp.empty_like(u), xp.empty((2, *dc.shape), dtype=u.dtype)
         lstm_cell_backward(d["h"], dc, u, c_prev, tanh_c, dz, scratch)
         return {"z": dz, "c_prev": dc}
 
@@ -285,13 +286,15 @@ ENTRIES = [
       for bias, words in ((False, V), (True, V), (True, 1))),
     Entry("lstm cell", ("lstm.lstm.lstm_cell",), lstm_cell, ALSO_NOBODY, kind="lstm cell"),
     Entry("rnn cell", ("lstm.rnn.rnn_cell",), rnn_cell, ALSO_NOBODY, kind="rnn cell"),
-    Entry("gru cell", ("lstm.gru.gru_cell",), gru_cell, ALSO_NOBODY, kind="gru cell"),
+    Entry("gru cell", ("lstm.gru.gru_cell", "lstm.gru.gru_state", "lstm.gru.gru_gates"), gru_cell,
+          ALSO_NOBODY, kind="gru cell"),
     *(Entry(f"{unit} step{', bias' * bias}{', one unit' * (width == 1)}",
             (f"lstm.{unit}.{unit}_step",), partial(step, unit=unit, bias=bias, width=width),
             ALSO_NOBODY, kind="step")
       for unit in UNITS for bias, width in ((False, H), (True, H), (True, 1))),
     *(Entry(f"{unit} sequence{', reverse' * reverse}{', one unit' * (width == 1)}",
-            (f"lstm.{unit}.{unit}", f"lstm.stack._{unit}"),
+            (f"lstm.{unit}.{unit}", f"lstm.stack._{unit}",
+             *(("lstm.lstm.lstm_turn",) if unit == "lstm" else ())),
             partial(sequence, unit=unit, reverse=reverse, bias=not reverse, width=width),
             tuple(SHAPES), kind="sequence")
       for unit in UNITS for reverse, width in ((False, H), (True, H), (True, 1))),

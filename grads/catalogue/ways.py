@@ -63,14 +63,15 @@ def tanh_score(rng: Rng, shape: Shape, each: bool) -> Case:
     B, S = shape.batch, shape.steps
     inputs = {"q": draw(rng, B, Q, A), "keys": draw(rng, B, Q if each else 1, S, A),
               "v": draw(rng, A)}
+    alike = (B * Q, 1) if each else (B, Q)                 # who looks at the same keys
 
     def run(a: Inputs) -> Any:
-        e, u = tanh_score_forward(a["q"], a["keys"], a["v"])
-        return {"e": e}, (u, a["v"])
+        q, keys = a["q"].reshape(*alike, A), a["keys"].reshape(alike[0], S, A)
+        return {"e": tanh_score_forward(q, keys, a["v"]).reshape(B, Q, S)}, (q, keys, a["v"])
 
     def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
-        dq, du, dv = tanh_score_backward(d["e"], *cache)
-        return {"q": dq, "keys": du if each else du.sum(axis=1, keepdims=True), "v": dv}
+        dq, dkeys, dv = tanh_score_backward(d["e"].reshape(*alike, S), *cache)
+        return {"q": dq.reshape(B, Q, A), "keys": dkeys.reshape(B, -1, S, A), "v": dv}
 
     labels = {"q": label("batch/query/unit"), "keys": label("batch/query/position/unit"),
               "v": label("unit"), "e": label("batch/query/position")}

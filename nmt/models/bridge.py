@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from attention.attend import attentional_backward, attentional_forward
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from lstm.parameters import Parameters, Weight
 from lstm.stack import UNITS, State
 from nmt.models.config import ModelConfig
@@ -59,7 +59,7 @@ def bridge_backward(
         d_out = array_module(out).concatenate(d_states[layer], axis=1)               # (B, n H)
         name = f"bridge.{layer}.W"
         d_joined, dz = attentional_backward(d_out, out, parameters[name])
-        gradients[name] = dz.T @ joined                                              # (2.12)
+        gradients[name] = matmul(dz.T, joined)                                       # (2.12)
         d_last.append([
             tuple(_block(d_joined, k * directions + d, H) for k in range(n))
             for d in range(directions)

@@ -24,13 +24,14 @@ from attention.look import (
     look_memory_backward,
     make_sums,
 )
-from backend import Array, array_module
+from backend import Array, array_module, matmul
+from backend.buffering import row_by_row
 from backend.rows import row_index
 from backend.workspace import Workspace
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.gru import gru_cell_backward, gru_cell_forward, gru_weight_gradient
 from lstm.parameters import Parameters
-from lstm.recurrence import clip_elements, weight_gradient
+from lstm.recurrence import clip_elements, transposed, weight_gradient
 from lstm.rnn import rnn_cell_backward
 from lstm.stack import UNITS
 
@@ -41,12 +42,12 @@ class Turn(NamedTuple):
     """What is left of a step once word and context have had their share of the pre-activations.
 
     forward(u, s_prev, T_s, m, s, scratch) and backward(ds, u, s_prev, T_s, dz, scratch), as
-    `gru_cell_forward` and `gru_cell_backward`; weights(dz, read, s_prev, m) is dT.
+    `gru_cell_forward` and `gru_cell_backward`; weights(dz, read, s_prev, m, workspace) is dT.
     """
 
     forward: Callable[..., None]
     backward: Callable[..., None]
-    weights: Callable[[Array, Array, Array, Array], Array]
+    weights: Callable[[Array, Array, Array, Array, Workspace], Array]
 
 
 def _rnn_turn_forward(
@@ -67,8 +68,10 @@ def _rnn_turn_backward(
     array_module(u).matmul(dz, T_s, out=ds)
 
 
-def _rnn_turn_weights(dz: Array, read: Array, s_prev: Array, m: Array) -> Array:
-    return weight_gradient(dz, read, s_prev)
+def _rnn_turn_weights(
+    dz: Array, read: Array, s_prev: Array, m: Array, workspace: Workspace
+) -> Array:
+    return weight_gradient(dz, read, s_prev, workspace)
 
 
 TURNS = {
@@ -94,6 +97,7 @@ class SearchingCache(NamedTuple):
     seen: list[Seen]
 
 
+@row_by_row
 def searching_forward(
     target_in: np.ndarray, s_0: Array, memory: Memory, parameters: Mapping[str, Array], unit: str,
     workspace: Workspace,
@@ -106,7 +110,9 @@ def searching_forward(
     xp = array_module(T)
     y, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
     (steps, B, E), (H, G), He = y.shape, (s_0.shape[1], T.shape[0]), memory.hbar.shape[2]
-    T_c, T_s = T[:, E : E + He], T[:, E + He :]
+    turned_c, turned_s = (
+        transposed(part, steps, workspace) for part in (T[:, E : E + He], T[:, E + He :])
+    )
     read = workspace.empty(xp, (steps, B, E + He), y.dtype)
     s = workspace.empty(xp, (steps + 1, B, H), y.dtype)
     u, m = (workspace.empty(xp, (steps, B, n), y.dtype) for n in (G, H))
@@ -116,16 +122,17 @@ def searching_forward(
     for i in range(steps):
         c, one = look_forward(s[i][:, None], memory, parameters, i + 1)    # with s_{i-1}
         read[i, :, E:] = c[:, 0]
-        xp.matmul(c[:, 0], T_c.T, out=share)
+        xp.matmul(c[:, 0], turned_c, out=share)
         u[i] += share
         if b is not None:
             u[i] += b
-        TURNS[unit].forward(u[i], s[i], T_s, m[i], s[i + 1], scratch)
+        TURNS[unit].forward(u[i], s[i], turned_s.T, m[i], s[i + 1], scratch)
         seen.append(one)
     cache = SearchingCache(embedding_cache, read, s, u, m, seen)
     return Run(s, read[:, :, :E], read[:, :, E:]), cache
 
 
+@row_by_row
 def searching_backward(
     d: Run, memory: Memory, cache: SearchingCache, parameters: Mapping[str, Array], unit: str,
     workspace: Workspace, clip: float | None = None,
@@ -146,7 +153,7 @@ def searching_backward(
     for i in reversed(range(steps)):
         clip_elements(ds, clip)
         TURNS[unit].backward(ds, u[i], s[i], T_s, dz[i], scratch)
-        dc[i] += dz[i] @ T_c                               # c_i is read by the unit, and predicts
+        dc[i] += matmul(dz[i], T_c)                        # c_i is read by the unit, and predicts
         ds_look, one = look_backward(dc[i][:, None], seen[i], memory, parameters, sums)
         ds += ds_look[:, 0]
         ds += d.s[i]                                       # s_{i-1} turns, looks, and predicts
@@ -156,11 +163,11 @@ def searching_backward(
     )
     rows, s_prev = dz.reshape(steps * B, G), s[:-1].reshape(steps * B, H)
     gradients[f"{DECODER}.T"] = TURNS[unit].weights(
-        rows, read.reshape(steps * B, -1), s_prev, m.reshape(steps * B, H)
+        rows, read.reshape(steps * B, -1), s_prev, m.reshape(steps * B, H), workspace
     )
     if f"{DECODER}.b" in parameters:
         gradients[f"{DECODER}.b"] = rows.sum(axis=0)
-    dy = (rows @ T[:, :E]).reshape(steps, B, E) + d.y      # E y_{i-1} is read twice
+    dy = matmul(rows, T[:, :E]).reshape(steps, B, E) + d.y  # E y_{i-1} is read twice
     gradients["decoder.W_e"] = embedding_backward(dy, embedding_cache)
     return ds, d_memory, gradients
 

@@ -24,7 +24,7 @@ from attention.look import (
     make_sums,
 )
 from attention.scores import score_weights
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from backend.rows import row_index
 from backend.workspace import Workspace
 from lstm.embedding import embedding_backward, embedding_forward
@@ -128,7 +128,7 @@ def _attention_backward(
     d_rows = xp.ascontiguousarray(d_out.transpose(1, 0, 2)).reshape(B * T, H)
     W_c = parameters["attention.W_c"]
     d_joined, dz = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
-    dW_c = dz.T @ joined.reshape(B * T, -1)                                # (2.12)
+    dW_c = matmul(dz.T, joined.reshape(B * T, -1))                         # (2.12)
     d_joined = d_joined.reshape(B, T, -1)
     if cache.mask is not None:
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)

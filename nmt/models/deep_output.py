@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from backend import Array, array_module
+from backend import Array, array_module, matmul
 from lstm.parameters import Parameters, Weight
 
 
@@ -94,9 +94,9 @@ def deep_forward(
     s: Array, y: Array, c: Array, parameters: Mapping[str, Array], layer: str
 ) -> tuple[Array, DeepCache]:
     """t_i (N, M) from the rows of states s (N, H), words y (N, E) and contexts c (N, He)."""
-    t_tilde = s @ parameters["output.U_o"].T                               # (N, 2M)
-    t_tilde += y @ parameters["output.V_o"].T
-    t_tilde += c @ parameters["output.C_o"].T                              # (Bahdanau A.2.2 deep)
+    t_tilde = matmul(s, parameters["output.U_o"].T)                        # (N, 2M)
+    t_tilde += matmul(y, parameters["output.V_o"].T)
+    t_tilde += matmul(c, parameters["output.C_o"].T)                       # (Bahdanau A.2.2 deep)
     if "output.b_t" in parameters:
         t_tilde += parameters["output.b_t"]
     t, kept = LAYERS[layer].forward(t_tilde)
@@ -113,5 +113,5 @@ def deep_backward(
                  for name, part in zip(NAMES, parts, strict=True)}
     if "output.b_t" in parameters:
         gradients["output.b_t"] = dt_tilde.sum(axis=0)
-    ds, dy, dc = (dt_tilde @ parameters[name] for name in NAMES)           # (2.13)
+    ds, dy, dc = (matmul(dt_tilde, parameters[name]) for name in NAMES)    # (2.13)
     return (ds, dy, dc), gradients

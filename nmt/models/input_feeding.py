@@ -26,11 +26,19 @@ from attention.look import (
     make_sums,
 )
 from backend import Array, array_module
+from backend.buffering import row_by_row
+from backend.fused import fusable
 from backend.rows import row_index
 from backend.workspace import Workspace
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
-from lstm.recurrence import clip_elements
+from lstm.recurrence import (
+    add_recurrent,
+    clip_elements,
+    input_gradient,
+    transposed,
+    weight_gradient,
+)
 from lstm.stack import UNITS, State, Unit
 from nmt.models.config import ModelConfig
 from nmt.models.decoder import DecoderMasks
@@ -59,6 +67,7 @@ class FeedingCache(NamedTuple):
     joined_mask: Array | None
 
 
+@row_by_row
 def feeding_forward(
     target_in: np.ndarray, initial: Sequence[State], memory: Memory,
     parameters: Mapping[str, Array], config: ModelConfig, masks: DecoderMasks,
@@ -79,21 +88,30 @@ def feeding_forward(
     first.rows[0, :, :H] = 0.0                                             # h~_0 (4.2.3 feeding)
     h, joined = (workspace.empty(xp, (T, B, n), x.dtype) for n in (H, He + H))
     recurrent = workspace.empty(xp, (B, unit.blocks * H), x.dtype)
+    turned = [transposed(layer.weight, T, workspace) for layer in layers]  # (W, G)
     seen: list[Seen] = []
     for t in range(T):
         for depth, layer in enumerate(layers):
             above = layers[depth + 1] if depth + 1 < len(layers) else None
-            _layer_forward(t, layer, above, depth == 0, h[t], unit, recurrent)
+            _layer_forward(t, layer, turned[depth], above, h[t], unit,
+                           recurrent if depth == 0 else None)
         c, seen_t = look_forward(h[t][:, None, :], memory, parameters, t + 1)
         seen.append(seen_t)
-        joined[t, :, :He], joined[t, :, He:] = c[:, 0], h[t]
-        if masks.joined is not None:
-            joined[t] *= masks.joined[t]
+        join(c[:, 0], h[t], None if masks.joined is None else masks.joined[t], joined[t])
         attentional_forward(joined[t], W_c, out=first.rows[t + 1, :, :H])  # h~_t (4.5)
     cache = FeedingCache(
         embedding_cache, x, masks.layers[0], layers, h, seen, joined, masks.joined
     )
     return first.rows[1:, :, :H], cache
+
+
+@fusable
+def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
+    """out (B, n + m) = [left; right], (B, n) and (B, m), times the dropout mask if there is one."""
+    n = left.shape[1]
+    out[:, :n], out[:, n:] = left, right
+    if mask is not None:
+        out *= mask
 
 
 def _make_layers(
@@ -124,20 +142,22 @@ def _make_layers(
 
 
 def _layer_forward(
-    t: int, layer: Layer, above: Layer | None, is_first: bool, h_top: Array, unit: Unit,
-    recurrent: Array,
+    t: int, layer: Layer, turned: Array, above: Layer | None, h_top: Array, unit: Unit,
+    recurrent: Array | None,
 ) -> None:
-    """One layer's step: its h_t goes to its own next step and to whoever reads it above."""
+    """One layer's step: its h_t goes to its own next step and to whoever reads it above.
+
+    turned is the transpose of the layer's weight; recurrent (B, G), of the first layer only, whose
+    u holds T_x x_t already.
+    """
     xp = array_module(layer.u)
     H = h_top.shape[1]
     u = layer.u[t]
-    if is_first:                                    # u holds T_x x_t already
-        xp.matmul(layer.rows[t], layer.weight.T, out=recurrent)
-        u += recurrent
+    if recurrent is not None:
+        xp.matmul(layer.rows[t], turned, out=recurrent)
     else:
-        xp.matmul(layer.rows[t], layer.weight.T, out=u)
-    if layer.bias is not None:
-        u += layer.bias
+        xp.matmul(layer.rows[t], turned, out=u)
+    add_recurrent(u, recurrent, layer.bias)
     h = layer.rows[t + 1, :, -H:]
     unit.cell_forward(u, layer.c[t], layer.c[t + 1], layer.tanh_c[t], h)
     if above is None:
@@ -158,6 +178,7 @@ class StepGradients(NamedTuple):
     sums: Sums | None
 
 
+@row_by_row
 def feeding_backward(
     d_out: Array, memory: Memory, cache: FeedingCache, parameters: Mapping[str, Array],
     config: ModelConfig, workspace: Workspace,
@@ -167,23 +188,25 @@ def feeding_backward(
     Arguments: d_out (T, B, H), gradient of the returned h~. Returns the gradient of the initial
     states, of the memory, and of the parameters.
     """
-    xp = array_module(d_out)
     x, layers = cache.x, cache.layers
     (T, B, E), unit = x.shape, UNITS[config.unit]
     steps, d_initial = _backward_loop(d_out, memory, cache, parameters, config, workspace)
     gradients: Parameters = {}
     for depth, (layer, dz) in enumerate(zip(layers, steps.dz, strict=True)):
         dz_rows = dz.reshape(T * B, -1)
-        dT = dz_rows.T @ layer.rows[:T].reshape(T * B, -1)                 # (2.49, 2.50)
-        if depth == 0:
-            dT = xp.concatenate([dz_rows.T @ x.reshape(T * B, E), dT], axis=1)
-        gradients[f"decoder.{depth}.T"] = dT
+        rows = layer.rows[:T].reshape(T * B, -1)
+        gradients[f"decoder.{depth}.T"] = (                                # (2.49, 2.50)
+            weight_gradient(dz_rows, x.reshape(T * B, E), rows, workspace) if depth == 0
+            else workspace.product(dz_rows.T, rows)
+        )
         if layer.bias is not None:
             gradients[f"decoder.{depth}.b"] = dz_rows.sum(axis=0)
-    gradients["attention.W_c"] = (
-        steps.dz_tilde.reshape(T * B, -1).T @ cache.joined.reshape(T * B, -1)
+    gradients["attention.W_c"] = workspace.product(
+        steps.dz_tilde.reshape(T * B, -1).T, cache.joined.reshape(T * B, -1)
     )                                                                      # (2.12)
-    dx = (steps.dz[0].reshape(T * B, -1) @ parameters["decoder.0.T"][:, :E]).reshape(T, B, E)
+    dx = input_gradient(
+        steps.dz[0].reshape(T * B, -1), parameters["decoder.0.T"], x.shape, workspace
+    )                                                                      # (2.47)
     if cache.x_mask is not None:
         dx *= cache.x_mask
     gradients["decoder.W_e"] = embedding_backward(dx, cache.embedding)
@@ -207,7 +230,7 @@ def _backward_loop(
     dz_tilde, dc = (workspace.empty(xp, (T, B, n), dtype) for n in (H, He))
     pulled: list[Pulled] = []
     sums = make_sums(memory, parameters)
-    scratch = workspace.empty(xp, layers[0].u.shape[1:], dtype)
+    scratch = workspace.empty(xp, (2, B, H), dtype)
     d_rows = [xp.zeros(layer.rows.shape[1:], dtype=dtype) for layer in layers]
     d_cells = [xp.zeros((B, H), dtype=dtype) for _ in layers]
     for t in reversed(range(T)):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backend import Array, array_module, to_device
+from backend.rows import check_ids
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Weight
 from lstm.prediction import PredictionCache, prediction_backward, prediction_forward
@@ -35,9 +36,11 @@ def output_forward(
 
     Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host. Returns the
     loss in nats, 0-d, and the cache. Padded rows are left out of the matrix products.
+    Raises ValueError for a target that is no row of W_hy.
     """
     xp = array_module(h)
     T, B, H = h.shape
+    check_ids(targets, parameters["output.W_hy"].shape[0], "targets")
     flat = xp.ascontiguousarray(h).reshape(T * B, H)
     real = (np.arange(T)[:, None] < lengths[None, :]).reshape(-1)
     rows = None

@@ -17,7 +17,8 @@ from attention.attend import Memory, memory_backward, memory_forward, memory_sel
 from attention.look import alignment_of, look_forward
 from attention.scores import score_weights
 from attention.way import Way
-from backend import Array, array_module, to_device
+from backend import Array, array_module, matmul, to_device
+from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.parameters import SCHEMES, Parameters, Weight, initialise
 from lstm.stack import State, check_among, stack_weights
@@ -255,7 +256,8 @@ class RNNSearch:
         """
         config, (s, memory, c) = self.config, state
         W_e, (N, H) = parameters["decoder.W_e"], s.shape
-        y, alignment = array_module(W_e).take(W_e, to_device(tokens), axis=0), None  # (N, E)
+        check_ids(tokens, W_e.shape[0], "tokens")
+        y, alignment = gather_rows(W_e, to_device(tokens)), None           # (N, E)
         if memory is not None:
             B, S, He = memory.hbar.shape
             found, seen = look_forward(s.reshape(B, N // B, H), memory, parameters, together=True)
@@ -264,7 +266,7 @@ class RNNSearch:
         after = contextual_step(y, s, context, parameters, config.unit)
         deep = s if config.deep_state == "before" else after
         t, _ = deep_forward(deep, y, context, parameters, config.layer)
-        logits = t @ parameters["output.W_o"].T            # (N, V)        (Bahdanau A.2.2 output)
+        logits = matmul(t, parameters["output.W_o"].T)     # (N, V)        (Bahdanau A.2.2 output)
         if config.output_bias:
             logits += parameters["output.b"]
         return logits, SearchState(after, memory, None if memory is not None else c), alignment

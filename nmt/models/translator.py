@@ -9,7 +9,8 @@ import numpy as np
 
 from attention.attend import Memory, memory_backward, memory_forward, memory_select
 from attention.look import MemoryGradient
-from backend import Array, array_module, to_device
+from backend import Array, array_module, matmul, to_device
+from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Weight, dropout_mask, initialise
 from lstm.stack import State
@@ -183,12 +184,13 @@ class Translator:
         Arguments: tokens (N,) host ids. Returns logits (N, V), unnormalised log-probabilities of
         the next word; the new state; the alignment (N, S) or None.
         """
-        xp = array_module(parameters["decoder.W_e"])
-        x = xp.take(parameters["decoder.W_e"], to_device(tokens), axis=0)  # (N, E)
+        W_e = parameters["decoder.W_e"]
+        check_ids(tokens, W_e.shape[0], "tokens")
+        x = gather_rows(W_e, to_device(tokens))                            # (N, E)
         layers, h, alignment = decoder_step(
             x, state.layers, state.h_tilde, state.memory, parameters, self.config, state.t
         )
-        logits = h @ parameters["output.W_hy"].T                           # (N, V)  (2.4)
+        logits = matmul(h, parameters["output.W_hy"].T)                    # (N, V)  (2.4)
         if self.config.output_bias:
             logits += parameters["output.b"]
         fed = h if self.config.input_feeding else None

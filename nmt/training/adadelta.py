@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from backend import Array, array_module
+from backend.fused import fusable
 from backend.rows import RowGradient
 from backend.workspace import Workspace
-from nmt.training.optimizers import _as_factor, _blocks, _own_copy, _parameter_of, _scratch
+from nmt.training.optimizers import _blocks, _factors, _own_copy, _parameter_of, _scratch
+
+
+class AdadeltaNumbers(NamedTuple):
+    """What an update multiplies with."""
+
+    rho: float
+    epsilon: float
+    rate: float
 
 
 class Adadelta:
@@ -33,60 +42,20 @@ class Adadelta:
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
         """One step of their Algorithm 1; arguments and errors as `SGD.update`."""
+        factor_of = _factors(scale)
         for name, gradient in gradients.items():
             parameter = _parameter_of(parameters, name, gradient)
             if name not in self._steps:
                 xp = array_module(parameter)
                 self._gradients[name] = xp.zeros(parameter.shape, dtype=parameter.dtype)
                 self._steps[name] = xp.zeros(parameter.shape, dtype=parameter.dtype)
-            factor = _as_factor(scale, parameter.dtype)
+            factor = factor_of(parameter.dtype)
+            own = parameter, self._gradients[name], self._steps[name]
+            numbers = AdadeltaNumbers(self.rho, self.epsilon, self.learning_rate)
             if isinstance(gradient, RowGradient):
-                self._update_rows(name, parameter, gradient, factor)
+                adadelta_rows(*own, gradient.ids, gradient.values, factor, numbers)
             else:
-                self._update_dense(name, parameter, gradient, factor)
-
-    def _update_dense(self, name: str, parameter: Array, gradient: Array,
-                      factor: Array | float) -> None:
-        """Averages and step, block by block."""
-        xp = array_module(parameter, gradient)
-        works = [_scratch(self._workspace, xp, parameter) for _ in range(2)]
-        arrays = parameter, self._gradients[name], self._steps[name], gradient
-        for p, squares, steps, g in _blocks(xp, *arrays):
-            step, work = (scratch[: p.size] for scratch in works)
-            xp.multiply(g, factor, out=step)
-            squares *= self.rho
-            self._move(xp, p, squares, steps, step, work)
-
-    def _update_rows(self, name: str, parameter: Array, gradient: RowGradient,
-                     factor: Array | float) -> None:
-        """All averages decay; what the rows add is worked out on them alone."""
-        xp = array_module(parameter, gradient.values)
-        ids, squares, steps = gradient.ids, self._gradients[name], self._steps[name]
-        squares *= self.rho
-        p, own, before = parameter[ids], squares[ids], steps[ids]  # (N, E)
-        steps *= self.rho
-        step = gradient.values * factor
-        self._move(xp, p, own, before, step, xp.empty_like(step))
-        parameter[ids], squares[ids], steps[ids] = p, own, before
-
-    def _move(self, xp: Any, p: Array, squares: Array, steps: Array, step: Array,
-              work: Array) -> None:
-        """In place: `step` holds g and becomes -d; `squares` has decayed already, `steps` not."""
-        xp.multiply(step, step, out=work)
-        work *= 1 - self.rho
-        squares += work                                      # E[g^2]
-        xp.add(squares, self.epsilon, out=work)
-        xp.sqrt(work, out=work)
-        step /= work
-        xp.add(steps, self.epsilon, out=work)
-        xp.sqrt(work, out=work)
-        step *= work                                         # -d
-        xp.multiply(step, step, out=work)
-        work *= 1 - self.rho
-        steps *= self.rho
-        steps += work                                        # E[d^2]
-        step *= self.learning_rate
-        xp.subtract(p, step, out=p)
+                adadelta_dense(*own, gradient, factor, numbers, self._workspace)
 
     def state_arrays(self) -> dict[str, Array]:
         """`gradients/<name>` and `steps/<name>`, the averages of squares.
@@ -108,3 +77,55 @@ class Adadelta:
         if kinds["gradients"].keys() != kinds["steps"].keys():
             raise ValueError("arrays: expected gradients/ and steps/ of the same parameters")
         self._gradients, self._steps = kinds["gradients"], kinds["steps"]
+
+
+@fusable
+def adadelta_dense(
+    parameter: Array, squares: Array, steps: Array, gradient: Array, factor: Array | float,
+    numbers: AdadeltaNumbers, workspace: Workspace,
+) -> None:
+    """Averages and step, block by block; factor times the gradient is g."""
+    xp = array_module(parameter, gradient)
+    works = [_scratch(workspace, xp, parameter) for _ in range(2)]
+    for p, square, before, g in _blocks(xp, parameter, squares, steps, gradient):
+        step, work = (scratch[: p.size] for scratch in works)
+        xp.multiply(g, factor, out=step)
+        square *= numbers.rho
+        _move(xp, p, square, before, step, work, numbers)
+
+
+@fusable
+def adadelta_rows(
+    parameter: Array, squares: Array, steps: Array, ids: Array, values: Array,
+    factor: Array | float, numbers: AdadeltaNumbers,
+) -> None:
+    """All averages decay; what the rows `ids` (N,), ascending, add is worked out on them alone."""
+    xp = array_module(parameter, values)
+    squares *= numbers.rho
+    p, own, before = parameter[ids], squares[ids], steps[ids]  # (N, E)
+    steps *= numbers.rho
+    step = values * factor
+    _move(xp, p, own, before, step, xp.empty_like(step), numbers)
+    parameter[ids], squares[ids], steps[ids] = p, own, before
+
+
+def _move(
+    xp: Any, p: Array, squares: Array, steps: Array, step: Array, work: Array,
+    numbers: AdadeltaNumbers,
+) -> None:
+    """In place: `step` holds g and becomes -d; `squares` has decayed already, `steps` not."""
+    xp.multiply(step, step, out=work)
+    work *= 1 - numbers.rho
+    squares += work                                          # E[g^2]
+    xp.add(squares, numbers.epsilon, out=work)
+    xp.sqrt(work, out=work)
+    step /= work
+    xp.add(steps, numbers.epsilon, out=work)
+    xp.sqrt(work, out=work)
+    step *= work                                             # -d
+    xp.multiply(step, step, out=work)
+    work *= 1 - numbers.rho
+    steps *= numbers.rho
+    steps += work                                            # E[d^2]
+    step *= numbers.rate
+    xp.subtract(p, step, out=p)

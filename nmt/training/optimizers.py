@@ -7,13 +7,15 @@ so that a block's several passes stay in the cache and nothing of a parameter's 
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from backend import Array, array_module, to_device, to_host
+from backend.fused import fusable
 from backend.rows import RowGradient
 from backend.workspace import Workspace
 
@@ -60,22 +62,14 @@ class SGD:
         number or a 0-d array (`gradient_scale`).
         Raises ValueError for a gradient that fits no parameter.
         """
+        factor_of = _factors(scale, self.learning_rate)
         for name, gradient in gradients.items():
             parameter = _parameter_of(parameters, name, gradient)
-            factor = _as_factor(scale, parameter.dtype) * self.learning_rate
+            factor = factor_of(parameter.dtype)
             if isinstance(gradient, RowGradient):
-                parameter[gradient.ids] -= gradient.values * factor  # (2.9)
+                sgd_rows(parameter, gradient.ids, gradient.values, factor)
             else:
-                self._update_dense(parameter, gradient, factor)
-
-    def _update_dense(self, parameter: Array, gradient: Array, factor: Array | float) -> None:
-        """p <- p - factor g, block by block."""
-        xp = array_module(parameter, gradient)
-        scratch = _scratch(self._workspace, xp, parameter)
-        for p, g in _blocks(xp, parameter, gradient):
-            step = scratch[:p.size]
-            xp.multiply(g, factor, out=step)
-            xp.subtract(p, step, out=p)  # (2.9)
+                sgd_dense(parameter, gradient, factor, self._workspace)
 
     def state_arrays(self) -> dict[str, Array]:
         """Plain SGD has no state: an empty mapping."""
@@ -85,6 +79,35 @@ class SGD:
         """Raises ValueError unless `arrays` is empty."""
         if arrays:
             raise ValueError(f"arrays: expected no state for SGD, got {sorted(arrays)}")
+
+
+@fusable
+def sgd_dense(
+    parameter: Array, gradient: Array, factor: Array | float, workspace: Workspace
+) -> None:
+    """p <- p - factor g, block by block."""
+    xp = array_module(parameter, gradient)
+    scratch = _scratch(workspace, xp, parameter)
+    for p, g in _blocks(xp, parameter, gradient):
+        step = scratch[:p.size]
+        xp.multiply(g, factor, out=step)
+        xp.subtract(p, step, out=p)  # (2.9)
+
+
+@fusable
+def sgd_rows(parameter: Array, ids: Array, values: Array, factor: Array | float) -> None:
+    """The same on the rows `ids` (N,), all different, with gradients `values` (N, E)."""
+    parameter[ids] -= values * factor  # (2.9)
+
+
+class AdamNumbers(NamedTuple):
+    """What one update of one parameter multiplies with: the corrections need no further pass."""
+
+    beta1: float
+    beta2: float
+    square: float  # turns ((1 - beta1) g)^2 into (1 - beta2) g^2
+    epsilon: float  # times sqrt(1 - beta2^t)
+    rate: float  # eta sqrt(1 - beta2^t) / (1 - beta1^t)
 
 
 class Adam:
@@ -110,6 +133,7 @@ class Adam:
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
         """One step of their Algorithm 1; arguments and errors as `SGD.update`."""
+        factor_of = _factors(scale, 1 - self.beta1)
         for name, gradient in gradients.items():
             parameter = _parameter_of(parameters, name, gradient)
             if name not in self._steps:
@@ -118,56 +142,21 @@ class Adam:
                 self._second[name] = xp.zeros(parameter.shape, dtype=parameter.dtype)
                 self._steps[name] = 0
             self._steps[name] += 1
-            factor = _as_factor(scale, parameter.dtype) * (1 - self.beta1)
+            factor = factor_of(parameter.dtype)
+            own = parameter, self._first[name], self._second[name]
+            numbers = self._numbers(self._steps[name])
             if isinstance(gradient, RowGradient):
-                self._update_rows(name, parameter, gradient, factor)
+                adam_rows(*own, gradient.ids, gradient.values, factor, numbers, self._workspace)
             else:
-                self._update_dense(name, parameter, gradient, factor)
+                adam_dense(*own, gradient, factor, numbers, self._workspace)
 
-    def _update_dense(self, name: str, parameter: Array, gradient: Array,
-                      factor: Array | float) -> None:
-        """Moments and step in one go over each block."""
-        xp = array_module(parameter, gradient)
-        arrays = parameter, self._first[name], self._second[name], gradient
-        scratch = _scratch(self._workspace, xp, parameter)
-        for p, m, v, g in _blocks(xp, *arrays):
-            work = scratch[:p.size]
-            xp.multiply(g, factor, out=work)  # (1 - beta1) g
-            m *= self.beta1
-            m += work
-            xp.multiply(work, work, out=work)
-            work *= self._square_factor()
-            v *= self.beta2
-            v += work
-            self._step(xp, name, p, m, v, work)
-
-    def _update_rows(self, name: str, parameter: Array, gradient: RowGradient,
-                     factor: Array | float) -> None:
-        """All moments decay, the gradient's rows are added, then all rows move."""
-        xp = array_module(parameter, gradient.values)
-        first, second = self._first[name], self._second[name]
-        rows = gradient.values * factor  # (N, E)
-        first *= self.beta1
-        first[gradient.ids] += rows
-        second *= self.beta2
-        second[gradient.ids] += rows * rows * self._square_factor()
-        scratch = _scratch(self._workspace, xp, parameter)
-        for p, m, v in _blocks(xp, parameter, first, second):
-            self._step(xp, name, p, m, v, scratch[:p.size])
-
-    def _square_factor(self) -> float:
-        """Turns ((1 - beta1) g)^2 into (1 - beta2) g^2."""
-        return (1 - self.beta2) / (1 - self.beta1) ** 2
-
-    def _step(self, xp: Any, name: str, p: Array, m: Array, v: Array, work: Array) -> None:
-        """p moves by m over sqrt(v); the corrections are numbers: no further pass is needed."""
-        t = self._steps[name]
+    def _numbers(self, t: int) -> AdamNumbers:
+        """The numbers of a parameter's update t."""
         root = math.sqrt(1 - self.beta2**t)
-        xp.sqrt(v, out=work)
-        work += self.epsilon * root
-        xp.divide(m, work, out=work)
-        work *= self.learning_rate * root / (1 - self.beta1**t)
-        xp.subtract(p, work, out=p)
+        return AdamNumbers(
+            self.beta1, self.beta2, (1 - self.beta2) / (1 - self.beta1) ** 2, self.epsilon * root,
+            self.learning_rate * root / (1 - self.beta1**t),
+        )
 
     def state_arrays(self) -> dict[str, Array]:
         """`first/<name>` and `second/<name>` (the moments), `steps/<name>` (t, int64, on the host).
@@ -194,6 +183,54 @@ class Adam:
         self._second = {name: _own_copy(v) for name, v in kinds["second"].items()}
 
 
+@fusable
+def adam_dense(
+    parameter: Array, first: Array, second: Array, gradient: Array, factor: Array | float,
+    numbers: AdamNumbers, workspace: Workspace,
+) -> None:
+    """Moments and step in one go over each block; factor times the gradient is (1 - beta1) g."""
+    xp = array_module(parameter, gradient)
+    scratch = _scratch(workspace, xp, parameter)
+    for p, m, v, g in _blocks(xp, parameter, first, second, gradient):
+        work = scratch[:p.size]
+        xp.multiply(g, factor, out=work)  # (1 - beta1) g
+        m *= numbers.beta1
+        m += work
+        xp.multiply(work, work, out=work)
+        work *= numbers.square
+        v *= numbers.beta2
+        v += work
+        _adam_step(xp, p, m, v, work, numbers)
+
+
+@fusable
+def adam_rows(
+    parameter: Array, first: Array, second: Array, ids: Array, values: Array,
+    factor: Array | float, numbers: AdamNumbers, workspace: Workspace,
+) -> None:
+    """All moments decay, the rows `ids` (N,), ascending, are added, then all rows move."""
+    xp = array_module(parameter, values)
+    rows = values * factor  # (N, E)
+    first *= numbers.beta1
+    first[ids] += rows
+    second *= numbers.beta2
+    second[ids] += rows * rows * numbers.square
+    scratch = _scratch(workspace, xp, parameter)
+    for p, m, v in _blocks(xp, parameter, first, second):
+        _adam_step(xp, p, m, v, scratch[:p.size], numbers)
+
+
+def _adam_step(
+    xp: Any, p: Array, m: Array, v: Array, work: Array, numbers: AdamNumbers
+) -> None:
+    """p moves by m over sqrt(v)."""
+    xp.sqrt(v, out=work)
+    work += numbers.epsilon
+    xp.divide(m, work, out=work)
+    work *= numbers.rate
+    xp.subtract(p, work, out=p)
+
+
 def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
                    max_norm: float | None) -> tuple[Array, Array]:
     """The factor that normalises and clips the gradient of a summed loss, and its norm.
@@ -209,17 +246,23 @@ def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
     float64 over blocks. Nothing is fetched to the host.
     """
     arrays = [g.values if isinstance(g, RowGradient) else g for g in gradients.values()]
-    xp = array_module(*arrays)
-    norm = xp.zeros((), dtype=np.float64)
-    for array in arrays:
-        for (block,) in _blocks(xp, array):
-            norm += xp.dot(block, block)
-    xp.sqrt(norm, out=norm)
+    xp, norm = array_module(*arrays), gradient_norm(arrays)
     norm /= batch_size
     scale = xp.full((), 1 / batch_size, dtype=np.float64)
     if max_norm is not None:
         scale *= max_norm / xp.maximum(norm, max_norm)  # 1 up to tau, then tau / ||g|| (2.2.2 norm)
     return scale, norm
+
+
+@fusable
+def gradient_norm(arrays: list[Array]) -> Array:
+    """||g|| of all arrays together, 0-d, summed in float64 over blocks."""
+    xp = array_module(*arrays)
+    norm = xp.zeros((), dtype=np.float64)
+    for array in arrays:
+        for (block,) in _blocks(xp, array):
+            norm += xp.dot(block, block)
+    return xp.sqrt(norm, out=norm)
 
 
 def _blocks(xp: Any, *arrays: Array) -> Iterator[tuple[Array, ...]]:
@@ -254,9 +297,20 @@ def _parameter_of(parameters: dict[str, Array], name: str, gradient: Any) -> Arr
     return parameter
 
 
-def _as_factor(scale: Array | float, dtype: Any) -> Array | float:
-    """`scale` in the parameter's dtype, so that a float64 0-d array does not promote its array."""
-    return scale if isinstance(scale, (int, float)) else scale.astype(dtype, copy=False)
+def _factors(scale: Array | float, times: float = 1.0) -> Callable[[Any], Array | float]:
+    """`scale * times` in a parameter's dtype: a float64 0-d array would promote its array.
+
+    It is worked out once for each dtype: a GPU has small launches enough.
+    """
+
+    @functools.cache
+    def of(dtype: Any) -> Array | float:
+        if isinstance(scale, (int, float)):
+            return scale * times
+        factor = scale.astype(dtype, copy=False)
+        return factor if times == 1.0 else factor * times
+
+    return of
 
 
 def _own_copy(array: Array) -> Array:

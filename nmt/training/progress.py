@@ -29,6 +29,9 @@ class Observer:
     def on_batch(self, progress: Progress) -> None:
         """After each update."""
 
+    def on_note(self, text: str) -> None:
+        """One line worth knowing, before the first batch."""
+
     def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
                  improved: bool) -> None:
         """After validation; facts are the epoch's training loss, perplexity, elapsed_seconds."""
@@ -64,6 +67,10 @@ class ConsoleObserver(Observer):
         total = progress.epochs * progress.batches
         self._task = bar.add_task("", total=total, facts="", epoch="")
         return bar
+
+    def on_note(self, text: str) -> None:
+        """A line."""
+        self._console.print(text, soft_wrap=True)
 
     def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
                  improved: bool) -> None:

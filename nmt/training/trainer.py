@@ -11,10 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from backend import Array, array_module, to_device, to_host
+from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
+from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
 from nmt.training import checkpoint
+from nmt.training.accuracy import product_cost
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log
 from nmt.training.meter import Meter
@@ -156,6 +158,7 @@ class Trainer:
         try:
             # What is not finite is looked for and named: NumPy need not warn of it.
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
+                self._tell_precision()
                 while self.counters.epoch <= self.options.epochs and not self._schedule.finished:
                     self._train_epoch(interrupt)
                     self._end_epoch()
@@ -163,6 +166,21 @@ class Trainer:
         finally:
             self._observer.close()
         return self.counters
+
+    def _tell_precision(self) -> None:
+        """Say what products in less than float32 cost in accuracy, on the first batch."""
+        if gemm.precision() == "float32":
+            return
+        keys = self._source.epoch(np.random.default_rng([self.options.seed, 0]))
+        carried = self._model.carried_arrays() if isinstance(self._model, CarriesState) else {}
+        cost = product_cost(self._model, self.parameters, self._source.batch(keys[0]))
+        if isinstance(self._model, CarriesState):
+            self._model.load_carried_arrays({name: to_host(a) for name, a in carried.items()})
+        self._observer.on_note(str(cost))
+        self._log.write("gemm", step=self.counters.step, epoch=self.counters.epoch,
+                        precision=cost.precision, loss_error=cost.loss,
+                        gradient_error=cost.gradients, largest_error=cost.largest,
+                        largest_at=cost.name)
 
     def _claim_folder(self) -> None:
         """Make the folder; refuse to write over another run."""
@@ -189,7 +207,15 @@ class Trainer:
         self._meter.start()
         for key in keys[c.position:]:
             self._optimizer.learning_rate = self._schedule.rate_at(c.epoch, c.position / len(keys))
-            self._train_batch(self._source.batch(key))
+            batch = self._source.batch(key)
+            try:
+                self._train_batch(batch)
+            except MemoryError as error:
+                raise too_large(
+                    error, f"update {c.step + 1}: a batch of {self._source.sentences(batch)} "
+                    f"sentences, {self._source.tokens(batch)} target tokens",
+                    f"train.batch_size is {options.batch_size}; a smaller one needs less"
+                ) from error
             if c.step % options.log_every == 0 or c.position == len(keys):
                 self._log_window()
             self._observer.on_batch(self._progress(len(keys)))
@@ -234,7 +260,7 @@ class Trainer:
         if not math.isfinite(facts["loss"]):
             self._fail(c.step, {})
         self._log.write("update", step=c.step, epoch=c.epoch, **facts,
-                        learning_rate=self._optimizer.learning_rate)
+                        learning_rate=self._optimizer.learning_rate, **pool_figures(self._xp))
 
     def _progress(self, batches: int) -> Progress:
         """What an observer is told; the loss and the speed are those of the last line logged."""

@@ -11,6 +11,7 @@ import pytest
 from strict.module import StrictArray, strict
 
 import backend
+from backend import fused
 from backend.errors import UserError
 
 
@@ -29,8 +30,31 @@ def test_unknown_types_are_refused():
 
 
 def test_a_mixture_is_refused_and_named():
-    with pytest.raises(TypeError, match="numpy and strict"):
+    with pytest.raises(TypeError, match="array 1 is of numpy and array 2 of strict"):
         backend.array_module(np.ones(2), strict.ones(2))
+
+
+def kernel(x, h0, T):
+    """Stands for a function of the product, which calls its arrays by these names."""
+    return backend.array_module(x, h0, T)
+
+
+def test_a_mixture_is_named_as_in_the_calling_function():
+    device = strict.ones((2, 2))
+    with pytest.raises(TypeError, match="kernel: arrays of two backends: x is of strict and T of "
+                                        "numpy"):
+        kernel(device, None, np.ones((2, 2)))
+    with pytest.raises(TypeError, match=r"kernel: h0: expected an array .* got list"):
+        kernel(device, [1.0], device)
+
+
+def test_a_real_kernel_names_what_was_mixed():
+    from lstm.lstm import lstm_forward
+
+    x, state, T = strict.ones((1, 2, 3)), strict.ones((2, 4)), np.ones((16, 7))
+    with pytest.raises(TypeError, match="lstm_forward: arrays of two backends: x is of strict and "
+                                        "T of numpy"):
+        lstm_forward(x, state, state, T)
 
 
 def test_use_decides_where_arrays_go():
@@ -75,23 +99,52 @@ def test_cupy_that_is_not_installed_is_a_users_error(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "cupy", None)  # what import_module takes for "not there"
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(UserError, match="cupy-cuda12x"):
+    with pytest.raises(UserError, match=r"not installed; pip install -e '\.\[cuda12\]'"):
         backend.use("cupy")
     assert backend.module() is np
 
 
 def test_cupy_without_a_gpu_is_a_users_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(is_available=lambda: False))
-    with pytest.raises(UserError, match="no usable GPU"):
+    with pytest.raises(UserError, match=r"no usable GPU.*'\.\[cuda12\]'"):
         backend.use("cupy")
     assert backend.module() is np
 
 
-def test_cupy_with_a_gpu_is_registered(monkeypatch):
-    class Array:
-        pass
+class Array:
+    """Stands for `cupy.ndarray`."""
 
-    cupy = SimpleNamespace(is_available=lambda: True, ndarray=Array)
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    assert backend.load("cupy") is cupy
-    assert backend.array_module(Array()) is cupy
+
+def fake_cupy(**changes):
+    """What `load` looks at of CuPy on a machine with a GPU."""
+    cublas = SimpleNamespace(CUBLAS_COMPUTE_32F=68, CUBLAS_COMPUTE_32F_FAST_TF32=77,
+                             CUBLAS_COMPUTE_32F_FAST_16F=74)
+    runtime = SimpleNamespace(CUDA_R_32F=0, CUDA_R_64F=1)
+    cuda = SimpleNamespace(cublas=cublas, runtime=runtime, get_cublas_handle=lambda: 1)
+    return SimpleNamespace(**{"is_available": lambda: True, "ndarray": Array, "cuda": cuda,
+                              "tanh": np.tanh, "matmul": None, **changes})
+
+
+def test_cupy_with_a_gpu_is_registered(monkeypatch):
+    """Its module is CuPy's but for the product, and its arrays take fused forms."""
+    monkeypatch.setattr(backend.switch, "_modules", dict(backend.switch._modules))
+    monkeypatch.setattr(fused.switch, "_launchers", {})
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+    device = backend.load("cupy")
+    assert backend.array_module(Array()) is device
+    assert device.__name__ == "cupy" and device.tanh is np.tanh and callable(device.matmul)
+    assert Array in fused.switch._launchers
+    with pytest.raises(AttributeError, match="vecdot"):
+        device.vecdot  # noqa: B018
+
+
+def test_cupy_without_cublas_is_a_users_error(monkeypatch):
+    class Cuda:
+        @property
+        def cublas(self):
+            raise ImportError("libcublas.so.12 is missing")
+
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(cuda=Cuda()))
+    with pytest.raises(UserError, match="cannot load cuBLAS: libcublas"):
+        backend.use("cupy")
+    assert backend.module() is np

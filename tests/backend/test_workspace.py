@@ -91,6 +91,18 @@ def test_memory_stays_constant_over_repeated_steps():
     assert used <= after_one < 1.3 * used
 
 
+def test_a_product_is_the_callers_until_it_is_dropped():
+    workspace, rng = Workspace(), np.random.default_rng(0)
+    a, b = rng.normal(size=(64, 50)), rng.normal(size=(50, 60))
+    first, second = workspace.product(a, b), workspace.product(2.0 * a, b)
+    np.testing.assert_array_equal(first, a @ b)
+    np.testing.assert_array_equal(second, 2.0 * a @ b)
+    assert not np.shares_memory(first, second)
+    where = address(first)
+    del first
+    assert address(workspace.product(a, b)) == where
+
+
 def test_two_workspaces_share_nothing():
     first, second = (Workspace().empty(np, LARGE, np.float32) for _ in range(2))
     assert not np.shares_memory(first, second)

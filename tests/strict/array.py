@@ -33,18 +33,27 @@ class HostTransferError(TypeError):
 
 @dataclasses.dataclass
 class Counts:
-    """Transfers and waits since the last reset."""
+    """Transfers, waits, and launches of kernels and matrix products since the last reset."""
 
     to_host: int = 0
     to_device: int = 0
     syncs: int = 0
+    launches: int = 0
+    products: int = 0  # of the launches
 
     def reset(self) -> None:
         """Start again from zero."""
-        self.to_host = self.to_device = self.syncs = 0
+        self.to_host = self.to_device = self.syncs = self.launches = self.products = 0
 
 
 counts = Counts()
+
+# What CuPy answers without starting a kernel: views, and memory as it comes.
+NO_LAUNCH = {
+    "broadcast_to", "empty", "empty_like", "expand_dims", "get", "moveaxis", "rollaxis", "set",
+    "shape", "size", "ndim", "split", "squeeze", "swapaxes", "transpose", "view",
+}
+VIEWS = {"reshape", "ravel", "ascontiguousarray", "astype", "asarray"}  # unless they have to copy
 
 
 @functools.cache
@@ -92,11 +101,22 @@ def waits(name: str, args: tuple, kwargs: dict) -> bool:
     return name in RECORD["waits"]
 
 
+def launches(where: str, given: tuple, result: Any) -> int:
+    """How many kernels CuPy starts at least for the function or method `where`: 0 or 1."""
+    if where in NO_LAUNCH:
+        return 0
+    if where in VIEWS and isinstance(given[0], np.ndarray) and isinstance(result, np.ndarray):
+        return int(not np.shares_memory(given[0], result))
+    return 1
+
+
 def compute(function: Callable[..., Any], where: str, args: tuple, kwargs: dict) -> Any:
     """NumPy's `function` of the unwrapped arguments; a result written to `out` is `out` itself."""
     counts.syncs += waits(where, args, kwargs)
     plain = {key: unwrap(value, where) for key, value in kwargs.items()}
-    result = function(*unwrap(args, where), **plain)
+    given = unwrap(args, where)
+    result = function(*given, **plain)
+    counts.launches += launches(where, given, result)
     return kwargs["out"] if isinstance(kwargs.get("out"), StrictArray) else wrap(result)
 
 
@@ -154,7 +174,9 @@ class StrictArray:
         return tuple(parts) if any(p is Ellipsis for p in parts) else (*parts, Ellipsis)
 
     def __getitem__(self, key: Any) -> StrictArray:
-        return StrictArray(self._data[self._index(key)])
+        found = self._data[self._index(key)]
+        counts.launches += not np.may_share_memory(found, self._data)
+        return StrictArray(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(value, (StrictArray, np.generic, *PYTHON_SCALARS)):
@@ -164,7 +186,12 @@ class StrictArray:
             ids = key._data.ravel() % self.shape[0]
             if value.ndim and len(np.unique(ids)) < len(ids):
                 raise ValueError("assignment to repeated ids: CuPy leaves open which value stays")
-        self._data[self._index(key)] = unwrap(value, "assignment")
+        new, place = unwrap(value, "assignment"), self._index(key)
+        own = self._data[place]
+        if isinstance(new, np.ndarray) and new.__array_interface__ == own.__array_interface__:
+            return  # the end of a[key] += b: CuPy sees that both are the same, too
+        counts.launches += 1
+        self._data[place] = new
 
     def __len__(self) -> int:
         return len(self._data)

@@ -29,6 +29,7 @@ from strict.array import (
 )
 
 import backend
+from backend import gemm
 
 UFUNCS = {*RECORD["complex_ufuncs"], *RECORD["real_ufuncs"]}
 # First parameters of these names must be device arrays: CuPy reads their attributes.
@@ -210,9 +211,24 @@ def create(name: str, /, *args: Any, **kwargs: Any) -> StrictArray:
     return value if result is unwrap(value, name) else wrap(result)
 
 
+def rounded(array: Any) -> Any:
+    """float32 operands of a product as the precision in use would round them (TF32: 10 bits)."""
+    precision = gemm.precision()
+    if not isinstance(array, StrictArray) or array.dtype != np.float32 or precision == "float32":
+        return array
+    if precision == "float16":
+        return StrictArray(array._data.astype(np.float16).astype(np.float32))
+    bits = np.ascontiguousarray(array._data).view(np.uint32) + np.uint32(1 << 12)
+    bits &= np.uint32(0xFFFFE000)
+    return StrictArray(bits.view(np.float32))
+
+
 def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
     """Any other function: its arguments checked, computed by NumPy."""
     check_arguments(name, args, kwargs)
+    if name == "matmul":
+        args = tuple(map(rounded, args))
+        strict.counts.products += 1
     function = getattr(np, name)
     if name == "copyto" and kwargs.get("where", ...) is None:
         del kwargs["where"]

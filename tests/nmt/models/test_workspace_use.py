@@ -70,6 +70,24 @@ def test_two_forwards_before_two_backwards(look):
         assert_equal(dense(model.backward(passes[i][1])), expected[i][1])
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("look", LOOKS)
+def test_two_models_in_turn(look, order):
+    """One batch in one model, two in the other, each with parameters of its own; the backwards in
+    any order, all gradients kept to the end."""
+    models = [translator(look) for _ in range(2)]
+    parameters = [m.initial_parameters(np.random.default_rng(i)) for i, m in enumerate(models)]
+    passes = [(0, 0), (1, 1), (1, 0)]  # (model, batch)
+    for _ in range(2):  # leave memory behind in both
+        for m, b in passes:
+            models[m].backward(models[m].loss(parameters[m], batches()[b])[1])
+    caches = [models[m].loss(parameters[m], batches()[b], np.random.default_rng(9))[1]
+              for m, b in passes]
+    found = {i: models[passes[i][0]].backward(caches[i]) for i in order}
+    for i, (m, b) in enumerate(passes):
+        assert_equal(dense(found[i]), fresh(look, parameters[m], batches()[b])[1])
+
+
 @pytest.mark.parametrize("look", LOOKS)
 def test_gradients_stay_while_the_model_goes_on(look):
     """What a backward returned is the caller's: later passes do not write into it."""

@@ -58,6 +58,12 @@ def test_top_indices_ascend_and_take_the_lowest_of_equals():
     assert top_indices(values, 6).tolist() == [list(range(6))] * 2
 
 
+def test_top_indices_of_a_row_with_ties_beside_one_with_nan():
+    """In all as many entries reach the least value as were wanted, but not in each row."""
+    values = np.array([[np.nan, np.nan, 0.0, 1.0, 2.0, 3.0], [1.0, 2.0, 2.0, 0.0, 2.0, 2.0]])
+    assert top_indices(values, 2)[1].tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("V", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 50])
 def test_block_maxima(V):
     logits = np.random.default_rng(V).normal(size=(3, V))

@@ -1,0 +1,75 @@
+// Softmax over source positions (attention/softmax.py) and cross-entropy (lstm/prediction.py).
+// A block per row.
+
+// a = softmax(e) in place, zero where dead; all zero where everything is (Eq. 4.7).
+// e is (B, Q, S), contiguous; dead has strides for its three axes, in bytes.
+extern "C" __global__ void softmax_forward(
+    number rows, number Q, number S, real *e, const unsigned char *dead, number dead_b,
+    number dead_q, number dead_s) {
+    __shared__ real shared[MOST_THREADS];
+    for (number n = blockIdx.x; n < rows; n += gridDim.x) {
+        real *row = e + n * S;
+        const unsigned char *out = dead ? dead + n / Q * dead_b + n % Q * dead_q : 0;
+        real most = real(-1e30);  // attention.softmax.LEAST
+        FOR_COLUMNS(j, S) if (!out || !out[j * dead_s]) most = larger(row[j], most);
+        most = block_max(most, shared);
+        real sum = 0;
+        FOR_COLUMNS(j, S) {
+            real power = out && out[j * dead_s] ? real(0) : exp(row[j] - most);
+            row[j] = power;
+            sum += power;
+        }
+        sum = block_sum(sum, shared);
+        if (out && sum == real(0)) sum = 1;
+        FOR_COLUMNS(j, S) row[j] /= sum;
+    }
+}
+
+// de = a o (da - sum of a o da), in place of da. Both (rows, S), contiguous.
+extern "C" __global__ void softmax_backward(number rows, number S, real *da, const real *a) {
+    __shared__ real shared[MOST_THREADS];
+    for (number n = blockIdx.x; n < rows; n += gridDim.x) {
+        real *d = da + n * S;
+        const real *weight = a + n * S;
+        real sum = 0;
+        FOR_COLUMNS(j, S) sum += weight[j] * d[j];
+        sum = block_sum(sum, shared);
+        FOR_COLUMNS(j, S) d[j] = (d[j] - sum) * weight[j];
+    }
+}
+
+// losses = -log softmax(s + b)[target]; s becomes softmax(s + b) - 1_target (Eqs. 2.4-2.6, 2.19-
+// 2.21). Maximum and sum of exponentials in one reading, the gradient in the second. The host has
+// checked the targets; one out of range would give a loss of NaN and touch nothing.
+extern "C" __global__ void cross_entropy(
+    number rows, number V, real *s, number s_stride, const number *targets, real *losses,
+    const real *b) {
+    __shared__ real shared[MOST_THREADS];
+    for (number n = blockIdx.x; n < rows; n += gridDim.x) {
+        real *row = s + n * s_stride;
+        number target = targets[n];
+        real own = -INFINITY, own_sum = 0;  // this thread's maximum, and sum of exp(x - own)
+        FOR_COLUMNS(j, V) {
+            real x = row[j];
+            if (b) x += b[j];
+            if (x > own) {
+                own_sum = own_sum * exp(own - x) + real(1);
+                own = x;
+            } else {
+                own_sum += exp(x - own);
+            }
+        }
+        real most = block_max(own, shared);
+        real total = block_sum(own == -INFINITY ? own_sum : own_sum * exp(own - most), shared);
+        real scale = real(1) / total;
+        real at_target = INFINITY - INFINITY;
+        if (target >= 0 && target < V) at_target = row[target] + (b ? b[target] : real(0));
+        __syncthreads();  // all have read it, now it may be overwritten
+        if (threadIdx.x == 0) losses[n] = log(total) - (at_target - most);
+        FOR_COLUMNS(j, V) {
+            real x = row[j];
+            if (b) x += b[j];
+            row[j] = exp(x - most) * scale - (j == target ? real(1) : real(0));
+        }
+    }
+}

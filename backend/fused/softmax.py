@@ -1,0 +1,61 @@
+"""Fused forms of the softmaxes: `attention.softmax`, and `cross_entropy` of `lstm.prediction`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backend.fused.layout import WAVE, Unfusable, flat, stride, vector
+from backend.switch import Array
+
+
+def softmax_forward(launch: Any, e: Array, dead: Array | None) -> Array:
+    """Maximum, exponential, sum and quotient of a row in one block, the mask looked at on the way.
+
+    Takes e (B, Q, S); a mask of size 1 along an axis is repeated along it.
+    """
+    char = e.dtype.char
+    flat(char, e)
+    if e.ndim != 3 or not e.size:
+        raise Unfusable
+    B, Q, S = e.shape
+    launch("softmax_forward", char, min(B * Q, WAVE), B * Q, Q, S, e,
+           *((0, 0, 0, 0) if dead is None else _spread(dead, e)))
+    return e
+
+
+def _spread(dead: Array, e: Array) -> tuple[Any, ...]:
+    """A mask and the bytes that it moves on along each axis of e."""
+    if dead.dtype.char != "?" or dead.ndim != 3:
+        raise Unfusable
+    for own, wanted in zip(dead.shape, e.shape, strict=True):
+        if own not in (1, wanted):
+            raise Unfusable
+    strides = (step if own > 1 else 0 for own, step in zip(dead.shape, dead.strides, strict=True))
+    return (dead, *strides)
+
+
+def softmax_backward(launch: Any, da: Array, a: Array) -> Array:
+    """A row a block."""
+    char = da.dtype.char
+    flat(char, da, a)
+    if da.shape != a.shape or not da.size:
+        raise Unfusable
+    S = da.shape[-1]
+    launch("softmax_backward", char, min(da.size // S, WAVE), da.size // S, S, da, a)
+    return da
+
+
+def cross_entropy(
+    launch: Any, s: Array, targets: Array, losses: Array, b: Array | None = None
+) -> None:
+    """A row a block, read twice and written once."""
+    char = s.dtype.char
+    rows, V = s.shape
+    flat(char, losses)
+    if targets.dtype.char not in "lq" or not targets.flags.c_contiguous or not rows:
+        raise Unfusable
+    launch("cross_entropy", char, min(rows, WAVE), rows, V, s, stride(s, char, limit=None),
+           targets, losses, vector(b, char))
+
+
+FORMS = {form.__name__: form for form in (softmax_forward, softmax_backward, cross_entropy)}

@@ -1,0 +1,110 @@
+"""Which of the two runs: a pointwise function as it is written, or its fused form."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from inspect import signature
+from typing import Any, TypeVar
+
+from backend.fused.layout import Unfusable
+from backend.switch import is_array, name_mixture
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+FORM_MODULES = ("cells", "softmax", "tables", "updates")
+
+_launchers: dict[type, Any] = {}  # array type: what launches kernels on such arrays
+_on = True
+
+
+def register(array_type: type, launcher: Any) -> None:
+    """Let arrays of `array_type` take fused forms, launched by `launcher`.
+
+    launcher(kernel, dtype character, grid, *arguments) starts the kernel of that name; its
+    arguments are arrays, whole numbers (`long long`; 0 stands for no array) and floats (`double`).
+    """
+    _launchers[array_type] = launcher
+
+
+def use(on: bool) -> None:
+    """Switch fused forms on or off, for a benchmark or a comparison; they are on at the start."""
+    global _on
+    _on = on
+
+
+@contextmanager
+def using(on: bool) -> Iterator[None]:
+    """`use` for the length of a with-block."""
+    before = _on
+    use(on)
+    try:
+        yield
+    finally:
+        use(before)
+
+
+def is_on() -> bool:
+    """Whether fused forms are taken where there are any."""
+    return _on
+
+
+@functools.cache
+def forms() -> dict[str, Callable[..., Any]]:
+    """All fused forms by the qualified name of the function they stand for."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name in FORM_MODULES:
+        found |= import_module(f"backend.fused.{name}").FORMS
+    return found
+
+
+def fusable(plain: Function) -> Function:
+    """Mark a pointwise function that has a fused form of the same name.
+
+    The form is called with a launcher before the arguments; where it finds that it does not serve
+    (a layout or a size that its kernel does not take), it raises `Unfusable` before it has written
+    anything, and the function runs as it stands.
+    """
+    name = plain.__qualname__
+
+    @functools.wraps(plain)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        launcher = _launcher_of(args) if _launchers and _on else None
+        if launcher is None:
+            return plain(*args, **kwargs)
+        try:
+            return forms()[name](launcher, *args, **kwargs)
+        except Unfusable:
+            return plain(*args, **kwargs)
+        except TypeError as error:
+            _name_mixture(plain, args, kwargs)
+            raise error
+
+    return either  # type: ignore[return-value]
+
+
+def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Raise TypeError naming the argument that lives elsewhere than the first array."""
+    given: dict[str, Any] = {}
+    for name, value in signature(plain).bind(*args, **kwargs).arguments.items():
+        if isinstance(value, (tuple, list)):
+            given |= {f"{name}[{place}]": part for place, part in enumerate(value)}
+        else:
+            given[name] = value
+    name_mixture(plain.__qualname__, {name: a for name, a in given.items() if is_array(a)})
+
+
+def _launcher_of(args: tuple[Any, ...]) -> Any:
+    """The launcher of the first argument that holds numbers, itself or in a list; None without.
+
+    Masks and ids say nothing of the dtype; complex numbers have no fused forms.
+    """
+    for argument in args:
+        if isinstance(argument, (list, tuple)) and argument:
+            argument = argument[0]
+        launcher = _launchers.get(type(argument))
+        if launcher is not None and argument.dtype.kind in "fc":
+            return launcher if argument.dtype.char in "fd" else None
+    return None

@@ -1,0 +1,66 @@
+"""What products in a lower precision cost: one training step's gradients beside float32's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array, array_module, gemm, to_host
+from backend.rows import RowGradient
+
+
+class ProductCost(NamedTuple):
+    """Relative differences from the step in float32, as norms: |g - g32| / |g32|."""
+
+    precision: str
+    loss: float
+    gradients: float  # of all parameters together
+    largest: float  # of one parameter
+    name: str  # which
+
+    def __str__(self) -> str:
+        return (f"products in {self.precision}: against float32, on the first batch, the loss is "
+                f"off by {self.loss:.1e}, the gradient by {self.gradients:.1e}, at most "
+                f"{self.largest:.1e} ({self.name})")
+
+
+def product_cost(model: Any, parameters: dict[str, Array], batch: Any) -> ProductCost:
+    """Loss and gradients of a batch in the precision in use, and in float32.
+
+    Arguments: model, with `loss` and `backward` as the trainer wants them; dropout is off. A few
+    numbers per parameter are fetched; the parameters stay as they are.
+    """
+    loss, ours = _step(model, parameters, batch)
+    with gemm.using("float32"):
+        loss_32, theirs = _step(model, parameters, batch)
+    squares = {name: (_square(ours[name] - theirs[name]), _square(theirs[name])) for name in ours}
+    errors = {name: _ratio(*pair) for name, pair in squares.items()}
+    name = max(errors, key=lambda one: errors[one])
+    total = _ratio(*(sum(part) for part in zip(*squares.values(), strict=True)))
+    off = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
+    return ProductCost(gemm.precision(), off, total, errors[name], name)
+
+
+def _step(
+    model: Any, parameters: Mapping[str, Array], batch: Any
+) -> tuple[float, dict[str, Array]]:
+    """The loss in nats, and the gradients as arrays."""
+    loss, cache = model.loss(parameters, batch, None)
+    gradients = model.backward(cache)
+    return float(to_host(loss)), {
+        name: g.values if isinstance(g, RowGradient) else g for name, g in gradients.items()
+    }
+
+
+def _square(array: Array) -> float:
+    """The sum of squares, in float64."""
+    wide = array.astype(np.float64)
+    return float(to_host(array_module(array).sum(wide * wide)))
+
+
+def _ratio(square: float, of: float) -> float:
+    """The root of a quotient of sums of squares; 0 where both are."""
+    return math.sqrt(square / of) if of > 0 else (math.inf if square > 0 else 0.0)

@@ -1,0 +1,174 @@
+"""Each fused form equals the source it stands for: the CUDA C, compiled for the host, runs here.
+
+`HostLauncher` gives a block one thread, or several that really wait for each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fused_cases import (
+    ROOMS,
+    SIZES,
+    TOLERANCE,
+    assert_close,
+    cast,
+    function_of,
+    function_returns,
+    leaves,
+    softmaxes,
+    tables,
+    updates,
+)
+from host_cuda.launcher import HostLauncher, needs_compiler
+from strict.module import StrictArray, strict, to_numpy, to_strict
+
+from backend import fused
+from backend.fused import switch
+
+pytestmark = needs_compiler
+
+def on_device(tree):
+    """The same arrays as device arrays, strides kept: nothing is copied."""
+    if isinstance(tree, np.ndarray):
+        return StrictArray(tree)
+    if isinstance(tree, (list, tuple)):
+        items = [on_device(item) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    return tree
+
+
+def compare(case, dtype, launcher):
+    """The form on device arrays against the source on NumPy's: result and all arguments."""
+    function = function_of(case.function)
+    ours, theirs = cast(case.arguments, dtype), cast(case.arguments, dtype)
+    before = [leaf.copy() for leaf in leaves(theirs)]
+    expected = function.__wrapped__(*theirs)
+    switch.register(StrictArray, launcher)
+    launched = len(launcher.names)
+    found = function(*on_device(ours))
+    assert len(launcher.names) > launched, "the form was not taken"
+    pairs = list(zip(leaves(ours, case.scratch), leaves(theirs, case.scratch), strict=True))
+    if expected is not None:
+        pairs.append((to_numpy(found), expected))
+        assert to_numpy(found).dtype == expected.dtype
+    assert_close(pairs, dtype)
+    return before, leaves(theirs)
+
+
+@pytest.fixture(autouse=True)
+def _forget_launcher():
+    yield
+    switch._launchers.pop(StrictArray, None)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
+@pytest.mark.parametrize("rows, width", SIZES)
+@pytest.mark.parametrize("room", ROOMS)
+def test_form_equals_source(room, rows, width, strided, dtype):
+    rng = np.random.default_rng(rows * 1000 + width)
+    for case in ROOMS[room](rng, rows, width, strided):
+        before, after = compare(case, dtype, HostLauncher())
+        assert any((one != other).any() for one, other in zip(before, after, strict=True)) \
+            or function_returns(case), case.function
+
+
+@pytest.mark.parametrize("threads", [2, 7, 32])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_threads_of_a_block_wait_for_each_other(threads, dtype):
+    """Sums and maxima over a block of real threads, of a number that is no power of two."""
+    rng = np.random.default_rng(threads)
+    launcher = HostLauncher(threads=threads)
+    for room in (softmaxes, updates, tables):
+        for case in room(rng, 5, 70, True):
+            compare(case, dtype, launcher)
+
+
+def test_every_fusable_function_has_a_form_a_kernel_and_a_case():
+    rng = np.random.default_rng(0)
+    tried = {case.function.rsplit(".", 1)[1]
+             for room in ROOMS.values() for case in room(rng, 3, 4, False)}
+    assert set(switch.forms()) == tried
+    for room in ROOMS.values():
+        for case in room(rng, 3, 4, False):
+            assert function_of(case.function).__qualname__ in switch.forms()
+
+
+def test_every_kernel_is_launched():
+    from backend.fused.source import kernels
+
+    launcher, rng = HostLauncher(), np.random.default_rng(0)
+    for room in ROOMS.values():
+        for case in room(rng, 3, 4, False):
+            compare(case, "float64", launcher)
+    assert set(launcher.names) == set(kernels())
+
+
+# --- when the source runs ---------------------------------------------------------------------
+
+
+def tanh_arguments(dtype):
+    rng = np.random.default_rng(1)
+    return [to_strict(rng.normal(size=(2, 3)).astype(dtype)) for _ in range(3)]
+
+
+def launches(arguments):
+    from attention.attend import tanh_slope
+
+    launcher = HostLauncher()
+    switch.register(StrictArray, launcher)
+    tanh_slope(*arguments)
+    return launcher.names
+
+
+def test_complex_numbers_run_the_source():
+    assert launches(tanh_arguments("complex128")) == []
+    assert launches(tanh_arguments("float64")) == ["tanh_backward"]
+
+
+def test_fusing_can_be_switched_off():
+    with fused.using(False):
+        assert not fused.is_on()
+        assert launches(tanh_arguments("float32")) == []
+    assert fused.is_on()
+    assert launches(tanh_arguments("float32")) == ["tanh_backward"]
+
+
+def test_numpy_runs_the_source():
+    from attention.attend import tanh_slope
+
+    switch.register(StrictArray, HostLauncher())
+    y = np.full((1, 1), 0.5)
+    dz = np.empty((1, 1))
+    tanh_slope(np.ones((1, 1)), y, dz)
+    assert dz.item() == 0.75
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda a: strict.asarray(to_numpy(a).T.copy()).T,  # columns apart
+    lambda a: a.astype("float32"),
+])
+def test_a_layout_or_dtype_that_the_kernel_does_not_take_runs_the_source(spoil):
+    dy, y, dz = tanh_arguments("float64")
+    assert launches((dy, spoil(y), dz)) == []
+
+
+def test_a_target_that_the_table_does_not_have_gives_nan_and_writes_nowhere():
+    from lstm.prediction import cross_entropy
+
+    switch.register(StrictArray, HostLauncher())
+    s, losses = strict.zeros((3, 4)), strict.zeros(3)
+    with np.errstate(all="ignore"):
+        cross_entropy(s, strict.asarray(np.array([0, 4, -1])), losses)
+    assert np.isnan(to_numpy(losses)).tolist() == [False, True, True]
+    np.testing.assert_allclose(to_numpy(s)[1:], 0.25)
+
+
+def test_mixed_arrays_are_refused_by_name():
+    from attention.attend import tanh_slope
+
+    switch.register(StrictArray, HostLauncher())
+    dy, y, dz = tanh_arguments("float64")
+    with pytest.raises(TypeError, match=r"tanh_slope: .*dy is of strict and y of numpy"):
+        tanh_slope(dy, to_numpy(y), dz)

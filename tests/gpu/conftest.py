@@ -1,0 +1,52 @@
+"""Tests on a real GPU: collected everywhere, skipped with the reason where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import backend
+from backend import fused, gemm
+from backend.errors import UserError
+
+
+def _why_not() -> str:
+    """Why these tests cannot run here; an empty string where they can."""
+    if find_spec("cupy") is None:
+        return "needs CuPy: pip install -e '.[cuda12]' or '.[cuda13]'"
+    try:
+        backend.load("cupy")
+    except UserError as error:
+        return f"needs a GPU: {error}"
+    return ""
+
+
+WHY_NOT = _why_not()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is in this folder unless there is a GPU."""
+    if not WHY_NOT:
+        return
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=WHY_NOT))
+
+
+@pytest.fixture(autouse=True)
+def _gpu(_fresh_backend) -> Iterator[None]:
+    """CuPy in use, in float32, with fused forms."""
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    with backend.using("cupy"), gemm.using("float32"), fused.using(True):
+        yield
+
+
+@pytest.fixture(params=[True, False], ids=["fused", "unfused"])
+def fusing(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Both ways of running the pointwise functions."""
+    with fused.using(request.param):
+        yield request.param

@@ -1,0 +1,90 @@
+"""The fused kernels' CUDA C, compiled by g++ and run on the host: their numbers without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from strict.array import StrictArray, counts
+
+from backend.fused.source import REAL, kernels, source
+
+COMPILER = shutil.which("g++")
+FOLDER = Path(__file__).parent
+
+needs_compiler = pytest.mark.skipif(
+    COMPILER is None, reason="needs g++, which compiles the CUDA kernels for the host"
+)
+
+
+@functools.cache
+def _folder():
+    """Where the libraries are built; goes when the tests end."""
+    return tempfile.TemporaryDirectory(prefix="host_cuda")
+
+
+def _runner(name, parameters):
+    """C++ that runs one kernel for a whole grid."""
+    names = ", ".join(parameter.split()[-1].lstrip("*") for parameter in parameters)
+    return (f'extern "C" void run_{name}(unsigned blocks_, unsigned threads_, '
+            f"{', '.join(parameters)}) {{ run(blocks_, threads_, [&] {{ {name}({names}); }}); }}")
+
+
+@functools.cache
+def library(char):
+    """The compiled kernels for one dtype."""
+    code = "\n".join([
+        f'#include "{FOLDER / "shim.h"}"', source(),
+        *(_runner(name, parameters) for name, parameters in kernels().items()),
+    ])
+    path = Path(_folder().name) / f"kernels_{char}.cpp"
+    path.write_text(code, encoding="utf-8")
+    built = path.with_suffix(".so")
+    subprocess.run(
+        [COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread",
+         f"-Dreal={REAL[char]}", str(path), "-o", str(built)], check=True, timeout=300,
+    )
+    return ctypes.CDLL(str(built))
+
+
+class HostLauncher:
+    """Launches on NumPy arrays, or on those of the stand-in for CuPy; counts the launches."""
+
+    def __init__(self, array_type=StrictArray, threads=1):
+        """threads: of each block; more than one shows whether the threads wait for each other."""
+        self.array_type, self.threads, self.names = array_type, threads, []
+
+    def __call__(self, kernel, char, grid, *arguments):
+        declared = kernels()[kernel]
+        assert len(arguments) == len(declared), kernel
+        counts.launches += 1
+        self.names.append(kernel)
+        given = [self._converted(kernel, declaration, argument, char)
+                 for declaration, argument in zip(declared, arguments, strict=True)]
+        assert 1 <= grid < 1 << 31
+        getattr(library(char), f"run_{kernel}")(grid, self.threads, *given)
+
+    def _converted(self, kernel, declaration, argument, char):
+        """One argument as the kernel's declaration wants it; what would not fit is an error."""
+        where = f"{kernel}, {declaration}"
+        if "*" not in declaration:
+            kind = int if declaration.startswith("number") else float
+            assert type(argument) is kind, f"{where}: got {type(argument)}"
+            return ctypes.c_longlong(argument) if kind is int else ctypes.c_double(argument)
+        if type(argument) is int:
+            assert argument == 0, where
+            return ctypes.c_void_p(0)
+        if type(argument) is not self.array_type:
+            raise TypeError(f"Unsupported type {type(argument)}")  # as CuPy does
+        data = argument._data if isinstance(argument, StrictArray) else argument
+        pointed = declaration.removeprefix("const ").split("*")[0].strip()
+        wanted = {"real": np.dtype(char), "number": np.dtype(np.int64),
+                  "double": np.dtype(np.float64), "unsigned char": np.dtype(bool)}[pointed]
+        assert data.dtype == wanted, f"{where}: got {data.dtype}"
+        return ctypes.c_void_p(data.ctypes.data)

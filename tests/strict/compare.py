@@ -1,0 +1,34 @@
+"""An entry of the gradient catalogue on NumPy and on the stand-in for CuPy."""
+
+from __future__ import annotations
+
+import numpy as np
+from strict.module import strict, to_numpy, to_strict
+
+import backend
+from grads.case import SHAPES, dense, draw
+
+TOLERANCE = {"float64": 1e-12, "float32": 1e-4}
+
+
+def compare(entry, shape, dtype):
+    """Forward and backward on NumPy and on the stand-in; returns the stand-in's counts."""
+    rng = np.random.default_rng(3)
+    case = entry.make(rng, SHAPES[shape])
+    inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
+    outputs = case.forward(inputs)
+    upstream = {name: draw(rng, *np.shape(out)).astype(dtype) for name, out in outputs.items()}
+    expected = {**outputs, **{f"d{k}": v for k, v in case.backward(inputs, upstream).items()}}
+    inputs, upstream = to_strict(inputs), to_strict(upstream)
+    with backend.using(strict):
+        outputs, gradients = case.forward(inputs), case.backward(inputs, upstream)
+    counts = (strict.counts.to_host, strict.counts.syncs)
+    found = {**outputs, **{f"d{k}": v for k, v in gradients.items()}}
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        ours = to_numpy(dense(found[name]))
+        assert ours.dtype == dtype, name
+        np.testing.assert_allclose(
+            ours, dense(array), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=name
+        )
+    return counts

@@ -1,29 +1,71 @@
-"""`python -m benchmarks <name> [options]`; `--help` after a name lists its options."""
+"""`python -m benchmarks NAME... [options]`: several benchmarks in turn, or one with its options."""
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
 
 from backend.errors import UserError
-from benchmarks import gradcheck, step
 
-BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
-    "gradcheck": gradcheck.main, "step": step.main,
-}
+BENCHMARKS = {
+    "step": "a training step of a 2x512 translator against eager PyTorch",
+    "recipes": "words per second of the recipes, with the time split by part",
+    "memory": "peak memory of a training step, beside what it cannot do without",
+    "search": "greedy and beam search against batched PyTorch",
+    "kernels": "each kernel against PyTorch, and against the roof of the machine",
+    "naive": "textbook code, then the structural ideas added one by one",
+    "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",
+    "scaling": "time against length, width, vocabulary, batch and window, with exponents",
+    "attention": "a look's time against the source's length: a local window's does not grow",
+    "crossover": "batch x width: where the GPU overtakes the CPU",
+    "gradcheck": "our gradient check against torch.autograd.gradcheck",
+    "table": "rewrites the README's figures from the result files",
+}  # each is the module of that name; its docstring says more
 
 
 def main(arguments: list[str]) -> int:
-    """Run the benchmark named first; returns the exit status, 2 where the user can help it."""
-    if not arguments or arguments[0] not in BENCHMARKS:
-        print(f"usage: python -m benchmarks {{{','.join(BENCHMARKS)}}} [options]", file=sys.stderr)
-        return 2
+    """Run the benchmarks named first, one after the other; all get the options that follow.
+
+    Returns the exit status, 2 where the user can help it.
+    """
+    count = next((i for i, word in enumerate(arguments) if word.startswith("-")), len(arguments))
+    names, options = arguments[:count], arguments[count:]
+    if not names and options in (["--help"], ["-h"]):
+        print(usage())
+        return 0
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a row is seen when it is there, in a file too
+        sys.stdout.reconfigure(line_buffering=True)
     try:
-        BENCHMARKS[arguments[0]](arguments[1:])
+        for run in [find(name) for name in names or [""]]:
+            run(options)
     except UserError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"benchmarks: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     return 0
+
+
+def find(name: str) -> Callable[[list[str]], None]:
+    """The `main` of the benchmark `name`; UserError where there is none."""
+    if name not in BENCHMARKS:
+        near = get_close_matches(name, BENCHMARKS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UserError(f"expected one of {', '.join(BENCHMARKS)}, got {name or 'nothing'!r}{hint}")
+    run: Callable[[list[str]], None] = import_module(f"benchmarks.{name}").main
+    return run
+
+
+def usage() -> str:
+    """What there is."""
+    lines = [f"  {name:12}{what}" for name, what in BENCHMARKS.items()]
+    return "\n".join(["usage: python -m benchmarks NAME... [options]", "", *lines, "",
+                      "NAME --help lists the options of one; what has run is in "
+                      "benchmarks/results/"])
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from backend.files import write_text
 from benchmarks.timing import describe, environment, interleave
 from grads.case import dense
 from grads.check import check_gradients
@@ -36,7 +37,12 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks gradcheck", description=__doc__)
     parser.add_argument("--hidden", type=int, default=8, help="default 8")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count, default 3")
+    parser.add_argument("--quick", action="store_true", help="hidden size 2, one round")
+    parser.add_argument("--output", type=Path, default=RESULTS, metavar="DIR",
+                        help="folder of the record, default benchmarks/results")
     options = parser.parse_args(arguments)
+    if options.quick:
+        options.hidden, options.rounds = 2, 1
     if find_spec("torch") is None:
         raise UserError("gradcheck: PyTorch is not installed; install the extra `oracle`")
     rivals, entries = make_rivals(options.hidden)
@@ -51,11 +57,11 @@ def main(arguments: list[str]) -> None:
     for name, ratio in ratios.items():
         if name != "gradcheck":
             print(f"{name} / gradcheck: {ratio:.3f}")
-    path = RESULTS / f"gradcheck-{found['mode']}.json"
     made = {"environment": found, "hidden": options.hidden, "entries": entries, "ratios": ratios,
             "seconds": {name: timing._asdict() for name, timing in timings.items()}}
-    path.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    print(f"written: results/{path.name}")
+    path = options.output / f"gradcheck-{found['mode']}.json"
+    write_text(path, json.dumps(made, indent=1) + "\n")
+    print(f"written: {path.name}")
 
 
 def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:

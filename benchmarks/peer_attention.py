@@ -50,7 +50,7 @@ def look(way: Way, w: Weights, h: Tensor, memory: Memory, t: int) -> Tensor:
         return attend(h, memory)
     e = compare(way, w, h, memory.keys)  # (B, Q, S), or less for the location
     S = memory.hbar.shape[1]
-    inside = torch.ones(len(h), 1, S, dtype=torch.bool)
+    inside = torch.ones(len(h), 1, S, dtype=torch.bool, device=h.device)
     if memory.dead is not None:
         inside = ~memory.dead
     hbar, inside = memory.hbar[:, : e.shape[2]], inside[:, :, : e.shape[2]]
@@ -58,9 +58,9 @@ def look(way: Way, w: Weights, h: Tensor, memory: Memory, t: int) -> Tensor:
         return torch.bmm(e.masked_fill(~inside, float("-inf")).softmax(dim=2), hbar)
     assert memory.lengths is not None
     lengths = memory.lengths[:, None].to(h.dtype)
-    s = torch.arange(1, S + 1, dtype=h.dtype)[None]
+    s = torch.arange(1, S + 1, dtype=h.dtype, device=h.device)[None]
     s = (lengths + 1 - s if way.reverse else s)[:, None]  # (B or 1, 1, S): erratum 9
-    p = torch.arange(t, t + h.shape[1], dtype=h.dtype)[None]
+    p = torch.arange(t, t + h.shape[1], dtype=h.dtype, device=h.device)[None]
     if way.window == "local-p":
         p = lengths * (functional.linear(h, w["W_p"]).tanh() @ w["v_p"]).sigmoid()  # (4.9)
     away = s - p[..., None]

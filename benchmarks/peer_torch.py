@@ -3,6 +3,7 @@
 Written from the equations (Luong, 2016) with PyTorch's own modules and automatic differentiation,
 as a PyTorch user would write it: `nn.LSTM` wherever all steps are known, an `nn.LSTMCell` loop
 under input feeding, attention of `benchmarks.peer_attention`, one `F.cross_entropy` over all steps.
+`.to("cuda")` moves it; batches come from the host.
 
 | here | in PyTorch |
 |---|---|
@@ -33,8 +34,9 @@ CELLS: dict[str, Any] = {"lstm": nn.LSTMCell, "rnn": nn.RNNCell}
 STATES = {"lstm": 2, "rnn": 1}
 
 State = tuple[Tensor, ...]
-LayerMasks = Sequence[np.ndarray | None]
-Masks = tuple[LayerMasks, tuple[LayerMasks, np.ndarray | None]]
+Mask = np.ndarray | Tensor | None
+LayerMasks = Sequence[Mask]
+Masks = tuple[LayerMasks, tuple[LayerMasks, Mask]]
 
 
 class Recurrent(NamedTuple):
@@ -146,7 +148,7 @@ class TorchTranslator(nn.Module):
         def value(parameter: Any) -> np.ndarray:
             tensor = parameter.grad if gradients else parameter.detach()
             assert tensor is not None, "no gradient: call backward first"
-            return tensor.numpy().copy()
+            return tensor.cpu().numpy().copy()
 
         found = {name: value(parameter) for name, parameter in self.plain()}
         for name, ih, hh, bias in self.recurrent:
@@ -161,31 +163,51 @@ class TorchTranslator(nn.Module):
     def forward(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """The summed loss in nats (thesis, Eq. 2.52).
 
-        masks are what `Translator._masks` draws: one per encoder layer, then one per decoder
-        layer and one of [c_t; h_t]; None switches dropout off.
+        masks are what `Translator._masks` or `draw_masks` draws: one per encoder layer, then one
+        per decoder layer and one of [c_t; h_t]; None switches dropout off.
         """
         nothing: LayerMasks = [None] * self.config.layers
         encoder_masks, (decoder_masks, joined_mask) = masks or (nothing, (nothing, None))
         hbar, initial = self._encode(batch, encoder_masks)
         memory = self._remember(hbar, batch) if self.config.attention != "none" else None
-        x = self.target_embedding(torch.from_numpy(batch.target_in))  # (T, B, E)
+        x = self.target_embedding(self._here(batch.target_in))  # (T, B, E)
         if self.config.input_feeding and memory is not None:
             h = self._decode_feeding(x, initial, memory, decoder_masks, joined_mask)
         else:
             h = self._decode(x, initial, memory, decoder_masks, joined_mask)
-        targets = torch.from_numpy(batch.target_out)
+        targets = self._here(batch.target_out)
         if (batch.target_lengths < len(targets)).any():
-            real = torch.arange(len(targets))[:, None] < torch.from_numpy(batch.target_lengths)
+            real = self._here(np.arange(len(targets))[:, None] < batch.target_lengths)
             h, targets = h[real], targets[real]
         return functional.cross_entropy(
             self.output(h.flatten(0, -2)), targets.flatten(), reduction="sum"
         )
 
+    def _here(self, array: np.ndarray) -> Tensor:
+        """A host array where the parameters are."""
+        return torch.from_numpy(array).to(self.output.weight.device)
+
+    def draw_masks(self, batch: Batch) -> Masks | None:
+        """Dropout masks as `nn.Dropout` would draw them, where the parameters are."""
+        config, weight = self.config, self.output.weight
+        if config.dropout == 0.0:
+            return None
+
+        def draw(steps: int, width: int) -> Tensor:
+            mask = weight.new_empty(steps, len(batch.indices), width)
+            return mask.bernoulli_(1 - config.dropout).div_(1 - config.dropout)
+
+        E, H, He = config.embedding_size, config.hidden_size, config.source_width
+        S, T, above = len(batch.source), len(batch.target_in), range(1, config.layers)
+        encoder = [draw(S, E), *(draw(S, He) for _ in above)]
+        decoder = [draw(T, E), *(draw(T, H) for _ in above)]
+        return encoder, (decoder, draw(T, H if config.attention == "none" else He + H))
+
     def _encode(self, batch: Batch, masks: LayerMasks) -> tuple[Tensor, list[State]]:
         """Top states (S, B, He) and the decoder's initial state, layer by layer."""
-        x = self.source_embedding(torch.from_numpy(batch.source))  # (S, B, E)
+        x = self.source_embedding(self._here(batch.source))  # (S, B, E)
         S = len(x)
-        lengths = torch.from_numpy(batch.source_lengths)
+        lengths = torch.from_numpy(batch.source_lengths)  # packing wants them on the host
         ragged = bool((batch.source_lengths < S).any())
         initial = []
         for number, (layer, mask) in enumerate(zip(self.encoder, masks, strict=True)):
@@ -217,8 +239,8 @@ class TorchTranslator(nn.Module):
         S = hbar.shape[1]
         dead = None
         if (batch.source_lengths < S).any():
-            dead = (torch.arange(S) >= torch.from_numpy(batch.source_lengths)[:, None])[:, None]
-        return Memory(hbar, keys, dead, torch.from_numpy(batch.source_lengths))
+            dead = self._here((np.arange(S) >= batch.source_lengths[:, None])[:, None])
+        return Memory(hbar, keys, dead, self._here(batch.source_lengths))
 
     def _decode(
         self, x: Tensor, initial: list[State], memory: Memory | None, masks: LayerMasks, joined: Any
@@ -256,8 +278,8 @@ def _step(cell: nn.Module, x: Tensor, state: State) -> State:
     return cell(x, state) if len(state) == 2 else (cell(x, state[0]),)
 
 
-def _drop(x: Tensor, mask: np.ndarray | None, t: int | None = None) -> Tensor:
+def _drop(x: Tensor, mask: Mask, t: int | None = None) -> Tensor:
     """Frozen dropout: `mask`, or its time step t, times x."""
     if mask is None:
         return x
-    return x * torch.from_numpy(mask if t is None else mask[t])
+    return x * torch.as_tensor(mask if t is None else mask[t], device=x.device)

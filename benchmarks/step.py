@@ -1,49 +1,48 @@
 """One training step, ours against eager PyTorch: forward, backward, clip, SGD update.
 
 The model is that of the thesis's section 4.3 in small: two LSTM layers, global `general` attention
-or any other way, input feeding, sentences of one length. Losses, gradients and updated parameters
-must agree before anything is timed. Both sides run in float32 on all cores.
+or any other way, input feeding, sentences of one length. `--ways` goes through all of them, and
+RNNsearch (Bahdanau et al., 2015). Losses, gradients and updated parameters must agree in float64
+before anything is timed (`benchmarks.rivals`); timed is float32 on all cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from backend.errors import UserError
-from backend.rows import RowGradient
+from benchmarks.rivals import Config, Sizes, compare, make_rivals
 from benchmarks.timing import Timing, describe, environment, interleave
 from nmt.models.config import CHOICES, ModelConfig
-from nmt.models.translator import Translator
-from nmt.text.batches import Batch, make_batch
-from nmt.training.optimizers import SGD, gradient_scale
+from nmt.models.rnnsearch import RNNSearchConfig
 
 RESULTS = Path(__file__).parent / "results"
-LEARNING_RATE = 0.1
-MAX_NORM = 5.0  # of the gradient divided by the batch size (thesis, 4.3.1)
-# Both sides add float32 numbers in their own order: 1e-3 is far above that and far below a mistake.
-TOLERANCE = 1e-3
-
-Step = Callable[[], float]
+SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "vocabulary": 10000}
+SMALLER = 4  # `--ways` compares in float64 with a quarter of the units, sentences and words
+LOOKS = {  # windows and scores of the table, in its order
+    "global": ("dot", "general", "concat", "concat, identity", "location", "additive"),
+    "local-m": ("dot", "general", "concat"),
+    "local-p": ("dot", "general", "concat"),
+}
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print, and write `results/step[-<attention>-<score>][-no-feeding]-<mode>.json`."""
+    """Compare, print, and write a file of results, or the row of each way into one file."""
     options = parse(arguments)
     if find_spec("torch") is None:
         raise UserError("step: PyTorch is not installed; install the extra `oracle` to compare")
-    model, batch = make_model(options), random_batch(options)
-    parameters = model.initial_parameters(np.random.default_rng(options.seed))
-    theirs, equality = compare(model, parameters, batch)
-    rivals = {"ours": our_step(model, parameters, batch), "pytorch": theirs}
+    if options.ways is not None:
+        return run_ways(options)
+    config, sizes = one_way(options), sizes_of(options)
+    equality = compare(config, sizes, options.seed)
+    print("equal: " + ", ".join(f"{name} to {value:.1e}" for name, value in equality.items()))
     found = environment()
     print(describe(found))
+    rivals = make_rivals(config, sizes, options.seed)
     timings = interleave(rivals, options.rounds, options.warm_up)
     report(options, timings)
     save(options, found, equality, timings)
@@ -52,136 +51,100 @@ def main(arguments: list[str]) -> None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line of this benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks step", description=__doc__)
-    sizes = {
-        "hidden": 512,
-        "layers": 2,
-        "batch": 64,
-        "source": 20,
-        "target": 20,
-        "vocabulary": 10000,
-    }
-    for name, default in sizes.items():
+    for name, default in SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
-    parser.add_argument("--attention", default="global", help="or local-m, local-p")
+    parser.add_argument("--attention", default="global", help="or local-m, local-p, none")
     parser.add_argument("--score", default="general", choices=CHOICES, help="default general")
     parser.add_argument("--window", type=int, default=10, help="D of local attention, default 10")
     parser.add_argument("--no-feeding", action="store_true", help="without input feeding")
-    parser.add_argument("--rounds", type=int, default=15, help="rounds that count, default 15")
-    parser.add_argument("--warm-up", type=int, default=3, help="rounds before them, default 3")
+    parser.add_argument(
+        "--ways", nargs="*", metavar="WORDS",
+        help="every way of attending, with and without feeding, and RNNsearch, or those with "
+             "such words in their names; one row each in results/ways-<mode>.json")
+    parser.add_argument("--rounds", type=int, help="rounds that count, default 15 (5 of --ways)")
+    parser.add_argument("--warm-up", type=int, help="rounds before them, default 3 (1 of --ways)")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and words, default 1")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    rounds, warm_up = (15, 3) if options.ways is None else (5, 1)
+    options.rounds = rounds if options.rounds is None else options.rounds
+    options.warm_up = warm_up if options.warm_up is None else options.warm_up
+    return options
 
 
-def make_model(options: argparse.Namespace) -> Translator:
+def sizes_of(options: argparse.Namespace, smaller: int = 1) -> Sizes:
+    """The batch that the options describe, or one with a part of its sentences and words."""
+    return Sizes(max(1, options.batch // smaller), options.source, options.target,
+                 max(3, options.vocabulary // smaller))
+
+
+def one_way(options: argparse.Namespace) -> ModelConfig:
     """The translator that the options describe."""
-    config = ModelConfig(
-        layers=options.layers,
-        hidden_size=options.hidden,
-        embedding_size=options.hidden,
-        input_feeding=not options.no_feeding,
-        attention=options.attention,
-        score=options.score,
-        window=options.window,
-    )
-    return Translator(config, options.vocabulary, options.vocabulary, reverse_source=True)
+    return make_config(options, attention=options.attention, score=options.score,
+                       input_feeding=not options.no_feeding)
 
 
-def random_batch(options: argparse.Namespace) -> Batch:
-    """Random words; every sentence has `source` words, or `target` with its end marker."""
-    rng = np.random.default_rng(options.seed)
-    B, V = options.batch, options.vocabulary
-    source = rng.integers(2, V, (B, options.source)).tolist()
-    target = rng.integers(2, V, (B, options.target - 1)).tolist()
-    return make_batch(list(zip(source, target, strict=True)), range(B), reverse_source=True)
+def make_config(options: argparse.Namespace, smaller: int = 1, **way: Any) -> ModelConfig:
+    """A translator of the options' sizes, or of a part of its units."""
+    width = max(1, options.hidden // smaller)
+    return ModelConfig(layers=options.layers, hidden_size=width, embedding_size=width,
+                       window=options.window, **way)
 
 
-# --- the two steps ----------------------------------------------------------------------------
+# --- all of them ----------------------------------------------------------------------------------
 
 
-def our_step(model: Translator, parameters: dict[str, Any], batch: Batch) -> Step:
-    """One step of ours; returns the summed loss, fetched as a trainer would."""
-    optimizer = SGD(LEARNING_RATE)
-
-    def step() -> float:
-        loss, cache = model.loss(parameters, batch)
-        gradients = model.backward(cache)
-        scale, _ = gradient_scale(gradients, len(batch.indices), MAX_NORM)
-        optimizer.update(parameters, gradients, scale)
-        return float(loss)
-
-    return step
-
-
-def their_step(peer: Any, batch: Batch) -> Step:
-    """The same step in PyTorch, in its fastest eager form."""
-    import torch
-
-    weights = [parameter for parameter in peer.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.SGD(weights, LEARNING_RATE, fused=True)
-
-    def step() -> float:
-        optimizer.zero_grad(set_to_none=True)
-        loss = peer(batch)
-        (loss / len(batch.indices)).backward()
-        torch.nn.utils.clip_grad_norm_(weights, MAX_NORM)
-        optimizer.step()
-        return loss.item()
-
-    return step
+def ways(options: argparse.Namespace, smaller: int = 1) -> dict[str, Config]:
+    """The configurations of the table, by name."""
+    found: dict[str, Config] = {
+        "no attention": make_config(options, smaller, attention="none", input_feeding=False)}
+    for attention, scores in LOOKS.items():
+        for score in scores:
+            way = {"attention": attention, "score": score.split(",")[0],
+                   "concat_identity": "identity" in score}
+            for feeding in (True, False):
+                name = f"{attention} {score}, {'' if feeding else 'no '}feeding"
+                found[name] = make_config(options, smaller, input_feeding=feeding, **way)
+    width = max(2, options.hidden // smaller)
+    found["RNNsearch"] = RNNSearchConfig(hidden_size=width, embedding_size=width,
+                                         layer_size=width // 2)
+    return found
 
 
-# --- equality first ---------------------------------------------------------------------------
+def run_ways(options: argparse.Namespace) -> None:
+    """One row of the table after the other; each is stored as soon as it is there."""
+    wanted = options.ways or [""]
+    chosen = [name for name in ways(options) if any(words in name for words in wanted)]
+    if not chosen:
+        raise UserError(f"--ways: expected words of one of {'; '.join(ways(options))}; "
+                        f"got {' '.join(wanted)!r}")
+    found = environment()
+    print(f"{describe(found)}\ntraining step, float32, cpu, {options.rounds} rounds: "
+          + ", ".join(f"{name} {getattr(options, name)}" for name in (*SIZES, "window")))
+    print(f"{'way':34}{'ours, ms':>10}{'PyTorch':>10}{'ratio':>8}{'equal to':>10}")
+    for name in chosen:
+        equality = compare(ways(options, SMALLER)[name], sizes_of(options, SMALLER), options.seed)
+        rivals = make_rivals(ways(options)[name], sizes_of(options), options.seed)
+        timings = interleave(rivals, options.rounds, options.warm_up)
+        ours, theirs = (1e3 * timings[side].median for side in ("ours", "pytorch"))
+        print(f"{name:34}{ours:10.1f}{theirs:10.1f}{ours / theirs:8.2f}"
+              f"{max(equality.values()):10.0e}", flush=True)
+        add_row(options, found, name, result(equality, timings))
 
 
-def compare(
-    model: Translator, parameters: dict[str, Any], batch: Batch
-) -> tuple[Step, dict[str, float]]:
-    """Assert that loss, gradients and one update agree; PyTorch's step, and the differences."""
-    import torch
-
-    from benchmarks.peer_torch import TorchTranslator
-
-    torch.set_num_threads(environment()["cores"])
-    sizes = model.source_size, model.target_size
-    peer = TorchTranslator(model.config, *sizes, reverse_source=True).load(parameters)
-    loss, cache = model.loss(parameters, batch)
-    gradients = model.backward(cache)
-    peer_loss = peer(batch)
-    peer_loss.backward()
-    found = {
-        "loss": abs(float(loss) - peer_loss.item()) / abs(peer_loss.item()),
-        "gradients": furthest(gradients, peer.dump(gradients=True)),
-    }
-    copies = {name: array.copy() for name, array in parameters.items()}
-    our_step(model, copies, batch)()
-    step = their_step(peer, batch)
-    step()
-    moved = {name: copies[name] - array for name, array in parameters.items()}
-    after = peer.dump(gradients=False)
-    found["updates"] = furthest(moved, {name: after[name] - parameters[name] for name in after})
-    for name, difference in found.items():
-        if not difference < TOLERANCE:
-            raise AssertionError(f"{name}: ours and PyTorch's differ by {difference:.1e}")
-    print("equal: " + ", ".join(f"{name} to {value:.1e}" for name, value in found.items()))
-    return step, found
+def add_row(
+    options: argparse.Namespace, found: dict[str, Any], name: str, row: dict[str, Any]
+) -> None:
+    """Put a row into `results/ways-<mode>.json`; rows of other sizes there are dropped."""
+    path = RESULTS / f"ways-{found['mode']}.json"
+    sizes = {size: getattr(options, size) for size in (*SIZES, "window", "seed")}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rows = before.get("rows", {}) if before.get("sizes") == sizes else {}
+    rows[name] = {"rounds": options.rounds, **row}
+    rows = {way: rows[way] for way in ways(options) if way in rows}
+    write(path, {"sizes": sizes, "environment": found, "rows": rows})
 
 
-def furthest(ours: dict[str, Any], theirs: dict[str, np.ndarray]) -> float:
-    """The largest relative distance ||a - b|| / ||b|| over parameters.
-
-    A score's gradients start as small differences of large numbers, whose digits float32 has not:
-    what is a hundred times smaller than the largest is compared beside a hundredth of that.
-    """
-    assert ours.keys() == theirs.keys()
-    floor = 0.01 * max(float(np.linalg.norm(b)) for b in theirs.values())
-    distances = []
-    for name, b in theirs.items():
-        a = ours[name].dense() if isinstance(ours[name], RowGradient) else ours[name]
-        distances.append(float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(b)), floor))
-    return max(distances)
-
-
-# --- results ----------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 def report(options: argparse.Namespace, timings: dict[str, Timing]) -> None:
@@ -198,23 +161,31 @@ def report(options: argparse.Namespace, timings: dict[str, Timing]) -> None:
     print(f"   ratio {timings['ours'].median / timings['pytorch'].median:8.2f} ours / PyTorch")
 
 
+def result(equality: dict[str, float], timings: dict[str, Timing]) -> dict[str, Any]:
+    """What was found of one model, for JSON."""
+    return {
+        "differences": equality,
+        "seconds": {name: timing._asdict() for name, timing in timings.items()},
+        "ratio": timings["ours"].median / timings["pytorch"].median,
+    }
+
+
 def save(
     options: argparse.Namespace,
     found: dict[str, Any],
     equality: dict[str, float],
     timings: dict[str, Timing],
 ) -> None:
-    """Write the results as JSON, one file per mode."""
-    RESULTS.mkdir(exist_ok=True)
+    """Write `results/step[-<attention>-<score>][-no-feeding]-<mode>.json`."""
     way = options.attention, options.score
     kind = "step" if way == ("global", "general") else f"step-{'-'.join(way)}"
     kind += "-no-feeding" * options.no_feeding
-    record = {
-        "options": vars(options),
-        "environment": found,
-        "differences": equality,
-        "seconds": {name: timing._asdict() for name, timing in timings.items()},
-        "ratio": timings["ours"].median / timings["pytorch"].median,
-    }
-    path = RESULTS / f"{kind}-{found['mode']}.json"
+    chosen = {name: value for name, value in vars(options).items() if name != "ways"}
+    write(RESULTS / f"{kind}-{found['mode']}.json",
+          {"options": chosen, "environment": found, **result(equality, timings)})
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """A file of results."""
+    RESULTS.mkdir(exist_ok=True)
     path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from backend import gemm
 from backend.host import blas_architecture
+
+# What numbers depend on, and the distributions that may hold it.
+LIBRARIES = {
+    "numpy": ("numpy",), "torch": ("torch",), "thinc": ("thinc",),
+    "cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x"),
+}
 
 
 class Timing(NamedTuple):
@@ -31,6 +40,12 @@ class Timing(NamedTuple):
         )
 
 
+# BLAS's and OpenMP's worker threads go on spinning for a while after a call, on the cores that the
+# next rival needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on its own.
+PAUSE = 0.3  # seconds of rest before a rival's turn, or 30 times what the round before it took
+BRIEF = 0.05  # seconds; what is shorter runs once more before it counts, to find its data cached
+
+
 def interleave(
     rivals: Mapping[str, Callable[[], Any]], rounds: int, warm_up: int
 ) -> dict[str, Timing]:
@@ -38,17 +53,31 @@ def interleave(
 
     Arguments: rivals by name, each returning when its work is done; rounds that count; warm_up
     rounds before them that do not. The order turns round every round, so that no rival always
-    runs after the same other one.
+    runs after the same other one, and before each turn the machine rests (`PAUSE`).
     """
     samples: dict[str, list[float]] = {name: [] for name in rivals}
+    last = 0.0  # seconds that the rival before took
     for turn in range(warm_up + rounds):
         names = list(rivals) if turn % 2 == 0 else list(rivals)[::-1]
         for name in names:
-            start = time.perf_counter()
-            rivals[name]()
-            if turn >= warm_up:
-                samples[name].append(time.perf_counter() - start)
+            time.sleep(rest(last))
+            last = stopped(rivals[name])
+            if turn < warm_up:
+                continue
+            samples[name].append(stopped(rivals[name]) if last < BRIEF else last)
     return {name: summarise(seconds) for name, seconds in samples.items()}
+
+
+def rest(last: float) -> float:
+    """Seconds to wait after a turn that took `last` seconds."""
+    return min(PAUSE, 30 * last)
+
+
+def stopped(run: Callable[[], Any]) -> float:
+    """Seconds that one call takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def summarise(seconds: list[float]) -> Timing:
@@ -69,8 +98,30 @@ def environment() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
-        "versions": {name: installed(name) for name in ("numpy", "torch")},
+        "versions": {name: installed(*names) for name, names in LIBRARIES.items()},
         "thread_pools": pools,
+        "gpu": gpu(),
+    }
+
+
+def gpu() -> dict[str, Any] | None:
+    """Name, memory (bytes), driver and runtime of the GPU that CuPy computes on; None without.
+
+    Driver and runtime are CUDA's version numbers, 12040 for 12.4; gemm is the precision of float32
+    products.
+    """
+    if installed(*LIBRARIES["cupy"]) is None:
+        return None
+    cupy = importlib.import_module("cupy")
+    if not cupy.is_available():
+        return None
+    found = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return {
+        "name": found["name"].decode(),
+        "memory": found["totalGlobalMem"],
+        "driver": cupy.cuda.runtime.driverGetVersion(),
+        "runtime": cupy.cuda.runtime.runtimeGetVersion(),
+        "gemm": gemm.precision(),
     }
 
 
@@ -90,23 +141,31 @@ def cpu_model() -> str:
     return names[0] if names else platform.machine()
 
 
-def installed(name: str) -> str | None:
-    """The version of a distribution, None where it is absent."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def installed(*names: str) -> str | None:
+    """The version of the first of these distributions that is there, None where none is."""
+    for name in names:
+        with suppress(PackageNotFoundError):
+            return version(name)
+    return None
 
 
 def describe(found: Mapping[str, Any]) -> str:
-    """Two lines of `environment` for the terminal."""
+    """Three lines of `environment` for the terminal."""
     pools = ", ".join(
         f"{pool['internal_api']} {pool['version']} {pool['architecture'] or ''}".strip()
         + f" x{pool['num_threads']}"
         for pool in found["thread_pools"]
     )
-    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
+    versions = ", ".join(
+        f"{name} {number or 'absent'}" for name, number in found["versions"].items()
+    )
+    device = found["gpu"]
+    device = "none" if device is None else (
+        f"{device['name']}, {device['memory'] / 2**30:.0f} GiB, CUDA driver {device['driver']}, "
+        f"runtime {device['runtime']}, products in {device['gemm']}"
+    )
     return (
         f"[{found['mode']}] {found['cpu']}, {found['cores']} cores, load {found['load']:.1f}\n"
-        f"python {found['python']}, {versions}; {pools}"
+        f"python {found['python']}, {versions}; {pools}\n"
+        f"GPU: {device}"
     )

@@ -1,0 +1,265 @@
+"""What a look at the source costs as the source grows: global attention against a window of it.
+
+One decoder step, forward and backward, for sources of 10 to 320 words: wall-clock time, and the
+number of arithmetic operations, counted while it runs. Local attention computes only its window, so
+that neither grows once the source is longer than the window, 2D + 1 words. Printed are exponents n
+of cost ~ S^n, fitted to those sources.
+
+What is not a step's: the gradient of the encoder's states is put together once a batch, after the
+last step. It is an array of S rows a sentence. Those that no window held are zero, and zero has to
+be written: this grows with S however one attends, and is timed apart, with its share of writing
+zeros. (The keys of `general` and `concat` are made once a batch as well, for all S words.)
+
+Before anything is timed, contexts are compared with the literal derivation, and gradients with the
+complex step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.attend import Memory, memory_backward, memory_forward
+from attention.look import (
+    PREFIX,
+    Pulled,
+    Seen,
+    look_backward,
+    look_forward,
+    look_memory_backward,
+    make_sums,
+)
+from attention.scores import score_weights
+from attention.way import Way
+from backend.errors import UserError
+from benchmarks.counting import counted, counting
+from benchmarks.timing import describe, environment, interleave
+from grads.derivations.attention_step import Way as LiteralWay
+from grads.derivations.attention_step import align_in_a_way, weights_of
+from nmt.evaluation.pictures import MISSING, can_draw
+
+RESULTS = Path(__file__).parent / "results"
+WAYS = {
+    "global general": Way("general"), "global concat": Way("concat"),
+    "local-m general": Way("general", "local-m"), "local-m concat": Way("concat", "local-m"),
+    "local-p general": Way("general", "local-p"), "local-p concat": Way("concat", "local-p"),
+}
+STEP, MEMORY, ZEROS = "step", "memory", "zeros"  # what is timed; the last is a part of the second
+TOLERANCE = 1e-11  # relative, in float64
+TINY = 1e-30  # of the complex step
+
+
+class Task(NamedTuple):
+    """What a decoder has at hand when it looks: one batch of sentences of one length."""
+
+    way: Way
+    h: np.ndarray  # (B, T, H)
+    dc: np.ndarray  # (B, T, He)
+    states: np.ndarray  # (S, B, He)
+    parameters: Mapping[str, np.ndarray]
+    first: int  # the time of the first step, such that windows lie inside the sentence
+
+    def memory(self) -> Memory:
+        """What is made once a batch."""
+        return memory_forward(self.states, None, self.way, self.parameters, PREFIX)
+
+
+def make_task(way: Way, S: int, options: argparse.Namespace, dtype: str) -> Task:
+    """Random numbers of the given size."""
+    rng, (B, T, H) = np.random.default_rng(options.seed), (options.batch, options.steps,
+                                                           options.hidden)
+    weights = score_weights(way, PREFIX, H, H)
+    parameters = {name: rng.normal(scale=H**-0.5, size=w.shape).astype(dtype)
+                  for name, w in weights.items()}
+    h, dc = (rng.normal(size=(B, T, H)).astype(dtype) for _ in range(2))
+    first = max(1, (S - T) // 2)
+    return Task(way, h, dc, rng.normal(size=(S, B, H)).astype(dtype), parameters, first)
+
+
+def look(task: Task, memory: Memory, t: int, sums: Any) -> tuple[Seen, Pulled]:
+    """One decoder step, there and back."""
+    one = slice(t, t + 1)
+    _, seen = look_forward(task.h[:, one], memory, task.parameters, task.first + t)
+    _, pulled = look_backward(task.dc[:, one], seen, memory, task.parameters, sums)
+    return seen, pulled
+
+
+def all_steps(task: Task, memory: Memory) -> Any:
+    """What the steps leave for `look_memory_backward`."""
+    sums = make_sums(memory, task.parameters)
+    looks = [look(task, memory, t, sums) for t in range(task.h.shape[1])]
+    return [seen for seen, _ in looks], [pulled for _, pulled in looks], sums
+
+
+# --- equality -------------------------------------------------------------------------------------
+
+
+def check(name: str, task: Task) -> None:
+    """Assert that contexts are the derivation's, and gradients those of the complex step."""
+    S, B, He = task.states.shape
+    c = contexts(task, task.h, task.states)
+    literal = LiteralWay(task.way.score, task.way.window, task.way.D)
+    for b in range(B):
+        h_bar = task.states[:, b].T
+        for q in range(task.h.shape[1]):
+            a = align_in_a_way(literal, task.h[b, q][:, None], h_bar, weights_of(task.parameters),
+                               task.first + q)
+            expect(f"{name}, S={S}: context", c[b, q], (h_bar @ a)[:, 0])
+    memory = task.memory()
+    seen, pulled, sums = all_steps(task, memory)
+    d, _ = look_memory_backward(task.dc, task.h, seen, pulled, memory, task.parameters, sums)
+    d_states, _ = memory_backward(d.dhbar, d.dkeys, memory, task.parameters, PREFIX, d.d_query)
+    rng = np.random.default_rng(2)
+    way = rng.normal(size=(S, B, He))
+    slope = (task.dc * contexts(task, task.h, task.states + TINY * 1j * way).imag).sum() / TINY
+    expect(f"{name}, S={S}: gradient", np.array([(d_states * way).sum()]), np.array([slope]))
+
+
+def contexts(task: Task, h: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """c_t (B, T, He) of all steps at once."""
+    memory = task._replace(states=states).memory()
+    return look_forward(h.astype(states.dtype), memory, task.parameters, task.first)[0]
+
+
+def expect(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+    """Raise AssertionError unless the two are equal but for rounding."""
+    away = np.abs(found - expected).max() / np.abs(expected).max()
+    if not away <= TOLERANCE:
+        raise AssertionError(f"{what}: expected it equal to {TOLERANCE}, got {away:.1e} away")
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+def count(task: Task) -> int:
+    """Arithmetic operations of one step, forward and backward."""
+    arrays = {name: counting(array) for name, array in task.parameters.items()}
+    task = task._replace(h=counting(task.h), dc=counting(task.dc), parameters=arrays,
+                         states=counting(task.states))
+    memory = task.memory()
+    sums = make_sums(memory, task.parameters)
+    return counted(lambda: look(task, memory, 0, sums))
+
+
+def make_rivals(task: Task) -> dict[str, Callable[[], Any]]:
+    """The two costs to be timed: all steps of a batch, and what follows the last of them."""
+    memory = task.memory()
+    seen, pulled, sums = all_steps(task, memory)
+    return {
+        STEP: lambda: all_steps(task, memory),
+        MEMORY: lambda: look_memory_backward(task.dc, task.h, seen, pulled, memory,
+                                             task.parameters, sums),
+        ZEROS: lambda: np.zeros(memory.hbar.shape, memory.hbar.dtype).fill(0.0),
+    }
+
+
+def exponent(sources: list[int], costs: list[float], above: int) -> float:
+    """n of cost ~ S^n by least squares of the logarithms, over sources longer than `above`."""
+    points = [(S, cost) for S, cost in zip(sources, costs, strict=True) if S > above]
+    x, y = np.log(np.array(points)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+# --- the benchmark --------------------------------------------------------------------------------
+
+
+def main(arguments: list[str]) -> None:
+    """Compare, measure, print, and write `results/attention-<mode>.json` and `.png`."""
+    options = parse(arguments)
+    found = environment()
+    print(describe(found))
+    for name, way in WAYS.items():
+        for S in options.sources:
+            check(name, make_task(way._replace(D=options.window), S, small(options), "float64"))
+    print("equal: contexts to the derivation, gradients to the complex step")
+    rows = {name: measure(way._replace(D=options.window), options) for name, way in WAYS.items()}
+    report(options, rows)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"attention-{found['mode']}.json"
+    path.write_text(json.dumps({"options": vars(options), "environment": found, "ways": rows},
+                               indent=1) + "\n", encoding="utf-8")
+    print(f"written: results/{path.name}")
+    draw(options, rows, path.with_suffix(".png"))
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line of this benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks attention", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    sizes = {"batch": 32, "steps": 20, "hidden": 256, "window": 10, "rounds": 9, "seed": 1}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
+    parser.add_argument("--sources", type=int, nargs="+", default=[10, 20, 40, 80, 160, 320],
+                        metavar="S", help="source lengths, default 10 20 40 80 160 320")
+    options = parser.parse_args(arguments)
+    long = {S for S in options.sources if S > 2 * options.window + 1}
+    if len(long) < 2 or min(options.sources) < 1:
+        raise UserError(f"--sources: expected at least two lengths above 2 D + 1 = "
+                        f"{2 * options.window + 1} to fit exponents to, got {options.sources}")
+    return options
+
+
+def small(options: argparse.Namespace) -> argparse.Namespace:
+    """The same with few numbers, for the comparison."""
+    return argparse.Namespace(**{**vars(options), "batch": 2, "hidden": 6, "steps": 3})
+
+
+def measure(way: Way, options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds and operations by source length, in step with `options.sources`, and exponents."""
+    tasks = {S: make_task(way, S, options, "float32") for S in options.sources}
+    rivals = {(kind, S): act for S, task in tasks.items()
+              for kind, act in make_rivals(task).items()}
+    timings = interleave({f"{kind} {S}": act for (kind, S), act in rivals.items()},
+                         options.rounds, 2)
+    costs: dict[str, list[float]] = {
+        kind: [timings[f"{kind} {S}"].median for S in tasks] for kind in (STEP, MEMORY, ZEROS)}
+    costs[STEP] = [seconds / options.steps for seconds in costs[STEP]]
+    costs["operations"] = [count(task) for task in tasks.values()]
+    above = 2 * options.window + 1
+    return {"costs": costs, "exponents": {
+        kind: exponent(options.sources, values, above) for kind, values in costs.items()}}
+
+
+def report(options: argparse.Namespace, rows: dict[str, Any]) -> None:
+    """A table of each cost by source length, and its exponent."""
+    titles = {
+        STEP: ("one step, forward and backward, ms", 1e3),
+        "operations": ("one step, forward and backward, million operations", 1e-6),
+        MEMORY: (f"gradients of the memory after {options.steps} steps, ms", 1e3),
+        ZEROS: ("of this, writing zeros for the encoder's states, ms", 1e3),
+    }
+    print(f"B={options.batch}, H=He={options.hidden}, D={options.window}, float32, cpu, "
+          f"{options.rounds} rounds; n of cost ~ S^n over S > {2 * options.window + 1}")
+    for kind, (title, scale) in titles.items():
+        print(f"\n{title:52}" + "".join(f"{f'S={S}':>9}" for S in options.sources) + f"{'n':>8}")
+        for name, row in rows.items():
+            print(f"{name:52}" + "".join(f"{scale * cost:9.3f}" for cost in row["costs"][kind])
+                  + f"{row['exponents'][kind]:8.2f}")
+
+
+def draw(options: argparse.Namespace, rows: dict[str, Any], path: Path) -> None:
+    """Both costs of a step over the source length, as PNG; says so where matplotlib is missing."""
+    if not can_draw():
+        print(f"no picture: {MISSING}")
+        return
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 4.0), layout="constrained")
+    panels = figure.subplots(1, 2)
+    titles = {STEP: ("milliseconds", 1e3), "operations": ("million operations", 1e-6)}
+    for axes, (kind, (title, scale)) in zip(panels, titles.items(), strict=True):
+        for name, row in rows.items():
+            axes.loglog(options.sources, [scale * cost for cost in row["costs"][kind]], "o-",
+                        label=f"{name}: $S^{{{row['exponents'][kind]:.2f}}}$")
+        axes.axvline(2 * options.window + 1, color="0.7", linestyle=":")
+        axes.set_xlabel("source words S (dotted: 2D + 1)")
+        axes.set_title(f"one step, {title}")
+        axes.set_xticks(options.sources, [str(S) for S in options.sources], minor=False)
+        axes.legend(fontsize=7)
+    figure.savefig(path, dpi=110)
+    print(f"written: results/{path.name}")

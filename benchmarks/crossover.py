@@ -1,0 +1,133 @@
+"""Where the GPU overtakes the CPU: an LSTM layer's forward and backward over batch and hidden size.
+
+The same kernels, NumPy's time beside CuPy's. A small layer is bound by the launches of its kernels
+and belongs on the CPU, a large one by its products. Without a GPU the grid holds the CPU's half.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contest import Row, cupy_line, timed, torch_line
+from benchmarks.kernel_list import recurrent
+from benchmarks.options import make_parser, parse
+from benchmarks.pictures import draw, headline, number
+from benchmarks.record import load_rows, save_rows
+from benchmarks.sides import check_equal, find_cupy, sides_of
+from benchmarks.timing import describe, environment
+
+STEPS = 20  # T
+BATCHES, HIDDEN = (1, 4, 16, 64, 256), (64, 128, 256, 512, 1024)
+
+
+def main(arguments: list[str]) -> None:
+    """Time the grid, print it, write `results/crossover-<mode>.json` and draw it."""
+    parser = make_parser("crossover", __doc__)
+    parser.set_defaults(seconds=1.5)
+    options = parse(parser, arguments)
+    batches, hidden = ((1, 2), (2, 4)) if options.quick else (BATCHES, HIDDEN)
+    print(describe(environment()))
+    print(f"{torch_line()}; {cupy_line()}")
+    check_equal(sides_of(recurrent.layer("lstm", 3, batches[-1], hidden[0])))
+    rows: list[Row] = []
+    for B, H in product(batches, hidden):
+        found = time_cell(B, H, options.seconds)
+        print(line(found), flush=True)
+        rows += found
+    gpu = find_cupy()[0] is not None
+    path = save_rows("crossover", vars(options), rows, folder=options.output, gpu=gpu)
+    print(f"written: {path.name}")
+    record = load_rows(path)
+    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+
+
+def time_cell(B: int, H: int, seconds: float) -> list[Row]:
+    """NumPy's row and CuPy's, which without a GPU says that it was not run."""
+    kernel = recurrent.layer("lstm", STEPS, B, H).own()
+    sides = sides_of(kernel)
+    timings = timed({name: side.timeable("both") for name, side in sides.items()}, seconds)
+    sizes, operations = dict(kernel.sizes), kernel.work["both"]
+    rows: list[Row] = [{"sizes": sizes, "side": name, **timing._asdict(), "note": None,
+                        "rate": operations / timing.median} for name, timing in timings.items()]
+    if "CuPy" not in timings:
+        note = f"not run: {find_cupy()[1]}"
+        rows.append({"sizes": sizes, "side": "CuPy", "median": None, "note": note})
+    return rows
+
+
+def line(rows: list[Row]) -> str:
+    """One cell of the grid."""
+    numpy, cupy = rows
+    text = (f"B={numpy['sizes']['B']:<4} H={numpy['sizes']['H']:<5} NumPy "
+            f"{1e3 * numpy['median']:9.4g} ms ({1e3 * numpy['low']:.4g}-{1e3 * numpy['high']:.4g})"
+            f" {numpy['rate'] / 1e9:7.1f} GFLOP/s")
+    if cupy["median"] is None:
+        return text + "   CuPy not run"
+    return (text + f"   CuPy {1e3 * cupy['median']:9.4g} ms ({1e3 * cupy['low']:.4g}-"
+            f"{1e3 * cupy['high']:.4g}), NumPy / CuPy {numpy['median'] / cupy['median']:.2f}")
+
+
+def grid(rows: list[Row], side: str, key: str) -> tuple[list[int], list[int], np.ndarray]:
+    """Batches, hidden sizes, and the values of one side (batches, hidden); nan where not run."""
+    batches, hidden = (sorted({row["sizes"][letter] for row in rows}) for letter in "BH")
+    values = np.full((len(batches), len(hidden)), np.nan)
+    for row in rows:
+        if row["side"] == side and row["median"] is not None:
+            place = batches.index(row["sizes"]["B"]), hidden.index(row["sizes"]["H"])
+            values[place] = row[key]
+    return batches, hidden, values
+
+
+def picture(plt: Any, record: dict[str, Any]) -> Any:
+    """The CPU's times and rates; the GPU's share of them, or that it was not run."""
+    rows = record["rows"]
+    figure, panels = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
+    batches, hidden, cpu = grid(rows, "NumPy", "median")
+    gpu = grid(rows, "CuPy", "median")[2]
+    heat(plt, panels[0], batches, hidden, 1e3 * cpu, "NumPy, milliseconds", "viridis_r")
+    heat(plt, panels[1], batches, hidden, grid(rows, "NumPy", "rate")[2] / 1e9, "NumPy, GFLOP/s",
+         "viridis")
+    if np.isnan(gpu).all():
+        heat_axes(panels[2], batches, hidden, "NumPy's time / CuPy's")
+        panels[2].text(0.5, 0.5, "CuPy: not run: no GPU", transform=panels[2].transAxes,
+                       ha="center", va="center", color="#666666", fontsize=11)
+    else:
+        ratio = cpu / gpu
+        heat(plt, panels[2], batches, hidden, ratio, "NumPy's time / CuPy's (line: 1)", "coolwarm")
+        if ratio.min() < 1 < ratio.max():
+            panels[2].contour(np.log(ratio), levels=[0.0], colors="black")
+    figure.suptitle(f"LSTM layer, T={STEPS}, forward and backward. "
+                    f"{headline(record['environment'])}", x=0.01, ha="left")
+    return figure
+
+
+def heat_axes(axes: Any, batches: list[int], hidden: list[int], title: str) -> None:
+    """The frame of one grid."""
+    axes.set(title=title, xlabel="hidden size H", ylabel="batch B", xlim=(-0.5, len(hidden) - 0.5),
+             ylim=(-0.5, len(batches) - 0.5))
+    axes.set_xticks(range(len(hidden)), hidden)
+    axes.set_yticks(range(len(batches)), batches)
+
+
+def heat(
+    plt: Any, axes: Any, batches: list[int], hidden: list[int], values: np.ndarray, title: str,
+    colours: str,
+) -> None:
+    """One grid, coloured by the logarithm, with its numbers; a ratio's colours turn at 1."""
+    from matplotlib.colors import LogNorm
+
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if colours == "coolwarm":
+        high = max(high, 1 / low)
+        low = 1 / high
+    image = axes.imshow(values, origin="lower", aspect="auto", cmap=colours,
+                        norm=LogNorm(low, high if high > low else 2 * low))
+    for (row, column), value in np.ndenumerate(values):
+        red, green, blue, _ = image.cmap(image.norm(value))
+        dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
+        axes.text(column, row, number(value), ha="center", va="center", fontsize=8,
+                  color="white" if dark else "black")
+    heat_axes(axes, batches, hidden, title)

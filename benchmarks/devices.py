@@ -1,0 +1,74 @@
+"""Where a benchmark runs: the CPU, and the GPU where there is one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from backend import gemm, switch
+from backend.errors import UserError
+
+
+class Device(NamedTuple):
+    """One place to compute, and what each library calls it."""
+
+    name: str  # cpu or gpu
+    backend: str  # ours: numpy or cupy
+    torch: str | None  # PyTorch's: cpu or cuda; None where it cannot go there
+    synchronise: Callable[[], Any]  # waits until all work is done, PyTorch's too
+
+    def finished(self, work: Callable[[], Any]) -> Callable[[], Any]:
+        """`work`, returning only when the device is done with it."""
+        def run() -> Any:
+            result = work()
+            self.synchronise()
+            return result
+        return run
+
+
+CPU = Device("cpu", "numpy", "cpu" if find_spec("torch") else None, lambda: None)
+
+
+def device_option(parser: argparse.ArgumentParser) -> None:
+    """Add --device and --gemm, to be given to `devices`."""
+    parser.add_argument("--device", choices=("cpu", "gpu", "all"), default="all",
+                        help="where to run, default all there are")
+    parser.add_argument("--gemm", choices=("float32", "tf32"), default="float32",
+                        help="float32 products on the GPU, PyTorch's too; default float32")
+
+
+def devices(wanted: str, precision: str = "float32") -> list[Device]:
+    """The devices to run on: "cpu", "gpu", or "all" that are here.
+
+    Arguments: precision, "float32" or "tf32", of float32 products on the GPU.
+    Raises UserError where a GPU is asked for, or TF32, and CuPy is absent or finds none.
+    """
+    if wanted == "cpu" and precision != "float32":
+        raise UserError(f"--gemm: expected float32 on the CPU, got {precision}")
+    if wanted == "cpu":
+        return [CPU]
+    try:
+        found = [_gpu(precision)]
+    except UserError:
+        if wanted == "gpu" or precision != "float32":
+            raise
+        print("GPU: not run")
+        found = []
+    return found if wanted == "gpu" or precision != "float32" else [CPU, *found]
+
+
+def _gpu(precision: str) -> Device:
+    """The GPU that CuPy computes on. PyTorch shares its context, so one wait serves both."""
+    cupy = switch.load("cupy")
+    with switch.using(cupy):
+        gemm.use(precision)
+    theirs = None
+    if find_spec("torch"):
+        import torch
+
+        tf32 = precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+        theirs = "cuda" if torch.cuda.is_available() else None
+    return Device("gpu", "cupy", theirs, cupy.cuda.runtime.deviceSynchronize)

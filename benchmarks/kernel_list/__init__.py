@@ -1,0 +1,49 @@
+"""The kernels of the product as `benchmarks.sides.Kernel`s, each with what PyTorch has instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from benchmarks.kernel_list import looking, recurrent, updates, words
+from benchmarks.sides import Kernel
+from benchmarks.timing import mode
+
+# Our time / theirs, from the table of what a prototype reached, in mode S: the machine's own BLAS
+# kernels. By T, B, H.
+LSTM_GOALS = {
+    (30, 32, 256): {("nn.LSTM", "both"): 1.2},
+    (30, 64, 512): {("nn.LSTM", "both"): 0.95, ("nn.LSTMCell loop", "both"): 0.4},
+    (30, 128, 1000): {("nn.LSTM", "both"): 0.97},
+}
+ROOF_GOAL = 0.88  # of NumPy's own product, for the layer of ROOF_SIZES, forward and backward
+ROOF_SIZES = {"T": 30, "B": 64, "H": 512}
+
+
+def all_kernels(quick: bool) -> Iterator[Callable[[], Kernel]]:
+    """Makers of all kernels, so that the arrays of one are made when its turn comes."""
+    yield from lstm_layers(quick)
+    T, B, H, V = (3, 2, 4, 11) if quick else (30, 64, 512, 10_000)
+    for unit in ("rnn", "gru"):
+        yield partial(recurrent.layer, unit, T, B, H)
+    yield partial(recurrent.stack, 2, T, B, H)
+    yield partial(recurrent.step, B, H)
+    for way in looking.WAYS:
+        way = way._replace(D=1) if quick else way
+        yield partial(looking.attention, way, 5 if quick else 50, T, B, H)
+    N = B * T
+    yield partial(looking.attentional_vector, N, H)
+    yield partial(words.embedding, N, V, H)
+    yield partial(words.softmax_cross_entropy, N, V)
+    yield partial(words.prediction, N, H, V)
+    for name in updates.RULES:
+        yield partial(updates.update, name, H, V)
+    yield partial(updates.norm, H, V)
+
+
+def lstm_layers(quick: bool) -> Iterator[Callable[[], Kernel]]:
+    """The LSTM layers whose speed has a goal, or a tiny one. In mode H there are no goals."""
+    shapes = [(3, 2, 4)] if quick else list(LSTM_GOALS)
+    goals = LSTM_GOALS if mode() == "S" else {}
+    for shape in shapes:
+        yield partial(recurrent.layer, "lstm", *shape, goals.get(shape))

@@ -1,0 +1,49 @@
+"""A whole translator's loss and gradients, beside the same model in eager PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.sides import Arrays, Kernel, Passes, Results
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch
+
+
+def translator(S: int, T: int, B: int, H: int, V: int) -> Kernel:
+    """One LSTM layer a side, general attention, no input feeding, E = H; loss and gradients."""
+    rng = np.random.default_rng(1)
+    model = Translator(ModelConfig(layers=1, hidden_size=H, embedding_size=H, input_feeding=False),
+                       V, V, reverse_source=True)
+    pairs = [(rng.integers(3, V, S).tolist(), rng.integers(3, V, T - 1).tolist()) for _ in range(B)]
+    layer = 4 * H * 2 * H
+    pairs_multiplied = (B * (S + T) * layer + B * S * H * H + 2 * B * T * S * H
+                        + B * T * 2 * H * H + B * T * H * V)
+
+    def ours(a: Arrays) -> Passes:
+        batch = make_batch(pairs, range(B), reverse_source=True)
+
+        def both() -> Results:
+            loss, cache = model.loss(a, batch)
+            return {"loss": loss, **model.backward(cache)}
+
+        return Passes({"both": both})
+
+    def theirs(a: Arrays) -> Passes:
+        from benchmarks.peer_torch import TorchTranslator
+
+        batch = make_batch(pairs, range(B), reverse_source=True)
+        peer = TorchTranslator(model.config, V, V, reverse_source=True)
+        peer.load({name: value.numpy() for name, value in a.items()})
+
+        def both() -> Results:
+            peer.zero_grad(set_to_none=True)
+            loss = peer(batch)
+            loss.backward()
+            return {"loss": np.array(loss.item()), **peer.dump(gradients=True)}
+
+        return Passes({"both": both})
+
+    return Kernel("translator", {"S": S, "T": T, "B": B, "H": H, "V": V},
+                  model.initial_parameters(rng), {"both": 6.0 * pairs_multiplied}, "FLOP", ours,
+                  {"eager PyTorch": theirs}, cuda=False)

@@ -1,0 +1,127 @@
+"""Each kernel: ours on NumPy and CuPy against PyTorch on CPU and CUDA, and against the roof.
+
+Forward, and forward and backward together, in float32, interleaved in one process. Work bound by
+products is stated in floating-point operations a second beside one large float32 product, work
+bound by memory in bytes a second beside one large copy, both timed in the same rounds. All results
+and gradients of all sides agree before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from backend.errors import UserError
+from benchmarks.contest import TITLES, Row, cupy_line, print_rows, run_kernel, torch_line
+from benchmarks.kernel_list import ROOF_GOAL, ROOF_SIZES, all_kernels
+from benchmarks.options import make_parser, parse
+from benchmarks.pictures import COLOURS, GREY, draw, headline, number
+from benchmarks.record import load_rows, save_rows
+from benchmarks.sides import find_cupy
+from benchmarks.timing import describe, environment
+
+
+def main(arguments: list[str]) -> None:
+    """Compare, print, write `results/kernels-<mode>.json` and draw the picture beside it."""
+    parser = make_parser("kernels", __doc__)
+    parser.set_defaults(seconds=1.5)
+    parser.add_argument("--only", metavar="TEXT", help="kernels whose name contains it")
+    options = parse(parser, arguments)
+    print(describe(environment()))
+    print(f"{torch_line()}; {cupy_line()}")
+    rows: list[Row] = []
+    for make in all_kernels(options.quick):
+        kernel = make()
+        if options.only is None or options.only.lower() in kernel.name.lower():
+            found = run_kernel(kernel, options.seconds, options.quick)
+            print_rows(found)
+            rows += found
+    if not rows:
+        raise UserError(f"kernels: --only: no kernel's name contains {options.only!r}")
+    print(roof_line(rows))
+    finish(options, rows)
+
+
+def roof_line(rows: list[Row]) -> str:
+    """The fraction of NumPy's own product that the LSTM layer of the goal reaches."""
+    for row in rows:
+        if (row["kernel"], row["sizes"], row["pass"], row["side"]) == (
+                "LSTM layer", ROOF_SIZES, "both", "NumPy"):
+            return f"LSTM layer, {row['fraction']:.0%} of NumPy's product, goal {ROOF_GOAL:.0%}"
+    return "LSTM layer of the roof's goal: not run"
+
+
+def finish(options: argparse.Namespace, rows: list[Row]) -> None:
+    """Record and picture."""
+    gpu = find_cupy()[0] is not None
+    path = save_rows("kernels", vars(options), rows, folder=options.output, gpu=gpu)
+    print(f"written: {path.name}")
+    record = load_rows(path)
+    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+
+
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10)  # of a ratio
+
+
+def picture(plt: Any, record: dict[str, Any]) -> Any:
+    """Left: NumPy's time over each peer's; right: what fraction of the roof NumPy reaches."""
+    rows = [row for row in record["rows"] if row["median"] is not None]
+    places = list(dict.fromkeys(label(row) for row in rows if row["side"] != "NumPy"))
+    compared = {kernel_label(row) for row in rows if row["side"] != "NumPy"}
+    places += [name for name in dict.fromkeys(map(kernel_label, rows)) if name not in compared]
+    figure, panels = plt.subplots(1, 2, figsize=(11, 1.3 + 0.25 * len(places)), sharey=True,
+                                  width_ratios=[3, 2], layout="constrained")
+    draw_ratios(panels[0], [row for row in rows if row["side"] != "NumPy"], places)
+    draw_fractions(panels[1], [row for row in rows if row["side"] == "NumPy"], places)
+    for axes in panels:
+        axes.set_ylim(len(places) - 0.4, -0.6)
+        axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+        axes.axvline(1, color=GREY, linewidth=0.8)
+        axes.set_axisbelow(True)
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=8)
+    panels[1].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=1, frameon=False, fontsize=8)
+    figure.suptitle(f"Kernels. {headline(record['environment'])}", x=0.01, ha="left")
+    return figure
+
+
+def draw_ratios(axes: Any, peers: list[Row], places: list[str]) -> None:
+    """NumPy's time over each peer's, a mark for each pass, and the goals."""
+    kinds = {"forward": "o", "both": "s", "other": "^"}
+    for colour, (kind, mark) in zip(COLOURS, kinds.items(), strict=False):
+        own = [row for row in peers if kind == (row["pass"] if row["pass"] in TITLES else "other")]
+        axes.plot([row["ratio"] for row in own], [places.index(label(row)) for row in own], mark,
+                  color=colour, label=TITLES.get(kind, "update, norm"))
+    goals = [row for row in peers if row["goal"] is not None]
+    axes.plot([row["goal"] for row in goals], [places.index(label(row)) for row in goals], "|",
+              color="black", markersize=12, markeredgewidth=2, label="goal, forward+backward")
+    axes.set(xscale="log", xlabel="NumPy's time / the peer's (left of 1: NumPy is faster)")
+    shown = [row["ratio"] for row in peers]
+    axes.set_xticks([n for n in TICKS if min(shown) / 2 <= n <= max(shown) * 2])
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.set_yticks(range(len(places)), places)
+
+
+def draw_fractions(axes: Any, ours: list[Row], places: list[str]) -> None:
+    """The rate of the longest pass of each kernel, of its roof's."""
+    longest = {kernel_label(row): row for row in ours if row["pass"] != "forward"}
+    for unit, colour, roof in (("FLOP/s", COLOURS[1], "product"), ("B/s", COLOURS[4], "copy")):
+        for name, row in longest.items():
+            if row["unit"] == unit:
+                place = next(k for k, text in enumerate(places) if text.startswith(name))
+                axes.barh(place, row["fraction"], color=colour)
+                axes.text(row["fraction"], place, f" {number(row['rate'] / 1e9)} G{unit}",
+                          va="center", fontsize=8)
+        axes.barh([0], [0], color=colour, label=f"of the {roof}'s rate")
+    axes.set(xlabel="NumPy's rate / the roof's, all passes", xlim=(0, None))
+    axes.margins(x=0.25)
+
+
+def kernel_label(row: Row) -> str:
+    """The kernel and its size, in short."""
+    return f"{row['kernel']} " + " ".join(f"{name}{n}" for name, n in row["sizes"].items())
+
+
+def label(row: Row) -> str:
+    """The kernel, its size and the peer."""
+    return f"{kernel_label(row)} / {row['side']}"

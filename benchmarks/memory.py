@@ -1,0 +1,196 @@
+"""Peak memory of a training step, beside what it cannot do without.
+
+That is parameters, gradients and saved activations: the arrays reachable from the cache that the
+forward pass hands to the backward pass, each byte counted once. The peak is what the process holds
+more than before the parameters were made (Linux's high-water mark, in a fresh process), or the size
+of CuPy's memory pool. Two steps are run: the second finds the buffers of the first. Default: the
+model at the thesis's size, half a minute a step on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import backend
+from backend.errors import UserError
+from backend.workspace import Workspace
+from benchmarks.devices import device_option, devices
+from benchmarks.options import make_parser
+from benchmarks.options import parse as read_options
+from benchmarks.parts import REST, Stopwatch, watching
+from benchmarks.recipes import KNOWN, load_case, random_batch
+from benchmarks.record import save_rows
+from benchmarks.timing import describe, environment
+from nmt.models.make import make_model
+from nmt.training.optimizers import gradient_scale
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+STEPS = 2
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, print, and write `memory-<mode>.json` (or `memory-gpu.json`)."""
+    parser = make_parser("memory", __doc__)
+    parser.add_argument("--recipe", nargs="+", default=["thesis-size"], choices=KNOWN,
+                        help="default thesis-size")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and words (default 1)")
+    device_option(parser)
+    options = read_options(parser, arguments)
+    print(describe(environment()))
+    for device in devices(options.device, options.gemm):
+        rows = []
+        for name in options.recipe:
+            with get_context("spawn").Pool(1) as fresh:
+                rows.append(fresh.apply(measure, (name, options, device.name)))
+            report(rows[-1])
+        path = save_rows("memory", vars(options), rows, folder=options.output,
+                         gpu=device.name == "gpu")
+        print(f"written: {path.name}")
+
+
+def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[str, Any]:
+    """The row of one recipe; to be called in a process that has done nothing else."""
+    (device,) = devices(device_name)
+    case, rng = load_case(name, options), np.random.default_rng(options.seed)
+    with backend.using(device.backend):
+        gauge = Gauge(backend.module())
+        model: Any = make_model(case.recipe.model, case.source_size, case.target_size,
+                           case.recipe.data.reverse_source)
+        gauge.start()
+        parameters = model.initial_parameters(rng)
+        batch, optimizer = random_batch(case, rng), case.recipe.train.make_optimizer()
+        held = covered(parameters.values())
+        watch, peaks, saved, gradient_bytes = PeakWatch(gauge), [], 0, 0
+        for _ in range(STEPS):
+            gauge.reset()
+            with watching(watch), watch.part(REST):
+                loss, cache = model.loss(parameters, batch, rng)
+                saved = covered([*parameters.values(), *reachable(cache)]) - held
+                gradients = model.backward(cache)
+                gradient_bytes = covered(reachable(gradients))
+                with watch.part("clip"):
+                    scale, _ = gradient_scale(gradients, len(batch.indices),
+                                              case.recipe.train.max_norm)
+                with watch.part("update"):
+                    optimizer.update(parameters, gradients, scale)
+            peaks.append(gauge.peak())
+            del loss, cache, gradients
+    needed = {"parameters": held, "gradients": gradient_bytes, "saved": saved}
+    return {
+        "recipe": name, "device": device.name, "target_words": int(batch.target_lengths.sum()),
+        "bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes,
+                  "by_part": dict(watch.highest)},
+        "ratio": max(peaks) / sum(needed.values()), "peak_in": watch.where,
+    }
+
+
+# --- what the process holds ---------------------------------------------------------------------
+
+
+class Gauge:
+    """Bytes that this process holds more than at `start`, on the host or in CuPy's pool."""
+
+    def __init__(self, xp: Any) -> None:
+        """Raises UserError where Linux's high-water mark cannot be read and reset."""
+        self._pool = None if xp is np else xp.get_default_memory_pool()
+        self._before = 0
+        if self._pool is None and not (STATUS.exists() and CLEAR.exists()):
+            raise UserError("memory: expected Linux's /proc/self/status and clear_refs, got none")
+
+    def start(self) -> None:
+        """From here on."""
+        _ = np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
+        self._before = 0 if self._pool is not None else _status("VmRSS")
+
+    def reset(self) -> None:
+        """The peak is what is held now. A pool never shrinks, so there the peak is of all."""
+        if self._pool is None:
+            CLEAR.write_text("5")
+
+    def peak(self) -> int:
+        """The most that was held since `reset`."""
+        if self._pool is not None:
+            return int(self._pool.total_bytes())
+        return _status("VmHWM") - self._before
+
+
+def _status(name: str) -> int:
+    """A line of Linux's /proc/self/status, in bytes."""
+    found = re.search(rf"{name}:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"))
+    assert found is not None, name
+    return 1024 * int(found[1])
+
+
+class PeakWatch(Stopwatch):
+    """Not the seconds of each part but the peak at its end, and in which part it was reached."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        super().__init__()
+        self.highest: dict[str, int] = {}
+        self.where, self._gauge, self._most = "", gauge, 0
+
+    def _account(self) -> None:
+        if not self._entered:
+            return
+        part, peak = self._entered[-1], self._gauge.peak()
+        self.highest[part] = max(peak, self.highest.get(part, 0))
+        if peak > 1.01 * self._most:  # pages that come and go are not a new peak
+            self.where, self._most = part, peak
+
+
+# --- what it needs ------------------------------------------------------------------------------
+
+
+def reachable(value: Any) -> Iterator[Any]:
+    """All arrays in a cache or in gradients, however nested.
+
+    Raises TypeError for what is neither a container nor known to hold no array.
+    """
+    if hasattr(value, "strides") and not isinstance(value, np.generic):
+        yield value
+    elif isinstance(value, dict):
+        yield from reachable(list(value.values()))
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from reachable(part)
+    elif dataclasses.is_dataclass(value):
+        yield from reachable([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif not isinstance(value, (str, int, float, np.generic, Workspace, type(None))):
+        raise TypeError(f"expected arrays, containers or plain values, got {type(value).__name__}")
+
+
+def covered(arrays: Iterable[Any]) -> int:
+    """Bytes from the first to the last element of each array, shared ones counted once."""
+    total = end = 0
+    for low, high in sorted(extent(array) for array in arrays if array.size):
+        total += max(0, high - max(low, end))
+        end = max(end, high)
+    return total
+
+
+def extent(array: Any) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one after its last."""
+    data = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+    reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    return (data + sum(min(0, r) for r in reach),
+            data + sum(max(0, r) for r in reach) + array.itemsize)
+
+
+def report(row: dict[str, Any]) -> None:
+    """Print one row, in MB of 10^6 bytes."""
+    sizes = row["bytes"]
+    print(f"\n{row['recipe']}, {row['device']}: one step over {row['target_words']} target words")
+    for name in ("parameters", "gradients", "saved"):
+        print(f"  {name:>12} {sizes[name] / 1e6:9.1f} MB")
+    print(f"  {'sum':>12} {sum(sizes[n] for n in ('parameters', 'gradients', 'saved')) / 1e6:9.1f}")
+    print(f"  {'peak':>12} {', then '.join(f'{p / 1e6:.1f}' for p in sizes['peaks'])} MB "
+          f"(reached in: {row['peak_in']}); workspace {sizes['workspace'] / 1e6:.1f} MB")
+    print(f"  {'ratio':>12} {row['ratio']:9.2f} peak / sum, goal 1.5")

@@ -1,0 +1,70 @@
+"""thinc's LSTM layer (explosion/thinc) over our inputs; extra `peers`, it is no dependency.
+
+On NumPy thinc 9.1.1's forward is right and its backward is not (a central difference of its own
+forward says so too): the first step's dx is exactly zero, because the loop over pairs of steps
+never comes to it; the weights' gradients are begun as the weights, not as zeros; and dW_h pairs the
+gradient of step t with h_t where h_{t-1} belongs. So the comparison, which asks for equal results
+first, leaves its backward out for as long as that is so.
+
+Its weights are one flat array: W_x, b_x, W_h, b_h, each of the gates f, i, o, g in turn. The layer
+takes sequences of one length as a `Padded` batch, (T, B, E), as ours does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.sides import Arrays, Passes, Results
+from grads.oracle import reorder
+from lstm.lstm import GATES
+
+THINC_GATES = ("f", "i", "o", "h_hat")
+
+
+def passes(a: Arrays) -> Passes:
+    """The two passes over the inputs of `benchmarks.kernel_list.recurrent.layer`, an LSTM's."""
+    from thinc.api import LSTM, NumpyOps, use_ops
+    from thinc.types import Padded
+
+    T, B, H = a["x"].shape
+    with use_ops(NumpyOps.name):
+        model = LSTM(H, H)
+        model.initialize()
+    model.set_param("LSTM", flat_weights(a["rnn.0.T"], a["rnn.0.b"]))
+
+    def padded(data: np.ndarray) -> Any:
+        return Padded(data, np.full(T, B, dtype="i"), np.full(B, T, dtype="i"),
+                      np.arange(B, dtype="i"))
+
+    x, dh = padded(a["x"]), padded(a["dh"])
+
+    def forward() -> Results:
+        return {"h": model.predict(x).data}
+
+    def both() -> Results:
+        model.set_grad("LSTM", np.zeros_like(model.get_param("LSTM")))
+        h, backward = model(x, is_train=True)
+        dx = backward(dh)
+        return {"h": h.data, "dx": dx.data, "flat": model.get_grad("LSTM")}
+
+    return Passes({"forward": forward, "both": both}, lambda results: in_our_layout(results, H))
+
+
+def flat_weights(T: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Our T (4H, E + H) and b (4H,) as thinc keeps them; its second bias is zero."""
+    E = T.shape[1] - len(T) // 4
+    T, b = reorder(T, GATES, THINC_GATES), reorder(b, GATES, THINC_GATES)
+    return np.concatenate([T[:, :E].ravel(), b, T[:, E:].ravel(), np.zeros_like(b)])
+
+
+def in_our_layout(results: Results, H: int) -> Results:
+    """thinc's flat gradient as that of T and b; E = H."""
+    read = dict(results)
+    if "flat" in read:
+        W_x, b, W_h, _ = np.split(read.pop("flat"), np.cumsum([4 * H * H, 4 * H, 4 * H * H]))
+        T = np.concatenate([W_x.reshape(4 * H, H), W_h.reshape(4 * H, H)], axis=1)
+        read["rnn.0.T"] = reorder(T, THINC_GATES, GATES)
+        read["rnn.0.b"] = reorder(b, THINC_GATES, GATES)
+    return read

@@ -1,0 +1,400 @@
+"""Words per second of a training step for the recipes, with the time split by part.
+
+Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
+length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
+update. Against eager PyTorch where it covers the model. Loss and gradients, with the same dropout
+masks on both sides, agree in float64 before anything is timed. `thesis-size` (4 layers, 1000
+units, 50,000 words, batch 128) runs only when named: minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import backend
+import nmt
+from backend.command import positive
+from backend.errors import UserError
+from backend.rows import RowGradient
+from benchmarks.contest import timed
+from benchmarks.devices import CPU, Device, device_option, devices
+from benchmarks.options import make_parser
+from benchmarks.options import parse as read_options
+from benchmarks.parts import PARTS, REST, Stopwatch, watching
+from benchmarks.pictures import draw, headline
+from benchmarks.record import load_rows, save_rows
+from benchmarks.timing import Timing, describe, environment, interleave
+from nmt.models.make import make_model
+from nmt.models.translator import Translator
+from nmt.recipe import Recipe
+from nmt.recipe_file import load_recipe
+from nmt.text.batches import Batch, make_batch
+from nmt.training.optimizers import gradient_scale
+from nmt.training.options import TrainOptions
+
+EXACT, CLOSE = 1e-9, 1e-5  # relative differences in float64, and of the loss in float32
+FOLDER = Path(nmt.__file__).parent / "recipes"
+
+
+class Case(NamedTuple):
+    """A recipe and what its corpus would decide."""
+
+    recipe: Recipe
+    source_size: int  # words of the vocabulary
+    target_size: int
+    source: int  # words of every sentence
+    target: int  # with its end marker
+
+
+class Sizes(NamedTuple):
+    """Where a known case comes from: a recipe's file, and its corpus in numbers."""
+
+    file: str
+    vocabularies: tuple[int, int]
+    lengths: tuple[int, int]
+    overrides: tuple[str, ...] = ()
+
+
+# Vocabularies and mean lengths of the training sets; the target's with its end marker.
+MULTI30K = (7857, 5919), (12, 14)  # German, English; words seen twice
+KNOWN = {
+    "demo": Sizes("demo.yaml", (1937, 2099), (10, 10)),
+    "multi30k-de-en": Sizes("multi30k-de-en.yaml", *MULTI30K),
+    "multi30k-thesis": Sizes("multi30k-thesis.yaml", *MULTI30K),
+    "multi30k-rnnsearch": Sizes("multi30k-rnnsearch.yaml", *MULTI30K),
+    "thesis-size": Sizes("thesis/global-general.yaml", (50002, 50002), (25, 25),
+                         ("--model.dropout=0.0",)),  # 50,000 words, <unk> and </s>
+}
+LARGE = ("thesis-size",)
+TINY = ("--model.hidden_size=8", "--model.embedding_size=6", "--train.batch_size=4")
+
+
+def main(arguments: list[str]) -> None:
+    """Compare, print, and write `recipes[-large]-<mode>.json`, -gpu for what ran on a GPU."""
+    options = parse(arguments)
+    print(describe(environment()))
+    for device in devices(options.device, options.gemm):
+        rows = [run(name, options, device) for name in options.recipe]
+        record = "recipes-large" if set(options.recipe) <= set(LARGE) else "recipes"
+        record += "" if options.gemm == "float32" else f"-{options.gemm}"
+        asked = vars(options) | {"recipe": [Path(name).stem for name in options.recipe]}
+        path = save_rows(record, asked, rows, folder=options.output, gpu=device.name == "gpu")
+        print(f"written: {path.name}")
+        draw(path.with_suffix(".png"), partial(picture, record=load_rows(path)))
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line of this benchmark."""
+    parser = make_parser("recipes", __doc__)
+    small = [name for name in KNOWN if name not in LARGE]
+    parser.add_argument("--recipe", nargs="+", default=small, metavar="NAME",
+                        help=f"of {', '.join(KNOWN)}, or a YAML file (default the small ones)")
+    parser.add_argument("--vocabulary", type=positive, default=10000,
+                        help="words a side, for a file default 10000")
+    parser.add_argument("--length", type=positive, default=20,
+                        help="words of a sentence, for a file default 20")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and words default 1")
+    device_option(parser)
+    return read_options(parser, arguments)
+
+
+def load_case(name: str, options: argparse.Namespace) -> Case:
+    """A known case, or the recipe in a file; tiny where `--quick` says so.
+
+    Raises UserError for a name that is neither.
+    """
+    tiny = TINY if options.quick else ()
+    if name in KNOWN:
+        file, vocabularies, lengths, overrides = KNOWN[name]
+        recipe = load_recipe(Recipe, FOLDER / file, (*overrides, *tiny))
+    elif name.endswith((".yaml", ".yml")):
+        vocabularies, lengths = (options.vocabulary,) * 2, (options.length,) * 2
+        recipe = load_recipe(Recipe, name, tiny)
+    else:
+        raise UserError(f"--recipe: expected a YAML file or one of {', '.join(KNOWN)}, "
+                        f"got {name!r}")
+    if options.quick:
+        vocabularies, lengths = (30, 31), (5, 4)
+    return Case(recipe, *vocabularies, *lengths)
+
+
+def random_batch(case: Case, rng: np.random.Generator, sentences: int | None = None) -> Batch:
+    """Random words; all sentences of the case's lengths."""
+    B = sentences or case.recipe.train.batch_size
+    source = rng.integers(2, case.source_size, (B, case.source)).tolist()
+    target = rng.integers(2, case.target_size, (B, case.target - 1)).tolist()
+    return make_batch(list(zip(source, target, strict=True)), range(B),
+                      case.recipe.data.reverse_source)
+
+
+# --- one recipe on one device -------------------------------------------------------------------
+
+
+def run(name: str, options: argparse.Namespace, device: Device) -> dict[str, Any]:
+    """Compare, time and print one recipe; the row of the record."""
+    case = load_case(name, options)
+    with backend.using(device.backend):
+        rng = np.random.default_rng(options.seed)
+        model = make_model(case.recipe.model, case.source_size, case.target_size,
+                           case.recipe.data.reverse_source)
+        parameters, batch = model.initial_parameters(rng), random_batch(case, rng)
+        peer = make_peer(model, parameters, case, device)
+        differences = compare(model, parameters, batch, peer, case)
+        train, rounds_by_part = case.recipe.train, list[dict[str, float]]()
+        rivals = {
+            "ours": our_step(model, parameters, batch, train, Stopwatch()),
+            "split": split_step(model, parameters, batch, train, device, rounds_by_part),
+        }
+        if peer is not None:
+            rivals["pytorch"] = their_step(peer, batch, train)
+        waited = {key: device.finished(rival) for key, rival in rivals.items()}
+        if name in LARGE and device.name == "cpu" and not options.quick:
+            timings = interleave(waited, 2, 0)  # a round takes a minute; what is compared warms up
+        else:
+            timings = timed(waited, 0.01 if options.quick else 3 * options.seconds)
+            del rounds_by_part[0]  # of the warm-up
+    row = make_row(name, device, batch, timings, medians(rounds_by_part), differences)
+    report(row, case)
+    return row
+
+
+def make_row(
+    name: str, device: Device, batch: Batch, timings: Mapping[str, Timing],
+    parts: Mapping[str, float], differences: Mapping[str, float],
+) -> dict[str, Any]:
+    """What the record holds of one recipe: seconds a step, words a second, seconds by part."""
+    words = int(batch.target_lengths.sum())
+    row = {
+        "recipe": Path(name).stem, "device": device.name, "target_words": words,
+        "seconds": {key: timing._asdict() for key, timing in timings.items()},
+        "words_per_second": {key: words / timing.median for key, timing in timings.items()
+                             if key != "split"},
+        "parts": dict(parts), "differences": dict(differences),
+    }
+    if "pytorch" in timings:
+        row["ratio"] = timings["ours"].median / timings["pytorch"].median
+    return row
+
+
+def our_step(
+    model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
+    watch: Stopwatch,
+) -> Callable[[], float]:
+    """One update as `nmt.training.trainer` makes it; returns the summed loss."""
+    optimizer, rng = train.make_optimizer(), np.random.default_rng(train.seed)
+
+    def step() -> float:
+        with watch.part(REST):
+            loss, cache = model.loss(parameters, batch, rng)
+            gradients = model.backward(cache)
+            with watch.part("clip"):
+                scale, _ = gradient_scale(gradients, len(batch.indices), train.max_norm)
+            with watch.part("update"):
+                optimizer.update(parameters, gradients, scale)
+            return float(backend.to_host(loss))
+
+    return step
+
+
+def split_step(
+    model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
+    device: Device, found: list[dict[str, float]],
+) -> Callable[[], float]:
+    """The same; the seconds of each part are appended to `found`, a mapping every time."""
+    watch = Stopwatch(device.synchronise)
+    step = our_step(model, parameters, batch, train, watch)
+
+    def split() -> float:
+        with watching(watch):
+            loss = step()
+        found.append(dict(watch.seconds))
+        watch.seconds.clear()
+        return loss
+
+    return split
+
+
+def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    """The median seconds of each part that took any, in the order of `PARTS`."""
+    found = {part: float(np.median([seconds.get(part, 0.0) for seconds in rounds]))
+             for part in PARTS}
+    return {part: seconds for part, seconds in found.items() if seconds}
+
+
+# --- PyTorch ------------------------------------------------------------------------------------
+
+
+def make_peer(model: Any, parameters: dict[str, Any], case: Case, device: Device) -> Any:
+    """The same model in PyTorch, on the same device; None where it is not covered or not there."""
+    if device.torch is None or not isinstance(model, Translator) or model.config.unit == "gru":
+        return None
+    import torch
+
+    from benchmarks.peer_torch import TorchTranslator
+
+    if device.torch == "cpu":
+        torch.set_num_threads(environment()["cores"])
+    on_host = {name: backend.to_host(array) for name, array in parameters.items()}
+    peer = TorchTranslator(model.config, case.source_size, case.target_size,
+                           case.recipe.data.reverse_source)
+    return peer.load(on_host).to(device.torch)
+
+
+def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Callable[[], float]:
+    """The same update in PyTorch, dropout masks drawn by PyTorch; returns the summed loss."""
+    import torch
+
+    weights = [parameter for parameter in peer.parameters() if parameter.requires_grad]
+    made: dict[str, Callable[[], Any]] = {
+        "sgd": lambda: torch.optim.SGD(weights, train.learning_rate, fused=True),
+        "adam": lambda: torch.optim.Adam(weights, train.learning_rate, fused=True),
+        "adadelta": lambda: torch.optim.Adadelta(weights, train.learning_rate, 0.95),
+    }
+    optimizer = made[train.optimizer]()
+
+    def step() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        loss = peer(batch, peer.draw_masks(batch))
+        (loss / len(batch.indices)).backward()
+        if train.max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(weights, train.max_norm)
+        optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+# --- equality first -----------------------------------------------------------------------------
+
+
+def compare(
+    model: Any, parameters: dict[str, Any], batch: Batch, peer: Any, case: Case
+) -> dict[str, float]:
+    """Relative differences of loss and gradients; AssertionError where they are not the same.
+
+    In float64, on a few sentences and words, everything; in float32 the loss of what is about to be
+    timed, where there is a peer. An empty mapping where there is no PyTorch.
+    """
+    if find_spec("torch") is None:
+        return {}
+    found = compare_exactly(case)
+    if peer is not None:
+        masks = draw_masks(model, batch, parameters)
+        loss = float(backend.to_host(model.loss(parameters, batch, np.random.default_rng(7))[0]))
+        found["float32 loss"] = abs(loss / float(peer(batch, masks).item()) - 1)
+    for name, difference in found.items():
+        if not difference < (CLOSE if name == "float32 loss" else EXACT):
+            raise AssertionError(f"{name}: ours and PyTorch's differ by {difference:.1e}")
+    return found
+
+
+def compare_exactly(case: Case) -> dict[str, float]:
+    """Loss and gradients of the recipe's model in float64, over two sentences of few words.
+
+    RNNsearch, which has no batched peer, is compared with the oracle of the gradient checks.
+    Parameters are normals: a fresh model's scores hardly differ, and of their gradients rounding
+    leaves few digits.
+    """
+    few = case._replace(source_size=50, target_size=51)
+    with backend.using("numpy"):
+        rng = np.random.default_rng(7)
+        model: Any = make_model(few.recipe.model, 50, 51, few.recipe.data.reverse_source)
+        parameters = {name: rng.normal(scale=0.1, size=weight.shape)
+                      for name, weight in model.weights().items()}
+        batch = random_batch(few, rng, sentences=2)
+        loss, cache = model.loss(parameters, batch, np.random.default_rng(7))
+        gradients = model.backward(cache)
+        theirs, expected = differentiate(model, parameters, batch, few)
+    distances = [float(np.linalg.norm(dense(gradients[name]) - d) / np.linalg.norm(d))
+                 for name, d in expected.items()]
+    assert gradients.keys() == expected.keys()
+    return {"loss": abs(float(loss) / theirs - 1), "gradients": max(distances)}
+
+
+def differentiate(
+    model: Any, parameters: dict[str, Any], batch: Batch, case: Case
+) -> tuple[float, dict[str, np.ndarray]]:
+    """Loss and gradients by PyTorch."""
+    import torch
+
+    peer = make_peer(model, parameters, case, CPU)
+    if peer is not None:
+        loss = peer(batch, draw_masks(model, batch, parameters))
+        loss.backward()
+        return loss.item(), peer.dump(gradients=True)
+    from grads.oracle.rnnsearch import rnnsearch
+
+    tensors = {name: torch.tensor(p, requires_grad=True) for name, p in parameters.items()}
+    loss = rnnsearch(tensors, {"config": model.config, "batch": batch}, {})["loss"]
+    loss.backward()
+    return float(loss.item()), {name: np.asarray(t.grad) for name, t in tensors.items()}
+
+
+def draw_masks(model: Any, batch: Batch, parameters: dict[str, Any]) -> Any:
+    """The dropout masks that a loss with `default_rng(7)` draws, on the host; None without."""
+    if not model.config.dropout:
+        return None
+    encoder, decoder = model._masks(batch, np.random.default_rng(7), parameters)
+    layers = [backend.to_host(mask) for mask in decoder.layers]
+    return [backend.to_host(mask) for mask in encoder], (layers, backend.to_host(decoder.joined))
+
+
+def dense(gradient: Any) -> np.ndarray:
+    """A gradient as a full array."""
+    return gradient.dense() if isinstance(gradient, RowGradient) else gradient
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def report(row: Mapping[str, Any], case: Case) -> None:
+    """Print one row."""
+    train, seconds = case.recipe.train, row["seconds"]
+    print(f"\n{row['recipe']}, {row['device']}: B={train.batch_size}, S={case.source}, "
+          f"T={case.target}, V={case.source_size} and {case.target_size}, float32, "
+          f"{train.optimizer}")
+    equal = ", ".join(f"{name} to {value:.1e}" for name, value in row["differences"].items())
+    print(f"  equal: {equal or 'not compared, PyTorch is absent'}")
+    for name in seconds:
+        speed = row["words_per_second"].get(name)
+        print(f"  {name:>8} {Timing(**seconds[name])}"
+              + (f"{speed:12,.0f} target words/s" if speed else ""))
+    if "ratio" in row:
+        print(f"     ratio {row['ratio']:8.2f} ours / PyTorch")
+    else:
+        print("  PyTorch: not run")
+    total = sum(row["parts"].values())
+    for part, spent in row["parts"].items():
+        print(f"  {part:>20} {1e3 * spent:9.1f} ms {100 * spent / total:5.1f} %")
+    print(f"  {'sum':>20} {1e3 * total:9.1f} ms, {total / seconds['ours']['median']:.2f} of the "
+          "median step without borders")
+
+
+def picture(plt: Any, record: Mapping[str, Any]) -> Any:
+    """A bar for each recipe, cut into the parts of its step."""
+    rows, colours = record["rows"][::-1], plt.get_cmap("tab20")
+    figure, axes = plt.subplots(figsize=(9, 1.6 + 0.5 * len(rows)), layout="constrained")
+    start = np.zeros(len(rows))
+    for number, part in enumerate(PARTS):
+        shares = np.array([row["parts"].get(part, 0.0) / sum(row["parts"].values())
+                           for row in rows])
+        if shares.any():
+            axes.barh(range(len(rows)), shares, left=start, label=part, color=colours(number))
+        start += shares
+    for place, row in enumerate(rows):
+        axes.text(1.01, place, f"{row['words_per_second']['ours']:,.0f} target words/s",
+                  va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [f"{row['recipe']}, {row['device']}" for row in rows])
+    axes.set(xlabel="share of a training step", xlim=(0, 1))
+    axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    figure.suptitle(f"Where a step's time goes. {headline(record['environment'])}", x=0.01,
+                    ha="left")
+    return figure

@@ -1,0 +1,282 @@
+"""The README's figures of speed, written from the result files and never typed.
+
+What stands between the two markers is replaced. A file that is not there leaves its rows out; what
+no GPU has run is called "not run". A test holds the page to the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+from backend.files import write_text
+from benchmarks.record import RESULTS
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
+END = "<!-- end of speed -->"
+MODES = {"H": "H", "S": "S", "gpu": "GPU"}  # by the ending of a file's name
+# Our time / PyTorch's: what a prototype reached on another machine of two cores.
+STEP_GOALS = {"step": {"H": 0.75, "S": 0.45}, "step-no-feeding": {"H": 1.1, "S": 0.70}}
+SEARCH_GOALS = {"H": 0.7, "S": 0.45}  # beam 10, 16 sentences
+MEMORY_GOAL = 1.5
+GPU_GOAL = 60_000  # target words a second at the thesis's size, float32
+
+Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
+
+
+def main(arguments: list[str]) -> None:
+    """Rewrite the README, or with --check only say whether it is up to date."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks table", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
+    parser.add_argument("--readme", type=Path, default=README, help="default: this repository's")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
+    options = parser.parse_args(arguments)
+    text = options.readme.read_text(encoding="utf-8")
+    made = rewritten(text, read(options.results), options.readme.name)
+    if made == text:
+        print(f"{options.readme.name}: up to date")
+    elif options.check:
+        raise UserError(f"{options.readme.name}: not what the result files say; run "
+                        "`python -m benchmarks table`")
+    else:
+        write_text(options.readme, made)
+        print(f"{options.readme.name}: written")
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """All result files of a folder, by name. Raises UserError where one measures nothing."""
+    records = {path.stem: json.loads(path.read_text(encoding="utf-8"))
+               for path in sorted(folder.glob("*.json"))}
+    for name, record in records.items():
+        if record.get("options", {}).get("quick"):
+            raise UserError(f"{name}.json: expected a measurement, got a run with --quick")
+    return records
+
+
+def rewritten(text: str, records: Records, name: str) -> str:
+    """`text` with what the records say between the markers; UserError where there are none."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UserError(f"{name}: expected the markers {BEGIN} and {END}")
+    return "\n".join([before + BEGIN, "", *page(records), END]) + after
+
+
+def page(records: Records) -> list[str]:
+    """The lines between the markers, an empty one after each section."""
+    sections: list[Callable[[Records], list[str]]] = [
+        against_pytorch, ways, recipes, parts, memory, searches, ideas, growth, machines,
+    ]
+    return [line for section in sections if (lines := section(records)) for line in [*lines, ""]]
+
+
+def found(records: Records, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The modes in which the file `name` is there, and what it holds."""
+    for mode in MODES:
+        if f"{name}-{mode}" in records:
+            yield mode, records[f"{name}-{mode}"]
+
+
+def table(head: str, rows: list[str]) -> list[str]:
+    """A Markdown table, none where it has no rows. Cells are separated by ` | `."""
+    columns = head.count(" | ") + 1
+    return [f"| {head} |", "|" + "---|" * columns, *(f"| {row} |" for row in rows)] if rows else []
+
+
+def ms(timing: Mapping[str, float]) -> str:
+    """A median in milliseconds."""
+    return f"{1e3 * timing['median']:,.3g} ms" if timing["median"] < 1 else (
+        f"{1e3 * timing['median']:,.0f} ms")
+
+
+def ratio(value: float, goal: float | None) -> str:
+    """Our time / theirs, bold, and the goal: two cells."""
+    return f"**{value:.2f}** | {'' if goal is None else f'{goal:.2f}'}"
+
+
+# --- sections -------------------------------------------------------------------------------------
+
+
+def against_pytorch(records: Records) -> list[str]:
+    """What has a goal: training steps, search, LSTM layers."""
+    rows = [*step_rows(records), *search_rows(records), *layer_rows(records)]
+    return table("work | mode | here | PyTorch | ratio | goal", rows)
+
+
+def step_rows(records: Records) -> Iterator[str]:
+    """A training step of the 2x512 translator, each decoder and way of attending."""
+    names = sorted({name.rpartition("-")[0] for name in records if name.startswith("step")})
+    for name in names:
+        for mode, record in found(records, name):
+            options, seconds = record["options"], record["seconds"]
+            way = f"{options.get('attention', 'global')} {options.get('score', 'general')}"
+            feeding = "without input feeding" if options["no_feeding"] else "input feeding"
+            goal = STEP_GOALS.get(name, {}).get(mode)
+            yield (f"training step, {way}, {feeding} | {MODES[mode]} | {ms(seconds['ours'])} | "
+                   f"{ms(seconds['pytorch'])} | {ratio(record['ratio'], goal)}")
+
+
+def ways(records: Records) -> list[str]:
+    """A training step of the 2x512 translator, every way of attending."""
+    rows = [f"{name} | {MODES[mode]} | {ms(row['seconds']['ours'])} | "
+            f"{ms(row['seconds']['pytorch'])} | **{row['ratio']:.2f}**"
+            for mode, record in found(records, "ways") for name, row in record["rows"].items()]
+    return table("training step | mode | here | PyTorch | ratio", rows)
+
+
+def search_rows(records: Records) -> Iterator[str]:
+    """Beam search of the size that has a goal."""
+    for mode, record in found(records, "search"):
+        for row in record["rows"]:
+            if (row["beam"], row["sentences"]) == (10, 16) and "ratio" in row:
+                yield (f"beam search, beam 10, 16 sentences, {row['steps']} steps | {MODES[mode]} |"
+                       f" {ms(row['seconds']['ours'])} | {ms(row['seconds']['pytorch'])} | "
+                       f"{ratio(row['ratio'], SEARCH_GOALS.get(mode))}")
+
+
+def layer_rows(records: Records) -> Iterator[str]:
+    """LSTM layers, forward and backward. Their goals are those of mode S."""
+    for mode, record in found(records, "kernels"):
+        ours = {str(row["sizes"]): row for row in record["rows"]
+                if (row["kernel"], row["side"], row["pass"]) == ("LSTM layer", "NumPy", "both")}
+        for row in record["rows"]:
+            own = ours.get(str(row["sizes"]))
+            if own and row["kernel"] == "LSTM layer" and row.get("goal") and row["median"]:
+                goal = row["goal"] if mode == "S" else None
+                yield (f"LSTM layer, {sizes_of(row)}, against {row['side']} | {MODES[mode]} | "
+                       f"{ms(own)} | {ms(row)} | {ratio(row['ratio'], goal)}")
+
+
+def recipe_rows(records: Records) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Mode and row of every recipe that was timed."""
+    for name in ("recipes", "recipes-large"):
+        for mode, record in found(records, name):
+            for row in record["rows"]:
+                yield mode, row
+
+
+def recipes(records: Records) -> list[str]:
+    """Words per second of the recipes."""
+    rows = []
+    for mode, row in recipe_rows(records):
+        speed = row["words_per_second"]
+        theirs = f"{speed['pytorch']:,.0f}" if "pytorch" in speed else "no peer"
+        compared = f"**{row['ratio']:.2f}**" if "ratio" in row else ""
+        rows.append(f"{link(row['recipe'])} | {MODES[mode]} | {speed['ours']:,.0f} | {theirs} | "
+                    f"{compared}")
+    note = ["`thesis-size`: 4 layers of 1000 units, 50,000 words, batch 128. Goal on a GPU: "
+            f"{GPU_GOAL:,} target words a second."] if rows else []
+    return joined(table("recipe, target words a second | mode | here | PyTorch | time ratio", rows),
+                  note)
+
+
+def link(name: str) -> str:
+    """A recipe's name, with its file where it has one of that name."""
+    there = (README.parent / "nmt" / "recipes" / f"{name}.yaml").exists()
+    return f"[`{name}`](nmt/recipes/{name}.yaml)" if there else f"`{name}`"
+
+
+def parts(records: Records) -> list[str]:
+    """Where the time of a step goes, in percent of the parts' sum."""
+    columns = list(recipe_rows(records))
+    names = list(dict.fromkeys(part for _, row in columns for part in row["parts"]))
+    rows = []
+    for part in names:
+        cells = [f"{100 * row['parts'].get(part, 0) / sum(row['parts'].values()):.0f} %"
+                 for _, row in columns]
+        rows.append(" | ".join([part, *cells]))
+    head = " | ".join(["part of a step", *(f"{row['recipe']}, {MODES[mode]}"
+                                           for mode, row in columns)])
+    return table(head, rows)
+
+
+def memory(records: Records) -> list[str]:
+    """Peak memory of a step."""
+    rows = []
+    for mode, record in found(records, "memory"):
+        for row in record["rows"]:
+            sizes = row["bytes"]
+            needed = [sizes[name] for name in ("parameters", "gradients", "saved")]
+            cells = [f"{size / 1e9:.2f} GB" for size in (*needed, sum(needed), max(sizes["peaks"]))]
+            rows.append(" | ".join([link(row["recipe"]), MODES[mode], *cells,
+                                    f"**{row['ratio']:.2f}**", f"{MEMORY_GOAL}"]))
+    return table("memory of a step | mode | parameters | gradients | saved activations | sum | "
+                 "peak | ratio | goal", rows)
+
+
+def searches(records: Records) -> list[str]:
+    """Sentences per second by how many are searched at once."""
+    timed = [(mode, row) for mode, record in found(records, "search") for row in record["rows"]]
+    sizes = sorted({row["sentences"] for _, row in timed})
+    cells: dict[tuple[str, str], dict[int, str]] = {}
+    for mode, row in timed:
+        name = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
+        speeds = [f"{speed:.3g}" for speed in row["sentences_per_second"].values()]
+        cells.setdefault((name, MODES[mode]), {})[row["sentences"]] = " / ".join(speeds)
+    rows = [" | ".join([*key, *(own.get(size, "") for size in sizes)])
+            for key, own in cells.items()]
+    head = ["sentences a second, here / PyTorch", "mode", *(f"{size} at once" for size in sizes)]
+    return table(" | ".join(head), rows)
+
+
+def ideas(records: Records) -> list[str]:
+    """From textbook code to the kernel: milliseconds of each form, a column for each size."""
+    cells: dict[str, dict[str, str]] = {}
+    for mode, record in found(records, "naive"):
+        for row in record["rows"]:
+            column = f"{sizes_of(row)}, {MODES[mode]}"
+            cells.setdefault(row["form"], {})[column] = f"{1e3 * row['median']:.3g}"
+    columns = list(dict.fromkeys(column for own in cells.values() for column in own))
+    return table(" | ".join(["an LSTM layer's forward and backward, ms", *columns]),
+                 [" | ".join([form, *(own.get(column, "") for column in columns)])
+                  for form, own in cells.items()])
+
+
+def growth(records: Records) -> list[str]:
+    """How time grows with each size: exponents, measured and of the operations."""
+    rows = []
+    for mode, record in found(records, "scaling"):
+        sweeps = {(row["sweep"], row["letter"], row["side"]): row for row in record["rows"]}
+        rows += [f"{sweep}, {side} | {letter} | {MODES[mode]} | {row['exponent']:.2f} | "
+                 f"{row['expected']:.2f}" for (sweep, letter, side), row in sweeps.items()]
+    return table("time as a power of a size | size | mode | measured | of the operations", rows)
+
+
+def sizes_of(row: Mapping[str, Any]) -> str:
+    """The sizes of a row by letter."""
+    return " ".join(f"{name}={size}" for name, size in row["sizes"].items())
+
+
+def machines(records: Records) -> list[str]:
+    """What the figures were measured on."""
+    lines = []
+    for mode, name in MODES.items():
+        own = [record["environment"] for stem, record in records.items()
+               if stem.endswith(f"-{mode}")]
+        lines += [f"- mode {name}: {said}" for said in dict.fromkeys(map(machine, own))]
+    if not any(stem.endswith("-gpu") for stem in records):
+        lines.append("- on a GPU: not run")
+    return lines
+
+
+def machine(environment: Mapping[str, Any]) -> str:
+    """Processor, BLAS, libraries and GPU of one file, in one line."""
+    blas = next((f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
+                 for pool in environment["thread_pools"] if pool["architecture"]), "unknown BLAS")
+    versions = [f"{name} {number}" for name, number in environment["versions"].items() if number]
+    device = environment.get("gpu")
+    return ", ".join([environment["cpu"], f"{environment['cores']} cores", blas, *versions,
+                      *([device["name"]] if device else [])])
+
+
+def joined(*sections: list[str]) -> list[str]:
+    """Sections with an empty line between those that are there."""
+    lines: list[str] = []
+    for section in filter(None, sections):
+        lines += [*([""] if lines else []), *section]
+    return lines

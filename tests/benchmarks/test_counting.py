@@ -1,0 +1,69 @@
+"""The counts of `benchmarks.counting`, and what it says of local attention."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attention.way import Way
+from benchmarks import attention
+from benchmarks.counting import counted, counting
+
+
+@pytest.mark.parametrize("act, expected", [
+    (lambda a: a @ a.T, 2 * 3 * 4 * 3),
+    (lambda a: np.matmul(a, a[0]), 2 * 3 * 4),
+    (lambda a: a * 2.0 + 1.0, 24),
+    (lambda a: np.tanh(a, out=np.empty((3, 4))), 12),
+    (lambda a: a.sum(axis=0), 12),
+    (lambda a: a.reshape(4, 3)[1:].T.copy(), 0),
+])
+def test_operations_are_counted(act, expected):
+    assert counted(lambda: act(counting(np.ones((3, 4))))) == expected
+
+
+def test_counting_changes_nothing():
+    a = np.arange(6.0).reshape(2, 3)
+    b = counting(a.copy())
+    b += 1.0
+    np.testing.assert_array_equal(np.asarray(b @ b.T), (a + 1.0) @ (a + 1.0).T)
+
+
+@pytest.mark.parametrize("score", ["dot", "general", "concat", "additive"])
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_a_local_step_does_not_cost_more_in_a_longer_source(score, window):
+    """Operations of a step forward and backward; those of global attention do grow."""
+    options = attention.parse(["--batch", "2", "--hidden", "5", "--steps", "3"])
+
+    def cost(way, S):
+        return attention.count(attention.make_task(way, S, options, "float64"))
+
+    assert cost(Way(score, window, D=2), 40) == cost(Way(score, window, D=2), 320) > 0
+    assert cost(Way(score), 320) > 3 * cost(Way(score), 40)
+
+
+def test_exponents_are_fitted_above_the_window():
+    costs = [5.0 if S <= 21 else 7.0 * S**1.5 for S in (10, 20, 40, 80)]
+    assert abs(attention.exponent([10, 20, 40, 80], costs, 21) - 1.5) < 1e-12
+
+
+def test_a_mistake_is_noticed_before_anything_is_timed(monkeypatch):
+    options = attention.parse(["--batch", "2", "--hidden", "5", "--steps", "3"])
+    task = attention.make_task(Way("general", "local-m", D=2), 9, options, "float64")
+    attention.check("right", task)
+    for function, message in (("look_forward", "wrong, S=9: context"),
+                              ("look_memory_backward", "wrong, S=9: gradient")):
+        with monkeypatch.context() as patch:
+            patch.setattr(attention, function, slightly_off(getattr(attention, function)))
+            with pytest.raises(AssertionError, match=message):
+                attention.check("wrong", task)
+
+
+def slightly_off(function):
+    """The function with the first array that it returns a billionth larger."""
+    def wrong(*args):
+        first, second = function(*args)
+        if isinstance(first, tuple):
+            return first._replace(dhbar=first.dhbar * (1 + 1e-9)), second
+        return first * (1 + 1e-9), second
+    return wrong

@@ -1,0 +1,43 @@
+"""Our check and PyTorch's run side by side, and a wrong gradient is seen before any timing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from torch_oracle import torch
+
+from backend.errors import UserError
+from benchmarks import gradcheck
+from benchmarks.timing import mode
+from nmt.models.translator import Translator
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    """gradcheck runs PyTorch on one thread; later tests get theirs back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_quick(tmp_path, capsys):
+    gradcheck.main(["--quick", "--output", str(tmp_path)])
+    made = json.loads((tmp_path / f"gradcheck-{mode()}.json").read_text())
+    assert made["hidden"] == 2 and made["ratios"].keys() == made["seconds"].keys()
+    assert made["ratios"]["gradcheck"] == 1.0
+    assert "both opinions / gradcheck" in capsys.readouterr().out
+
+
+def test_a_wrong_gradient_is_not_timed(monkeypatch, tmp_path):
+    right = Translator.backward
+
+    def wrong(self, cache):
+        gradients = right(self, cache)
+        gradients["decoder.0.T"] *= 1 + 1e-8
+        return gradients
+
+    monkeypatch.setattr(Translator, "backward", wrong)
+    with pytest.raises(UserError, match=r"our gradient of decoder\.0\.T is not PyTorch's"):
+        gradcheck.main(["--quick", "--output", str(tmp_path)])
+    assert not list(tmp_path.iterdir())

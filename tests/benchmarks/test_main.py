@@ -1,0 +1,62 @@
+"""`python -m benchmarks`: names, several of them, options, errors."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.__main__ import BENCHMARKS, main
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Every benchmark replaced by one that notes its name and its options."""
+    seen = []
+    for name in BENCHMARKS:
+        fake = SimpleNamespace(main=lambda options, name=name: seen.append((name, options)))
+        monkeypatch.setitem(sys.modules, f"benchmarks.{name}", fake)
+    return seen
+
+
+def test_several_in_turn_with_their_defaults(ran):
+    assert main(["step", "search", "kernels"]) == 0
+    assert ran == [("step", []), ("search", []), ("kernels", [])]
+
+
+def test_options_go_to_all_that_are_named(ran):
+    assert main(["recipes", "memory", "--quick", "--output", "somewhere"]) == 0
+    assert ran == [(name, ["--quick", "--output", "somewhere"]) for name in ("recipes", "memory")]
+
+
+def test_help_lists_all(ran, capsys):
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"\n  {name} " in printed for name in BENCHMARKS) and not ran
+
+
+@pytest.mark.parametrize("words, said", [
+    (["serach"], "got 'serach'; did you mean 'search'?"), ([], "got 'nothing'"),
+    (["step", "nonsense"], "got 'nonsense'"), (["--quick"], "got 'nothing'"),
+])  # fmt: skip
+def test_an_unknown_name_is_one_line_and_nothing_runs(ran, capsys, words, said):
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1 and not ran
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["recipes", "--recipe", "multi30k-rnnsearch", "--quick", "--device", "cpu",
+                 "--output", str(tmp_path / "file")]) == 2
+    error = capsys.readouterr().err
+    assert str(tmp_path / "file") in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_each_can_say_its_options(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        import_module(f"benchmarks.{name}").main(["--help"])
+    assert stopped.value.code == 0 and "--" in capsys.readouterr().out

@@ -1,0 +1,91 @@
+"""What a step needs is counted byte by byte, and what it takes is measured."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from backend.rows import RowGradient
+from backend.workspace import Workspace
+from benchmarks import memory
+from benchmarks.memory import Gauge, PeakWatch, covered, extent, reachable
+from benchmarks.timing import mode
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch
+
+
+def test_views_of_one_buffer_count_once():
+    a, other = np.zeros((4, 10)), np.zeros(3, np.float32)
+    assert covered([a]) == 320 and covered([a, a[1:3], a.T, a]) == 320
+    assert covered([a[:2], a[1:3]]) == 240  # three rows
+    assert covered([a[0], a[2]]) == 160  # the row between them is nobody's
+    assert covered([a[:, :4]]) == 3 * 80 + 32  # from the first byte to the last
+    assert covered([a[::-1]]) == 320 and covered([a, other]) == 332 and covered([]) == 0
+    assert covered([np.zeros((0, 5)), other]) == 12
+
+
+def test_extents_are_numpys():
+    a = np.arange(24.0).reshape(2, 3, 4)
+    for view in (a, a[::-1, ::2], a.transpose(2, 0, 1)[1:], a[0, 0, :1], a[:, ::-1, 1]):
+        assert extent(view) == np.lib.array_utils.byte_bounds(view)
+
+
+def test_all_arrays_of_a_cache_are_found():
+    a, b, c = np.zeros(1), np.zeros(2), np.zeros(3)
+    nested = {"x": [a, (b, None, 3, "name")], "y": RowGradient(c, a, (2, 3)), "w": Workspace()}
+    assert [array is other for array, other in zip(reachable(nested), (a, b, c, a), strict=True)]
+    with pytest.raises(TypeError, match="got function"):
+        list(reachable([a, lambda: None]))
+
+
+def test_the_saved_activations_of_a_translator():
+    """Those that the equations name: of each LSTM layer x, h, c, u, tanh c, of the output ds."""
+    T, B, H, V = 5, 3, 8, 20
+    config = ModelConfig(layers=1, hidden_size=H, embedding_size=H, attention="none",
+                         input_feeding=False)
+    model = Translator(config, V, V)
+    parameters = model.initial_parameters(np.random.default_rng(1))
+    batch = make_batch([([3] * T, [4] * (T - 1))] * B, range(B), False)
+    _, cache = model.loss(parameters, batch)
+    held = covered(parameters.values())
+    saved = covered([*parameters.values(), *reachable(cache)]) - held
+    layer = T * B * (H + 4 * H + H) + 2 * (T + 1) * B * H
+    least = 4 * (2 * layer + T * B * V)
+    assert least <= saved <= least + 4 * T * B * H + 2000  # h of the output layer, and ids
+
+
+@pytest.mark.skipif(not memory.CLEAR.exists(), reason="no /proc/self/clear_refs here")
+def test_the_gauge_sees_what_comes_and_goes():
+    gauge = Gauge(np)
+    gauge.start()
+    gauge.reset()
+    watch, size = PeakWatch(gauge), 64 << 20
+    with watch.part("rest"):
+        with watch.part("large"):
+            np.ones(size, np.uint8)
+        with watch.part("small"):
+            np.ones(size // 8, np.uint8)
+    assert 0.98 * size <= gauge.peak() <= 1.2 * size and watch.where == "large"
+    gauge.reset()
+    assert gauge.peak() < size // 2
+
+
+def test_a_system_without_a_high_water_mark_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "CLEAR", tmp_path / "none")
+    with pytest.raises(memory.UserError, match="clear_refs"):
+        Gauge(np)
+
+
+@pytest.mark.skipif(not memory.CLEAR.exists(), reason="no /proc/self/clear_refs here")
+def test_quick(tmp_path, capsys):
+    memory.main(["--quick", "--device", "cpu", "--output", str(tmp_path)])
+    (row,) = json.loads((tmp_path / f"memory-{mode()}.json").read_text())["rows"]
+    sizes = row["bytes"]
+    assert row["recipe"] == "thesis-size" and len(sizes["peaks"]) == 2
+    assert all(sizes[name] > 0 for name in ("parameters", "gradients", "saved"))
+    needed = sizes["parameters"] + sizes["gradients"] + sizes["saved"]
+    assert row["ratio"] == max(sizes["peaks"]) / needed
+    assert "goal 1.5" in capsys.readouterr().out

@@ -1,0 +1,120 @@
+"""The time of a step by part: every second is counted once, and the product is left as it was."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from benchmarks import parts
+from benchmarks.parts import BORDERS, PARTS, REST, Stopwatch, watching
+from nmt.models.config import ModelConfig
+from nmt.models.make import make_model
+from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.text.batches import make_batch
+
+SMALL = {"hidden_size": 4, "embedding_size": 3}
+MODELS = {
+    "feeding": ModelConfig(dropout=0.2, bridge=True, **SMALL),
+    "no feeding": ModelConfig(dropout=0.2, bridge=True, input_feeding=False, **SMALL),
+    "rnnsearch": RNNSearchConfig(layer_size=4, **SMALL),
+    "rnnencdec": RNNSearchConfig(context="last", layer_size=4, **SMALL),
+}
+COMMON = set(PARTS) - {"clip", "update", "dropout masks", "attention forward", "attention backward"}
+LOOKS = {"attention forward", "attention backward"}
+SEEN = {
+    "feeding": COMMON | LOOKS | {"dropout masks"}, "no feeding": COMMON | LOOKS | {"dropout masks"},
+    "rnnsearch": COMMON | LOOKS, "rnnencdec": COMMON,
+}
+
+
+class Clock:
+    """A clock that only moves when told to."""
+
+    def __init__(self):
+        self.now = 10.0
+
+    def perf_counter(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(parts, "time", clock)
+    return clock
+
+
+def test_a_part_does_not_count_the_parts_within(clock):
+    watch = Stopwatch()
+
+    def inner():
+        clock.now += 1.0
+
+    def outer():
+        clock.now += 2.0
+        watch.wrap("inner", inner)()
+        watch.wrap("inner", inner)()
+        clock.now += 4.0
+        return "result"
+
+    with watch.part(REST):
+        clock.now += 8.0
+        assert watch.wrap("outer", outer)() == "result"
+    clock.now += 16.0  # nobody's
+    assert watch.seconds == {"inner": 2.0, "outer": 6.0, REST: 8.0}
+
+
+def test_the_device_is_waited_for_before_the_clock_is_read(clock):
+    def wait():
+        clock.now += pending.pop() if pending else 0.0
+
+    watch, pending = Stopwatch(wait), []
+    with watch.part(REST), watch.part("launch"):
+        pending.append(3.0)  # the call returns, its work goes on
+    assert watch.seconds == {"launch": 3.0, REST: 0.0}
+
+
+def test_an_error_inside_leaves_the_part(clock):
+    watch = Stopwatch()
+    with watch.part(REST):
+        with pytest.raises(ZeroDivisionError), watch.part("broken"):
+            clock.now += 1.0
+            raise ZeroDivisionError
+        clock.now += 2.0
+    assert watch.seconds == {"broken": 1.0, REST: 2.0}
+
+
+def pass_through(config):
+    model = make_model(config, 9, 9)
+    parameters = model.initial_parameters(np.random.default_rng(1), "float64")
+    batch = make_batch([([3, 4], [5, 6]), ([2, 8], [7])], [0, 1], False)
+    loss, cache = model.loss(parameters, batch, np.random.default_rng(2))
+    return loss, model.backward(cache)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_part_of_a_model_is_seen_and_its_numbers_stay(name):
+    expected_loss, expected = pass_through(MODELS[name])
+    watch = Stopwatch()
+    with watching(watch), watch.part(REST):
+        loss, gradients = pass_through(MODELS[name])
+    assert {part for part, seconds in watch.seconds.items() if seconds > 0} == SEEN[name]
+    assert loss == expected_loss and gradients.keys() == expected.keys()
+
+
+def test_all_borders_are_as_they_were_afterwards():
+    def borders():
+        return [getattr(import_module(module), name)
+                for module, names in BORDERS.items() for name in names]
+
+    before = borders()
+    with pytest.raises(KeyError), watching(Stopwatch()):
+        assert all(now is not then for now, then in zip(borders(), before, strict=True))
+        raise KeyError
+    assert borders() == before
+
+
+def test_every_border_belongs_to_a_known_part():
+    assert {part for names in BORDERS.values() for part in names.values()} <= set(PARTS)

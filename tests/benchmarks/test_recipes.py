@@ -1,0 +1,176 @@
+"""Words per second of the recipes: the models of the recipes, equal first, every part counted."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+from strict.module import strict
+from torch_oracle import torch
+
+from backend.errors import UserError
+from benchmarks import recipes
+from benchmarks.devices import CPU, Device, devices
+from benchmarks.timing import mode
+from nmt.models.make import make_model
+from nmt.models.rnnsearch import RNNSearch
+from nmt.models.translator import Translator
+
+peer_torch = import_module("benchmarks.peer_torch")
+QUICK = ["--quick", "--device", "cpu", "--output", os.devnull]  # unless another is named
+
+
+def run(folder, *arguments):
+    """The rows of a quick run, by recipe."""
+    recipes.main([*QUICK, "--output", str(folder), *arguments])
+    (path,) = folder.glob("*.json")
+    return path.name, {row["recipe"]: row for row in json.loads(path.read_text())["rows"]}
+
+
+def test_quick(tmp_path, capsys):
+    name, rows = run(tmp_path)
+    assert name == f"recipes-{mode()}.json"
+    assert rows.keys() == recipes.KNOWN.keys() - set(recipes.LARGE)
+    for recipe, row in rows.items():
+        assert row["target_words"] == 4 * 4 and set(row["parts"]) >= {"clip", "update", "rest"}
+        assert row["differences"].keys() >= {"loss", "gradients"}
+        assert 0 < row["differences"]["gradients"] < recipes.EXACT
+        assert ("float32 loss" in row["differences"]) == ("ratio" in row)
+        speed = row["target_words"] / row["seconds"]["ours"]["median"]
+        assert row["words_per_second"]["ours"] == speed
+        assert ("ratio" in row) == ("pytorch" in row["seconds"]) == (recipe != "multi30k-rnnsearch")
+    assert (tmp_path / f"recipes-{mode()}.png").stat().st_size > 1000
+    printed = capsys.readouterr().out
+    assert printed.count("PyTorch: not run") == 1 and printed.count("target words/s") == 7
+
+
+def test_the_parts_of_a_step_are_of_the_whole_of_it():
+    """What the parts of a step took is what the step took, and the steps train."""
+    found: list[dict[str, float]] = []
+    case = recipes.load_case("multi30k-thesis", recipes.parse(QUICK))
+    model = make_model(case.recipe.model, case.source_size, case.target_size, True)
+    rng = np.random.default_rng(1)
+    parameters, batch = model.initial_parameters(rng), recipes.random_batch(case, rng)
+    step = recipes.split_step(model, parameters, batch, case.recipe.train, CPU, found)
+    losses, took = [], []
+    for _ in range(5):
+        start = perf_counter()
+        losses.append(step())
+        took.append(perf_counter() - start)
+    assert losses[-1] < losses[0] and len(found) == 5
+    shares = [sum(seconds.values()) / whole for seconds, whole in zip(found, took, strict=True)]
+    assert max(shares) <= 1 and max(shares) > 0.5  # wrapping itself takes some of a tiny step
+
+
+def test_the_parts_reported_are_medians_in_order():
+    rounds = [{"update": 1.0, "clip": 1.0}, {"clip": 3.0, "update": 2.0}, {"clip": 2.0}]
+    assert list(recipes.medians(rounds).items()) == [("clip", 2.0), ("update", 1.0)]
+
+
+def test_the_large_one_is_apart_and_has_the_thesis_sizes(tmp_path):
+    name, _ = run(tmp_path, "--recipe", "thesis-size")
+    assert name == f"recipes-large-{mode()}.json"
+    case = recipes.load_case("thesis-size", recipes.parse(["--device", "cpu"]))
+    model, train = case.recipe.model, case.recipe.train
+    assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)
+    assert (case.source_size, case.target_size, train.batch_size) == (50002, 50002, 128)
+    assert model.input_feeding and train.optimizer == "sgd" and train.max_norm == 5.0
+
+
+def test_a_recipe_of_ones_own(tmp_path):
+    source = Path(recipes.FOLDER / "multi30k-thesis.yaml").read_text("utf-8")
+    (tmp_path / "mine.yaml").write_text(source, "utf-8")
+    out = tmp_path / "out"
+    name, rows = run(out, "--recipe", str(tmp_path / "mine.yaml"))
+    assert list(rows) == ["mine"] and str(tmp_path) not in (out / name).read_text()
+
+
+@pytest.mark.parametrize("name, said", [
+    ("multi30k", "expected a YAML file or one of demo"), ("no.yaml", "cannot be read"),
+])  # fmt: skip
+def test_no_such_recipe(tmp_path, name, said):
+    with pytest.raises(UserError, match=said):
+        run(tmp_path, "--recipe", name)
+
+
+def test_a_gpu_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="cupy"):
+        recipes.main(["--quick", "--device", "gpu", "--output", str(tmp_path)])
+
+
+def test_all_there_are_says_what_was_not_run(capsys):
+    assert devices("all")[0] == CPU and devices("cpu") == [CPU]
+    assert "GPU: not run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [*recipes.KNOWN])
+def test_where_nothing_moves_unasked(monkeypatch, name):
+    """On the stand-in for CuPy, as it would go on a GPU."""
+    stand_in = Device("gpu", strict, "cpu", lambda: None)
+    row = recipes.run(name, recipes.parse(QUICK), stand_in)
+    assert row["device"] == "gpu" and max(row["differences"].values()) < recipes.CLOSE
+
+
+def test_a_wrong_loss_of_what_is_timed_is_seen(monkeypatch, tmp_path):
+    right = peer_torch.TorchTranslator.forward
+
+    def wrong(self, batch, masks=None):
+        loss = right(self, batch, masks)
+        return loss * 1.0001 if loss.dtype == torch.float32 else loss
+
+    monkeypatch.setattr(peer_torch.TorchTranslator, "forward", wrong)
+    with pytest.raises(AssertionError, match=r"float32 loss: .* differ by 1\.0e-04"):
+        run(tmp_path, "--recipe", "multi30k-de-en")
+
+
+@pytest.mark.parametrize("model, recipe", [
+    (Translator, "multi30k-de-en"), (RNNSearch, "multi30k-rnnsearch"),
+])  # fmt: skip
+def test_a_wrong_gradient_is_not_timed(monkeypatch, tmp_path, model, recipe):
+    right = model.backward
+
+    def wrong(self, cache):
+        gradients = right(self, cache)
+        gradients["decoder.0.T"] *= 1 + 1e-8
+        return gradients
+
+    monkeypatch.setattr(model, "backward", wrong)
+    with pytest.raises(AssertionError, match="gradients: ours and PyTorch's differ by"):
+        run(tmp_path, "--recipe", recipe)
+    assert not list(tmp_path.iterdir())
+
+
+def test_their_dropout_keeps_the_mean():
+    case = recipes.load_case("multi30k-de-en", recipes.parse(["--device", "cpu"]))
+    small = case._replace(source=6, target=7)
+    batch = recipes.random_batch(small, np.random.default_rng(1), 40)
+    peer = peer_torch.TorchTranslator(case.recipe.model, 30, 31)
+    encoder, (decoder, joined) = peer.draw_masks(batch)
+    shapes = [tuple(mask.shape) for mask in (*encoder, *decoder, joined)]
+    assert shapes == [(6, 40, 256), (7, 40, 256), (7, 40, 768)]
+    for mask in (*encoder, *decoder, joined):
+        assert set(mask.unique().tolist()) == {0.0, torch.tensor(1 / 0.7).item()}
+        assert abs(mask.mean() - 1) < 0.02
+    plain = peer_torch.TorchTranslator(peer.config.__class__(), 30, 31)
+    assert plain.draw_masks(batch) is None
+
+
+@pytest.mark.parametrize("feeding", [True, False])
+@pytest.mark.parametrize("attention, score", [
+    ("global", "general"), ("global", "additive"), ("local-m", "dot"), ("local-p", "concat"),
+])  # fmt: skip
+def test_the_peer_leaves_nothing_on_the_host(attention, score, feeding):
+    """On PyTorch's `meta` device, which as a GPU does not compute with tensors of the host."""
+    config = peer_torch.ModelConfig(hidden_size=4, embedding_size=3, attention=attention,
+                                    score=score, input_feeding=feeding, dropout=0.2)
+    batch = recipes.make_batch([([3, 4, 5], [6, 7])] * 2, range(2), False)
+    peer = peer_torch.TorchTranslator(config, 9, 9).to("meta")
+    loss = peer(batch, peer.draw_masks(batch))
+    loss.backward()
+    assert loss.device.type == "meta"
+    assert all(p.grad is not None for p in peer.parameters() if p.requires_grad)

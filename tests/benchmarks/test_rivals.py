@@ -1,0 +1,71 @@
+"""The step benchmark compares before it times, in every way, and can fail."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from backend.errors import UserError
+from benchmarks import step
+
+torch = pytest.importorskip("torch")
+rivals = import_module("benchmarks.rivals")
+OPTIONS = step.parse(["--ways", "--hidden", "8", "--layers", "1", "--batch", "2", "--source", "6",
+                      "--target", "4", "--vocabulary", "12", "--window", "1"])
+SIZES = step.sizes_of(OPTIONS)
+
+
+@pytest.mark.parametrize("name", step.ways(OPTIONS))
+def test_both_sides_compute_the_same(name):
+    found = rivals.compare(step.ways(OPTIONS)[name], SIZES, 1)
+    assert found.keys() == {"loss", "gradients", "updates"}
+
+
+def test_every_way_has_a_row():
+    """No attention, and 12 ways with input feeding and without; RNNsearch."""
+    names = list(step.ways(OPTIONS))
+    assert len(names) == len(set(names)) == 1 + 2 * 12 + 1
+    assert "local-p concat, no feeding" in names
+
+
+def test_a_wrong_gradient_is_named(monkeypatch):
+    """One entry of one tensor, off by a part in a million of the tensor."""
+    right = rivals.Translator.backward
+
+    def wrong(self, cache):
+        gradients = right(self, cache)
+        gradients["attention.W_a"][0, 0] += 1e-6 * np.linalg.norm(gradients["attention.W_a"])
+        return gradients
+
+    monkeypatch.setattr(rivals.Translator, "backward", wrong)
+    config = step.ways(OPTIONS)["global general, feeding"]
+    with pytest.raises(AssertionError, match=r"gradients: .* in attention\.W_a"):
+        rivals.compare(config, SIZES, 1)
+
+
+def test_a_row_is_kept_when_another_is_added(tmp_path, monkeypatch):
+    monkeypatch.setattr(step, "RESULTS", tmp_path)
+    found = {"mode": "S"}
+    for name in ("RNNsearch", "no attention"):
+        step.add_row(OPTIONS, found, name, {"ratio": 0.5})
+    text = (tmp_path / "ways-S.json").read_text(encoding="utf-8")
+    assert text.index("no attention") < text.index("RNNsearch")  # the table's order
+    other = step.parse(["--ways", "--hidden", "9"])
+    step.add_row(other, found, "no attention", {"ratio": 0.5})
+    assert "RNNsearch" not in (tmp_path / "ways-S.json").read_text(encoding="utf-8")
+
+
+def test_words_that_no_way_has():
+    with pytest.raises(UserError, match=r"--ways: expected words of one of .*; got 'cosine'"):
+        step.main(["--ways", "cosine"])
+
+
+def test_the_peer_of_rnnsearch_refuses_ragged_batches():
+    config = step.ways(OPTIONS)["RNNsearch"]
+    model = rivals.make_model(config, 12)
+    parameters = model.initial_parameters(np.random.default_rng(1), "float64")
+    batch = rivals.make_batch([([2, 3], [4]), ([2], [4])], range(2), reverse_source=False)
+    with pytest.raises(ValueError, match="batch: expected sentences of one length"):
+        rivals.make_peer(model).load(parameters)(batch)

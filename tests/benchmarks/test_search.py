@@ -1,0 +1,131 @@
+"""Their beam search finds what ours finds, and one that does not is not timed."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+from strict.module import strict
+from torch_oracle import torch
+
+from benchmarks import search
+from benchmarks.devices import Device
+from benchmarks.timing import mode
+from nmt.models.config import ModelConfig
+from nmt.models.translator import Translator
+from nmt.search.beam import beam_search
+from nmt.search.interface import SearchOptions
+from nmt.text.batches import source_batch
+from nmt.text.vocabulary import END
+
+peer_search, peer_torch = (import_module(f"benchmarks.{name}")
+                           for name in ("peer_search", "peer_torch"))
+QUICK = ["--quick", "--device", "cpu", "--output", os.devnull]  # unless another is named
+
+
+def both(end, nbest, beam=4, steps=9, seed=1):
+    """Hypotheses of a small translator on ragged sources, ours and theirs; `end`, its marker's
+    bias."""
+    config = ModelConfig(hidden_size=6, embedding_size=5, output_bias=True, scale=0.8)
+    model = Translator(config, 12, 13)
+    parameters = model.initial_parameters(np.random.default_rng(seed), "float64")
+    parameters["output.b"][END] = end
+    rng = np.random.default_rng(seed + 1)
+    words = [rng.integers(2, 12, n).tolist() for n in (3, 7, 1, 5, 2)]
+    source, lengths = source_batch(words, reverse=False)
+    how = SearchOptions(beam=beam, nbest=nbest, length_factor=1e-9, minimum_steps=steps)
+    ours = beam_search(model, parameters, source, lengths, how)
+    peer = peer_torch.TorchTranslator(config, 12, 13).load(parameters)
+    return ours, peer_search.beam_search(peer, source, lengths, beam, steps, nbest)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("end", [-1e4, -0.1, 0.0, 0.1, 0.5])
+@pytest.mark.parametrize("beam, nbest", [(1, 1), (4, 1), (4, 3), (4, 4), (15, 15)])
+def test_the_same_hypotheses_and_scores(end, beam, nbest, seed):
+    ours, theirs = both(end, nbest, beam, seed=seed)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in other]
+        np.testing.assert_allclose([h.log_probability for h in mine],
+                                   [h.log_probability for h in other], rtol=1e-10)
+
+
+def test_hypotheses_of_both_kinds_were_among_them():
+    kinds = {end: {h.finished for mine in both(end, 4)[0] for h in mine}
+             for end in (-1e4, 0.0, 0.5)}
+    assert kinds[-1e4] == {False} and kinds[0.0] == {True, False} and kinds[0.5] == {True}
+
+
+def test_quick(tmp_path, capsys):
+    search.main([*QUICK, "--output", str(tmp_path)])
+    rows = json.loads((tmp_path / f"search-{mode()}.json").read_text())["rows"]
+    assert [(row["beam"], row["sentences"]) for row in rows] == [(1, 1), (1, 3), (3, 1), (3, 3)]
+    for row in rows:
+        seconds = row["seconds"]
+        assert row["ratio"] == seconds["ours"]["median"] / seconds["pytorch"]["median"]
+        assert row["difference"] < 1e-4
+    assert capsys.readouterr().out.count("ours / PyTorch") == 4
+    assert (tmp_path / f"search-{mode()}.png").stat().st_size > 1000
+
+
+def test_where_nothing_moves_unasked():
+    """On the stand-in for CuPy, as it would go on a GPU."""
+    options = search.parse(QUICK)
+    model, parameters = search.make_model(options)
+    stand_in = Device("gpu", strict, "cpu", lambda: None)
+    row = search.run(model, parameters, 3, 3, stand_in, options)
+    assert row["device"] == "gpu" and 0 < row["difference"] < 1e-4
+
+
+def spoil(monkeypatch, change):
+    """Their search, with each hypothesis changed."""
+    right = peer_search.beam_search
+
+    def wrong(*arguments):
+        return [[change(h) for h in found] for found in right(*arguments)]
+
+    monkeypatch.setattr(peer_search, "beam_search", wrong)
+
+
+@pytest.mark.parametrize("change, said", [
+    (lambda h: h._replace(tokens=h.tokens[::-1]), "hypotheses are not"),
+    (lambda h: h._replace(log_probability=h.log_probability * 1.001), "differ by 1.0e-03"),
+])  # fmt: skip
+def test_a_wrong_search_is_not_timed(monkeypatch, tmp_path, change, said):
+    spoil(monkeypatch, change)
+    with pytest.raises(AssertionError, match=said):
+        search.main([*QUICK, "--output", str(tmp_path)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_hypotheses_that_end_are_not_equal_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(search, "NEVER", 3.0)
+    with pytest.raises(AssertionError, match="ended"):
+        search.main([*QUICK, "--output", str(tmp_path)])
+
+
+def test_the_threads_are_all_cores(monkeypatch):
+    given = []
+    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    options = search.parse(QUICK)
+    model, parameters = search.make_model(options)
+    (cpu,) = search.devices("cpu")
+    search.searches(model, parameters, "float32", [[3, 4]], 2, cpu, 3)
+    search.searches(model, parameters, "float32", [[3, 4]], 2, replace_torch(cpu), 3)
+    assert given == [search.environment()["cores"]]
+
+
+def replace_torch(device):
+    """The device where PyTorch cannot go."""
+    return device._replace(torch=None)
+
+
+def test_input_feeding_and_global_attention_are_what_it_can():
+    config = replace(ModelConfig(hidden_size=4, embedding_size=4), attention="local-m")
+    peer = peer_torch.TorchTranslator(config, 9, 9)
+    with pytest.raises(AssertionError):
+        peer_search.beam_search(peer, np.full((2, 1), 3), np.array([2]), 2, 3)

@@ -1,0 +1,150 @@
+"""The README says what the result files say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from backend.errors import UserError
+from benchmarks import table
+from benchmarks.__main__ import main
+
+TIMING = {"median": 0.5, "low": 0.4, "high": 0.6, "best": 0.4}
+SLOWER = TIMING | {"median": 1.25}
+ENVIRONMENT = {"cpu": "a processor", "cores": 2, "versions": {"numpy": "2.4", "cupy": None},
+               "thread_pools": [{"internal_api": "openblas", "version": "0.3",
+                                 "architecture": "Haswell"}], "gpu": None}
+RECIPE = {"recipe": "demo", "device": "cpu", "target_words": 100,
+          "seconds": {"ours": TIMING, "split": TIMING, "pytorch": SLOWER},
+          "words_per_second": {"ours": 12345.6, "pytorch": 80.0}, "ratio": 0.4,
+          "parts": {"encoder forward": 1.0, "rest": 3.0}}
+SIZES = {"parameters": 10**9, "gradients": 10**9, "saved": 2 * 10**9, "peaks": [1, 5 * 10**9]}
+ROWS = {
+    "recipes": [RECIPE], "recipes-large": [RECIPE | {"recipe": "thesis-size"}],
+    "memory": [{"recipe": "thesis-size", "bytes": SIZES, "ratio": 1.25}],
+    "search": [{"beam": beam, "sentences": n, "steps": 25, "ratio": 0.4,
+                "seconds": {"ours": TIMING, "pytorch": SLOWER},
+                "sentences_per_second": {"ours": 30.0 * n, "pytorch": 12.0}}
+               for beam in (1, 10) for n in (4, 16)],
+    "kernels": [{"kernel": "LSTM layer", "sizes": {"T": 30}, "pass": "both", "side": side,
+                 "median": median, "ratio": ratio, "goal": goal}
+                for side, median, ratio, goal in (("NumPy", 0.5, 1.0, None),
+                                                  ("nn.LSTM", 0.625, 0.8, 0.95),
+                                                  ("CuPy", None, None, None))],
+}
+ROWS |= {
+    "naive": [{"form": f"{n} form", "sizes": {"T": 30, "B": 8}, "median": 0.02 / n}
+              for n in (1, 2)],
+    "scaling": [{"sweep": "LSTM layer", "letter": "H", "value": n, "side": "NumPy",
+                 "exponent": 1.84, "expected": 1.96} for n in (64, 128)],
+}
+WAYS = {"global dot, feeding": {"seconds": {"ours": TIMING, "pytorch": SLOWER}, "ratio": 0.4}}
+STEP = {"options": {"no_feeding": False}, "environment": ENVIRONMENT, "ratio": 0.4,
+        "seconds": {"ours": TIMING, "pytorch": SLOWER}}
+
+
+def write(folder, mode="S", only=None):
+    """Result files of one mode."""
+    for name, rows in ROWS.items():
+        if only is None or name in only:
+            record = {"benchmark": name, "options": {}, "environment": ENVIRONMENT, "rows": rows}
+            (folder / f"{name}-{mode}.json").write_text(json.dumps(record))
+    if only is None:
+        (folder / f"step-{mode}.json").write_text(json.dumps(STEP))
+        record = {"environment": ENVIRONMENT, "rows": WAYS}
+        (folder / f"ways-{mode}.json").write_text(json.dumps(record))
+
+
+@pytest.fixture
+def readme(tmp_path):
+    """A page with the markers and an old figure between them."""
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    return path
+
+
+def made(readme, folder):
+    """The page after the command."""
+    assert main(["table", "--readme", str(readme), "--results", str(folder)]) == 0
+    return readme.read_text()
+
+
+def test_the_readme_is_what_the_files_say(capsys):
+    assert main(["table", "--check"]) == 0, "run `python -m benchmarks table`"
+    assert capsys.readouterr().out == "README.md: up to date\n"
+
+
+def test_every_section(readme, tmp_path):
+    write(tmp_path)
+    page = made(readme, tmp_path)
+    assert page.startswith(f"before\n{table.BEGIN}\n\n") and page.endswith(f"{table.END}\nafter\n")
+    times = "500 ms | 1,250 ms | **0.40** | 0.45"
+    for line in (
+        f"| training step, global general, input feeding | S | {times} |",
+        f"| beam search, beam 10, 16 sentences, 25 steps | S | {times} |",
+        "| global dot, feeding | S | 500 ms | 1,250 ms | **0.40** |",
+        "| an LSTM layer's forward and backward, ms | T=30 B=8, S |", "| 2 form | 10 |",
+        "| LSTM layer, NumPy | H | S | 1.84 | 1.96 |",
+        "| LSTM layer, T=30, against nn.LSTM | S | 500 ms | 625 ms | **0.80** | 0.95 |",
+        "| [`demo`](nmt/recipes/demo.yaml) | S | 12,346 | 80 | **0.40** |",
+        "| `thesis-size` | S | 12,346 | 80 | **0.40** |",
+        "| encoder forward | 25 % | 25 % |",
+        "| `thesis-size` | S | 1.00 GB | 1.00 GB | 2.00 GB | 4.00 GB | 5.00 GB | **1.25** | 1.5 |",
+        "| greedy | S | 120 / 12 | 480 / 12 |",
+        "- mode S: a processor, 2 cores, openblas 0.3 Haswell, numpy 2.4", "- on a GPU: not run",
+    ):
+        assert f"\n{line}\n" in page, line
+    assert "old" not in page
+
+
+def test_every_table_has_as_many_cells_in_every_row(readme, tmp_path):
+    for mode in ("H", "S", "gpu"):
+        write(tmp_path, mode)
+    for block in made(readme, tmp_path).split("\n\n"):
+        lines = [line for line in block.split("\n") if line.startswith("|")]
+        assert len({line.count("|") for line in lines}) <= 1, block
+
+
+def test_what_is_missing_is_left_out(readme, tmp_path):
+    write(tmp_path, "H", only=["search"])
+    page = made(readme, tmp_path)
+    assert "training step" not in page and "`demo`" not in page and "| H | 500 ms" in page
+    assert " | 0.70 |" in page and "on a GPU: not run" in page
+
+
+def test_a_gpu_is_named_where_there_is_one(readme, tmp_path):
+    write(tmp_path, "gpu", only=["recipes"])
+    page = made(readme, tmp_path)
+    assert "not run" not in page and "| GPU | 12,346 |" in page
+    assert "- mode GPU: a processor" in page
+
+
+def test_without_any_file(readme, tmp_path):
+    assert "\n\n- on a GPU: not run\n\n" in made(readme, tmp_path)
+
+
+def test_writing_twice_changes_nothing(readme, tmp_path, capsys):
+    write(tmp_path)
+    assert made(readme, tmp_path) == made(readme, tmp_path)
+    assert capsys.readouterr().out == "page.md: written\npage.md: up to date\n"
+
+
+def test_check_changes_nothing_and_fails(readme, tmp_path, capsys):
+    before = readme.read_text()
+    assert main(["table", "--check", "--readme", str(readme), "--results", str(tmp_path)]) == 2
+    assert readme.read_text() == before
+    assert "run `python -m benchmarks table`" in capsys.readouterr().err
+
+
+def test_a_page_without_markers(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    assert main(["table", "--readme", str(page), "--results", str(tmp_path)]) == 2
+    assert "page.md: expected the markers" in capsys.readouterr().err
+
+
+def test_a_quick_run_is_no_measurement(tmp_path):
+    (tmp_path / "search-S.json").write_text(json.dumps({"options": {"quick": True}, "rows": []}))
+    with pytest.raises(UserError, match=r"search-S\.json: expected a measurement"):
+        table.read(tmp_path)

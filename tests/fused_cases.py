@@ -1,0 +1,178 @@
+"""Calls of every function that has a fused form: plain and strided, masked, at awkward sizes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import backend
+from backend.rows import row_index
+from backend.workspace import Workspace
+from nmt.training.adadelta import AdadeltaNumbers
+from nmt.training.optimizers import Adam
+
+TOLERANCE = {"float64": 1e-14, "float32": 2e-6}
+SIZES = [(1, 1), (3, 5), (2, 300), (7, 64)]  # rows and width; 256 threads make a block
+
+
+class Case(NamedTuple):
+    """Arguments of one call; arrays that the function overwrites are looked at afterwards."""
+
+    function: str  # module.name
+    arguments: tuple[Any, ...]
+    scratch: tuple[int, ...] = ()  # places of arguments that are left as they come
+
+
+def draw(rng, rows, width, strided=False):
+    """A matrix; strided, a block of columns of a wider one."""
+    if not strided:
+        return rng.normal(size=(rows, width))
+    return rng.normal(size=(rows, width + 3))[:, 2 : 2 + width]
+
+
+def dead_rows(rng, rows, which):
+    """A mask (rows, 1), itself a view of more."""
+    full = {"some": rng.random((2, rows, 1)) < 0.5, "all": np.ones((2, rows, 1), bool)}[which]
+    return full[1]
+
+
+def cells(rng, rows, H, strided):
+    """The recurrent cells."""
+    def m(width):
+        return draw(rng, rows, width, strided)
+
+    two = rng.normal(size=(2, rows, H))
+    yield Case("lstm.lstm.lstm_cell_forward", (m(4 * H), m(H), m(H), m(H), m(H)))
+    for b in (None, rng.normal(size=4 * H)):
+        for dead in (None, dead_rows(rng, rows, "some"), dead_rows(rng, rows, "all")):
+            yield Case("lstm.lstm.lstm_turn_forward",
+                       (m(4 * H), m(4 * H), b, (m(H), m(H)), (m(H), m(H)), m(H), dead))
+    yield Case("lstm.lstm.lstm_cell_backward",
+               (m(H), m(H), m(4 * H), m(H), m(H), m(4 * H), two), (6,))
+    for d_out in (None, m(H)):
+        for clip in (None, 0.3):
+            for dead in (None, dead_rows(rng, rows, "some"), dead_rows(rng, rows, "all")):
+                kept = None if dead is None else m(H)
+                yield Case("lstm.lstm.lstm_turn_backward",
+                           (m(H), m(H), d_out, m(4 * H), m(H), m(H), m(4 * H), two, clip, dead,
+                            kept), (7,))
+    for b in (None, rng.normal(size=H)):
+        yield Case("lstm.recurrence.add_recurrent", (m(H), m(H), b))
+    yield Case("lstm.recurrence.add_recurrent", (m(H), None, rng.normal(size=H)))
+    for which in ("some", "all"):
+        dead = dead_rows(rng, rows, which)
+        yield Case("lstm.recurrence.carry_state", (dead, (m(H),), (m(H),)))
+        yield Case("lstm.recurrence.carry_state", (dead, (m(H), m(H)), (m(H), m(H))))
+    yield Case("lstm.rnn.rnn_cell_backward", (m(H), m(H), m(H)))
+    yield Case("attention.attend.tanh_slope", (m(H), m(H), m(H)))
+    yield Case("lstm.gru.gru_gates_forward", (m(3 * H), m(2 * H), m(H), m(H)), (1,))
+    yield Case("lstm.gru.gru_state_forward", (m(3 * H), m(H), m(H)))
+    yield Case("lstm.gru.gru_state_backward",
+               (m(H), m(3 * H), m(H), m(3 * H), m(H)), (4,))
+    yield Case("lstm.gru.gru_gates_backward", (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
+    for mask in (None, m(2 * H + 1)):
+        yield Case("nmt.models.input_feeding.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
+
+
+def softmaxes(rng, rows, width, strided):
+    """Softmax over positions, and cross-entropy."""
+    shape = (rows, 2, width)
+    few = rng.random((width, rows, 1)) < 0.5  # (S, B, 1), as padding has it
+    masks = [None, few.transpose(1, 2, 0), rng.random(shape) < 0.5,
+             np.ones((rows, 1, width), bool)]
+    for dead in masks:
+        yield Case("attention.softmax.softmax_forward", (3.0 * rng.normal(size=shape), dead))
+    yield Case("attention.softmax.softmax_backward",
+               (rng.normal(size=shape), rng.dirichlet(np.ones(width), (rows, 2))))
+    targets = rng.integers(0, width, rows)
+    for b in (None, rng.normal(size=width)):
+        s = 20.0 * draw(rng, rows, width, strided)
+        yield Case("lstm.prediction.cross_entropy", (s, targets, rng.normal(size=rows), b))
+
+
+def tables(rng, rows, width, strided):
+    """Look-ups and their gradients."""
+    backwards = np.arange(rows)[::-1].copy()
+    for ids in (rng.integers(0, rows, (3, 4)), np.full((2, 5), rows - 1), backwards):
+        with backend.using("numpy"):
+            index = row_index(ids)
+        yield Case("backend.rows.gather_rows", (draw(rng, rows, width, strided), ids))
+        yield Case("backend.rows.sum_segments",
+                   (rng.normal(size=(ids.size, width)), index.order, index.starts, index.inverse))
+
+
+def updates(rng, rows, width, strided):
+    """Optimizers and the norm."""
+    def m(count=rows):
+        return rng.normal(size=(count, width))
+
+    ids = np.flatnonzero(rng.random(rows) < 0.5)
+    ids = ids if ids.size else np.array([rows - 1])
+    adam, adadelta = Adam(0.1)._numbers(3), AdadeltaNumbers(0.95, 1e-6, 0.7)
+    for factor in (0.3, np.array(0.3)):
+        here = "nmt.training.optimizers"
+        yield Case(f"{here}.sgd_dense", (m(), m(), factor, Workspace()))
+        yield Case(f"{here}.sgd_rows", (m(), ids, m(len(ids)), factor))
+        moments = m(), m() ** 2
+        yield Case(f"{here}.adam_dense", (m(), *moments, m(), factor, adam, Workspace()))
+        yield Case(f"{here}.adam_rows",
+                   (m(), *moments, ids, m(len(ids)), factor, adam, Workspace()))
+        here, averages = "nmt.training.adadelta", (m() ** 2, m() ** 2)
+        yield Case(f"{here}.adadelta_dense",
+                   (m(), *averages, m(), factor, adadelta, Workspace()))
+        yield Case(f"{here}.adadelta_rows",
+                   (m(), *averages, ids, m(len(ids)), factor, adadelta))
+    yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
+
+
+ROOMS = {"cells": cells, "softmax": softmaxes, "tables": tables, "updates": updates}
+
+
+def function_of(path):
+    module, name = path.rsplit(".", 1)
+    return getattr(importlib.import_module(module), name)
+
+
+def cast(tree, dtype):
+    """Copies of all real arrays in `dtype`, views of wider ones as they came."""
+    if isinstance(tree, np.ndarray):
+        if tree.dtype != np.float64:
+            return tree
+        if tree.ndim == 2 and not tree.flags.c_contiguous:
+            whole = np.empty((tree.shape[0], tree.shape[1] + 3), dtype)
+            view = whole[:, 2 : 2 + tree.shape[1]]
+            view[...] = tree
+            return view
+        return tree.astype(dtype)
+    if isinstance(tree, (list, tuple)):
+        items = [cast(item, dtype) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    return tree
+
+
+def leaves(tree, scratch=()):
+    """The arrays of nested arguments, in order, but for those at the places `scratch`."""
+    if isinstance(tree, np.ndarray):
+        return [tree]
+    if isinstance(tree, (list, tuple)):
+        return [leaf for place, item in enumerate(tree) if place not in scratch
+                for leaf in leaves(item)]
+    return []
+
+
+def function_returns(case):
+    """Whether the case's outcome is what it returns, or may leave everything as it was."""
+    return case.function.rsplit(".", 1)[1] in (
+        "gather_rows", "sum_segments", "gradient_norm", "carry_state", "softmax_forward")
+
+
+def assert_close(pairs, dtype):
+    """Each array of the first of a pair equals that of the second, masks and ids to the bit."""
+    for one, other in pairs:
+        if other.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, rtol=50 * TOLERANCE[dtype],
+                                       atol=TOLERANCE[dtype])
+        else:
+            np.testing.assert_array_equal(one, other)

@@ -25,16 +25,15 @@ STACK = "lstm.stack.stack_backward"
 LOSS = "lstm.prediction.prediction_backward"
 
 ROWS = (
-    Mutant("duplicate ids overwritten", "backend.rows.sum_segments",
-           "np.add.reduceat(rows[order], starts, axis=0)",
-           "rows[order][starts]", "embedding",
+    Mutant("duplicate ids overwritten", "backend.rows._sum_on_host",
+           "values[n] += rows[order[starts[n] + k : ends[n]]].sum(axis=0)", "pass", "embedding",
            "dW[ids] = d_rows keeps one occurrence of a repeated word"),
-    Mutant("duplicate ids averaged", "backend.rows.sum_segments",
-           "starts, axis=0)",
-           "starts, axis=0) / np.diff(starts, append=len(rows))[:, None]", "embedding",
+    Mutant("duplicate ids averaged", "backend.rows._sum_on_host",
+           "return values", "return values / counts[:, None]", "embedding",
            "mean instead of sum over the occurrences of a word"),
-    Mutant("rows summed unsorted", "backend.rows.sum_segments", "rows[order]", "rows",
-           "embedding", "segments of the sorted rows taken from the rows as they came"),
+    Mutant("rows summed unsorted", "backend.rows._sum_on_host", "rows[order[starts]]",
+           "rows[starts]", "embedding",
+           "segments of the sorted rows taken from the rows as they came"),
 )  # fmt: skip
 
 PREDICTION = (

@@ -62,3 +62,15 @@ def test_duplicates_are_summed_pairwise_not_in_one_running_sum():
     ids = np.array([0, 1, 1])
     found = sum_rows(np.array([[1e8], [1.0], [1.0]], np.float32), row_index(ids), 2)
     assert found.values.ravel().tolist() == [1e8, 2.0]
+
+
+def test_many_repeated_ids_are_summed_as_one_by_one() -> None:
+    """More repeated ids than are worth a loop, and one that is repeated far more often."""
+    rng = np.random.default_rng(5)
+    ids = np.concatenate([rng.integers(0, 90, 700), np.full(300, 7)])
+    rng.shuffle(ids)
+    rows = rng.normal(size=(len(ids), 3))
+    expected = np.zeros((100, 3))
+    np.add.at(expected, ids, rows)
+    found = sum_rows(rows, row_index(ids), 100).dense()
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,13 +36,14 @@ from attention.look import (
 from attention.scores import score_weights
 from attention.way import Way
 from backend.errors import UserError
+from backend.files import write_text
 from benchmarks.counting import counted, counting
+from benchmarks.pictures import draw, headline
+from benchmarks.record import RESULTS
 from benchmarks.timing import describe, environment, interleave
 from grads.derivations.attention_step import Way as LiteralWay
 from grads.derivations.attention_step import align_in_a_way, weights_of
-from nmt.evaluation.pictures import MISSING, can_draw
 
-RESULTS = Path(__file__).parent / "results"
 WAYS = {
     "global general": Way("general"), "global concat": Way("concat"),
     "local-m general": Way("general", "local-m"), "local-m concat": Way("concat", "local-m"),
@@ -179,12 +179,11 @@ def main(arguments: list[str]) -> None:
     print("equal: contexts to the derivation, gradients to the complex step")
     rows = {name: measure(way._replace(D=options.window), options) for name, way in WAYS.items()}
     report(options, rows)
-    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"attention-{found['mode']}.json"
-    path.write_text(json.dumps({"options": vars(options), "environment": found, "ways": rows},
-                               indent=1) + "\n", encoding="utf-8")
-    print(f"written: results/{path.name}")
-    draw(options, rows, path.with_suffix(".png"))
+    record = {"options": vars(options), "environment": found, "ways": rows}
+    write_text(path, json.dumps(record, indent=1) + "\n")
+    print(f"written: {path.name}")
+    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -242,24 +241,18 @@ def report(options: argparse.Namespace, rows: dict[str, Any]) -> None:
                   + f"{row['exponents'][kind]:8.2f}")
 
 
-def draw(options: argparse.Namespace, rows: dict[str, Any], path: Path) -> None:
-    """Both costs of a step over the source length, as PNG; says so where matplotlib is missing."""
-    if not can_draw():
-        print(f"no picture: {MISSING}")
-        return
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 4.0), layout="constrained")
-    panels = figure.subplots(1, 2)
+def picture(plt: Any, record: dict[str, Any]) -> Any:
+    """Both costs of a step over the source's length."""
+    options, ways = record["options"], record["ways"]
+    figure, panels = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
     titles = {STEP: ("milliseconds", 1e3), "operations": ("million operations", 1e-6)}
     for axes, (kind, (title, scale)) in zip(panels, titles.items(), strict=True):
-        for name, row in rows.items():
-            axes.loglog(options.sources, [scale * cost for cost in row["costs"][kind]], "o-",
+        for name, row in ways.items():
+            axes.loglog(options["sources"], [scale * cost for cost in row["costs"][kind]], "o-",
                         label=f"{name}: $S^{{{row['exponents'][kind]:.2f}}}$")
-        axes.axvline(2 * options.window + 1, color="0.7", linestyle=":")
-        axes.set_xlabel("source words S (dotted: 2D + 1)")
-        axes.set_title(f"one step, {title}")
-        axes.set_xticks(options.sources, [str(S) for S in options.sources], minor=False)
+        axes.axvline(2 * options["window"] + 1, color="0.7", linestyle=":")
+        axes.set(xlabel="source words S (dotted: 2D + 1)", title=f"one step, {title}")
+        axes.set_xticks(options["sources"], map(str, options["sources"]))
         axes.legend(fontsize=7)
-    figure.savefig(path, dpi=110)
-    print(f"written: results/{path.name}")
+    figure.suptitle(headline(record["environment"]), x=0.01, ha="left")
+    return figure

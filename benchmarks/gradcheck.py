@@ -19,6 +19,7 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import write_text
+from benchmarks.record import RESULTS
 from benchmarks.timing import describe, environment, interleave
 from grads.case import dense
 from grads.check import check_gradients
@@ -26,7 +27,6 @@ from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 
-RESULTS = Path(__file__).parent / "results"
 PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
 VOCABULARY = 8
 TOLERANCE = 1e-10  # of a tensor's largest gradient, between theirs and ours

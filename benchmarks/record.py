@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from backend.files import write_text
 from benchmarks.timing import environment, mode
 
 RESULTS = Path(__file__).parent / "results"
@@ -21,8 +22,7 @@ def save_rows(
 
     Arguments: name of the benchmark; options it ran with, by name (`output`, a path of this
     machine, is left out); rows, one mapping a measurement, seconds and other plain values;
-    folder, made where it is missing. Returns the file's path. The file is written beside its
-    place and then renamed, so that a record is whole or as it was.
+    folder, made where it is missing. Returns the file's path.
     """
     record = {
         "benchmark": name,
@@ -30,11 +30,8 @@ def save_rows(
         "environment": environment(),
         "rows": [dict(row) for row in rows],
     }
-    folder.mkdir(parents=True, exist_ok=True)
     path = record_path(name, folder=folder, gpu=gpu)
-    unfinished = path.with_suffix(".json.tmp")
-    unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_text(path, json.dumps(record, indent=1) + "\n")
     return path
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend.rows import RowGradient
 from benchmarks.timing import environment
+from grads.case import dense
 from nmt.models.config import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
@@ -162,7 +162,7 @@ def furthest(
         raise AssertionError(f"of one side only: {sorted(ours.keys() ^ theirs.keys())}")
     distances = []
     for name, b in theirs.items():
-        a = ours[name].dense() if isinstance(ours[name], RowGradient) else ours[name]
+        a = dense(ours[name])
         away, size = float(np.linalg.norm(a - b)), float(np.linalg.norm(b))
         distances.append((away / size if size else away, name))
     return max(distances)

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from backend.files import write_text
+from benchmarks.record import RESULTS
 from benchmarks.rivals import Config, Sizes, compare, make_rivals
 from benchmarks.timing import Timing, describe, environment, interleave
 from nmt.models.config import CHOICES, ModelConfig
 from nmt.models.rnnsearch import RNNSearchConfig
 
-RESULTS = Path(__file__).parent / "results"
 SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "vocabulary": 10000}
 SMALLER = 4  # `--ways` compares in float64 with a quarter of the units, sentences and words
 LOOKS = {  # windows and scores of the table, in its order
@@ -187,5 +188,4 @@ def save(
 
 def write(path: Path, record: dict[str, Any]) -> None:
     """A file of results."""
-    RESULTS.mkdir(exist_ok=True)
-    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(record, indent=2) + "\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 from backend.command import Parser, natural, positive, run_command
 from nmt import commands
 from nmt.evaluation.arguments import add_aligned_word, add_commands, add_replace_unk
+from nmt.search.combine import AVERAGES
 
 RECIPE_COMMANDS = (commands.demo, commands.train, commands.lm_train)  # take `--section.key VALUE`
 
@@ -73,7 +74,10 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="a model directory; of several the ensemble translates")
+    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
+                        help="what an ensemble averages at each step (default: probabilities)")
     parser.add_argument("--beam", type=int, help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=int, metavar="N",
                         help="print the N best as 'line ||| translation ||| log p ||| score'")

@@ -85,7 +85,7 @@ def _recipe_and_folder(kind: type[Any], options: argparse.Namespace) -> tuple[An
 
 def translate(options: argparse.Namespace) -> None:
     """`nmt translate`: stdin to stdout; lines stay aligned, and a bad one is found before any."""
-    system = System.open(options.model)
+    system = System.open_all(options.model, options.average)
     search = _search_options(system.recipe.search, options)
     _check_alignments(options.alignments, system)
     replacement = unk_replacement(options, system)

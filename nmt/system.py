@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from backend import Array, to_host
+from backend.errors import UserError
 from backend.memory import too_large
 from nmt.data import tokenisers
 from nmt.evaluate import perplexity
@@ -20,6 +21,7 @@ from nmt.models.make import Model, make_model
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
 from nmt.search.beam import beam_search
+from nmt.search.combine import Ensemble
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
@@ -55,12 +57,12 @@ class Translation:
 
 @dataclass
 class System:
-    """Recipe, vocabularies, model and parameters of a translator."""
+    """Recipe, vocabularies, model and parameters of a translator, or of several as one."""
 
     recipe: Recipe
     source: Vocabulary
     target: Vocabulary
-    model: Model
+    model: Model | Ensemble
     parameters: dict[str, Array]
 
     @classmethod
@@ -84,6 +86,39 @@ class System:
         )
         system.load(folder)
         return system
+
+    @classmethod
+    def together(cls, names: Sequence[str], systems: Sequence[System], average: str) -> System:
+        """The ensemble of systems with one vocabulary a side and one order of the source.
+
+        average: see `Ensemble`. Its recipe, for search, batches and scores, is that of the first
+        member with attention, or of the first. Raises UserError naming a system that does not fit.
+        """
+        first, one = names[0], systems[0]
+        for name, other in zip(names, systems, strict=True):
+            for what, fits in (
+                ("source vocabulary", one.source.words == other.source.words),
+                ("target vocabulary", one.target.words == other.target.words),
+                ("data.reverse_source", one.recipe.data.reverse_source
+                 == other.recipe.data.reverse_source),
+                ("data.max_length", one.recipe.data.max_length == other.recipe.data.max_length),
+            ):
+                if not fits:
+                    raise UserError(f"{name}: expected the {what} of {first} in one ensemble, got "
+                                    "another")
+        model = Ensemble([system.model for system in systems], average)
+        parameters = Ensemble.joined([system.parameters for system in systems])
+        recipes = [system.recipe for system in systems]
+        aligning = [recipe for recipe in recipes if recipe.model.attention != "none"]
+        return cls((aligning or recipes)[0], one.source, one.target, model, parameters)
+
+    @classmethod
+    def open_all(cls, folders: Sequence[Path], average: str) -> System:
+        """The system of one directory, or the ensemble of several. Errors as `open`, `together`."""
+        if len(folders) == 1:
+            return cls.open(folders[0])
+        systems = [cls.open(folder) for folder in folders]
+        return cls.together([str(folder) for folder in folders], systems, average)
 
     def load(self, folder: Path) -> None:
         """Take the best parameters of a model directory, once they are known to be ours."""

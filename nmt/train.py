@@ -13,6 +13,7 @@ from nmt.evaluate import Score, bleu
 from nmt.folder import RECIPE, check_new, check_resumed, fingerprint, new_run
 from nmt.recipe import Recipe
 from nmt.recipe_file import save_recipe
+from nmt.search.combine import Ensemble
 from nmt.search.interface import SearchOptions
 from nmt.system import SOURCE_VOCABULARY, TARGET_VOCABULARY, System
 from nmt.text.vocabulary import Vocabulary
@@ -50,6 +51,7 @@ def train(
     corpus = corpus or load_corpus(recipe.data)
     system = _create(recipe, corpus, folder, resume)
     vocabularies = {SOURCE_VOCABULARY: system.source, TARGET_VOCABULARY: system.target}
+    assert not isinstance(system.model, Ensemble)  # but one that was made or resumed
     with nullcontext() if resume else new_run(folder, recipe, vocabularies):
         trainer = Trainer(
             system.model, system.parameters,

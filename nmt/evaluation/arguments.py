@@ -10,6 +10,7 @@ from typing import Any
 from backend.command import natural, positive
 from nmt.evaluation import commands
 from nmt.evaluation.lengths import EDGES
+from nmt.search.combine import AVERAGES
 from nmt.text.attention_links import ALIGNED_WORDS, DEFAULT
 
 
@@ -49,6 +50,9 @@ def _add_pairs(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_pairs(parser)
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
+    parser.add_argument("--ensemble", nargs="?", choices=AVERAGES, const=AVERAGES[0],
+                        help="score all of them together too, with averaged probabilities or logs "
+                             "of them (default: probabilities)")
     _add_search(parser)
     parser.add_argument("--buckets", type=_edges, default=EDGES, metavar="N,N,...",
                         help="longest source of each bucket of lengths (default: "

@@ -32,8 +32,13 @@ def run_evaluate(options: argparse.Namespace) -> None:
     names = _names(options.model)
     systems = [System.open(folder) for folder in options.model]
     if options.gold is not None or options.replace_unk is not None:
-        for folder, system in zip(options.model, systems, strict=True):
-            need_attention(system, f"{folder}: --gold and --replace-unk")
+        for name, system in zip(names, systems, strict=True):
+            need_attention(system, f"{name}: --gold and --replace-unk")
+    if options.ensemble is not None:
+        if len(systems) < 2:
+            raise UserError("--ensemble: expected two models or more, got one")
+        systems.append(System.together(names, systems, options.ensemble))
+        names.append(f"ensemble, {options.ensemble}")
     lines = read_parallel(options.source, options.target)
     gold = _gold(options, lines)
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)

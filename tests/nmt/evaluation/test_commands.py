@@ -181,6 +181,44 @@ def test_systems_stand_side_by_side(system, trained, capsys) -> None:
     assert one == other
 
 
+def retrained(seed, **settings):
+    """Another translator with the vocabularies and the data of `model`."""
+    overrides = [word for name, value in settings.items() for word in (f"--{name}", value)]
+    assert nmt("train", "model/recipe.yaml", "--output", f"model-{seed}", "--train.seed", seed,
+               "--train.epochs", 2, *overrides) == 0
+    return System.open(f"model-{seed}")
+
+
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_an_ensemble_stands_beside_its_members(
+    system, trained, capsys, monkeypatch, average
+) -> None:
+    other = retrained(2, **{"model.score": "dot", "model.hidden_size": 12})
+    together = System.together(["model", "model-2"], [system, other], average)
+    sources = [line.split() for line in read_lines("test.en")]
+    texts = [" ".join(nbest[0].words) for nbest in together.translate(sources, SearchOptions(2))]
+    printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "model-2",
+            "--ensemble", average, "--output", "out", "--gold", write(trained / "g", *["0-0"] * 6))
+    *members, found = json.loads((trained / "out/evaluation.json").read_text())["systems"]
+    assert found["name"] == f"ensemble, {average}"
+    assert found["bleu"]["score"] == bleu(texts, read_lines("test.de"), "none").score
+    between = [member["perplexity"] for member in members]
+    assert found["perplexity"] < max(between) and found["perplexity"] not in between
+    content = b"".join(" ".join(source).encode() + b"\n" for source in sources)
+    assert translated(monkeypatch, capsys, content, "model-2", "--average", average) == texts
+
+
+def test_models_that_are_no_ensemble(system, trained, capsys) -> None:
+    retrained(3, **{"data.max_vocabulary": 3})
+    retrained(4, **{"data.reverse_source": "no"})
+    pair = ["evaluate", "test.en", "test.de", "--ensemble", "--model", "model"]
+    assert complaint(capsys, *pair) == "--ensemble: expected two models or more, got one"
+    assert complaint(capsys, *pair, "model-3") \
+        == "model-3: expected the source vocabulary of model in one ensemble, got another"
+    assert complaint(capsys, "translate", "--model", "model", "model-4") \
+        == "model-4: expected the data.reverse_source of model in one ensemble, got another"
+
+
 def test_alignment_error_rate(system, trained, capsys) -> None:
     source = write(trained / "s", "one two three", "", "four five new")
     target = write(trained / "t", "eins zwei drei", "", "fünf vier neu")

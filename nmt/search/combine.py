@@ -1,0 +1,120 @@
+"""Several translators searched as one: an ensemble.
+
+Source: thesis section 2.3.2, whose models' distributions are averaged at each step, and Sennrich
+(2016), who averages log-probabilities (erratum 12). The members may be of any architecture; they
+share the target vocabulary and read the same source ids. Search, sampling and force-decoding take
+an ensemble for a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import backend
+from backend import Array
+from nmt.search.force import force_decode
+from nmt.search.interface import SearchModel
+from nmt.search.topk import log_sum_exp, row_chunks
+from nmt.text.batches import Batch
+
+AVERAGES = ("probabilities", "logs")
+
+
+class Ensemble:
+    """Models whose predictions are averaged.
+
+    An ensemble's parameters are its members' in one mapping, named `<number>/<name>` from 0
+    (`joined`); its state is the list of theirs.
+    """
+
+    def __init__(self, members: Sequence[SearchModel], average: str = "probabilities") -> None:
+        """average: "probabilities" (thesis) or "logs" (Sennrich). Raises ValueError for others, and
+        for no members."""
+        if average not in AVERAGES:
+            raise ValueError(f"average: expected one of {', '.join(AVERAGES)}; got {average!r}")
+        if not members:
+            raise ValueError("members: expected at least one model, got none")
+        self.members, self.average = tuple(members), average
+
+    @staticmethod
+    def joined(parameters: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        """The members' parameters, in their order, as one mapping; nothing is copied."""
+        return {f"{number}/{name}": array for number, own in enumerate(parameters)
+                for name, array in own.items()}
+
+    def encode(self, parameters: Mapping[str, Array], source: np.ndarray,
+               lengths: np.ndarray) -> list[Any]:
+        """Each member's state of the source."""
+        return [model.encode(own, source, lengths) for model, own in self._with_own(parameters)]
+
+    def step(self, parameters: Mapping[str, Array], state: list[Any],
+             tokens: np.ndarray) -> tuple[Array, list[Any], Array | None]:
+        """Log-probabilities (N, V) of the average; alignments averaged over those who align."""
+        steps = [model.step(own, one, tokens)
+                 for (model, own), one in zip(self._with_own(parameters), state, strict=True)]
+        average = mean_of_probabilities if self.average == "probabilities" else mean_of_logs
+        aligned = [alignment for _, _, alignment in steps if alignment is not None]
+        return (average([logits for logits, _, _ in steps]), [one for _, one, _ in steps],
+                mean_alignment(aligned) if aligned else None)
+
+    def select(self, state: list[Any], rows: np.ndarray, sentences: np.ndarray) -> list[Any]:
+        """Each member keeps the same rows and sentences."""
+        return [model.select(one, rows, sentences)
+                for model, one in zip(self.members, state, strict=True)]
+
+    def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[float, None]:
+        """-log p of the batch's targets, nats, summed over words; there is no backward to it."""
+        forced = force_decode(self, parameters, batch)
+        return -sum(hypothesis.log_probability for hypothesis in forced), None
+
+    def _with_own(
+        self, parameters: Mapping[str, Array]
+    ) -> list[tuple[SearchModel, dict[str, Array]]]:
+        """Each member with its own parameters."""
+        own: list[dict[str, Array]] = [{} for _ in self.members]
+        for name, array in parameters.items():
+            number, _, short = name.partition("/")
+            own[int(number)][short] = array
+        return list(zip(self.members, own, strict=True))
+
+
+def mean_of_probabilities(logits: Sequence[Array]) -> Array:
+    """log of the mean over M models of softmax(logits_m).
+
+    Source: thesis section 2.3.2: "different distributions are then averaged".
+
+    Arguments: logits, M arrays (N, V), nats. Returns (N, V), normalised. Relative to the models'
+    largest, so that no exponential underflows to a word that has no probability at all.
+    """
+    xp = backend.array_module(*logits)
+    normalisers = [log_sum_exp(one, one.max(axis=1)) for one in logits]
+    out = xp.empty_like(logits[0])
+    for rows in row_chunks(out):
+        log_p = xp.stack([one[rows] - normaliser[rows, None]
+                          for one, normaliser in zip(logits, normalisers, strict=True)])
+        top = log_p.max(axis=0)                            # (rows of the chunk, V)
+        log_p -= top
+        xp.exp(log_p, out=log_p)
+        out[rows] = xp.log(log_p.mean(axis=0)) + top       # log 1/M sum of p_m  (2.3.2 ensemble)
+    return out
+
+
+def mean_of_logs(logits: Sequence[Array]) -> Array:
+    """The mean over M models of log softmax(logits_m).
+
+    Source: Sennrich (2016): log P(y_i) = 1/M sum of log P_m(y_i).
+
+    Arguments: logits, M arrays (N, V), nats. Returns (N, V), up to a number per row: the geometric
+    mean is no distribution before it is divided by its sum, which search does with any logits.
+    """
+    return sum(logits[1:], start=logits[0]) / len(logits)  # 1/M sum of log p_m  (Sennrich ensemble)
+
+
+def mean_alignment(alignments: Sequence[Array]) -> Array:
+    """The mean of alignments (N, S_m), as far as the narrowest reaches: beyond is padding only."""
+    width = min(one.shape[1] for one in alignments)
+    return sum((one[:, :width] for one in alignments[1:]),
+               start=alignments[0][:, :width]) / len(alignments)

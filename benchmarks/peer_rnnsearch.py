@@ -3,8 +3,9 @@
 Written from the equations (Bahdanau et al., 2015, A.1 and A.2) as a PyTorch user would write it:
 automatic differentiation; the gated unit as a loop, because `nn.GRU` is another function (erratum
 17); what the words add to it, U_a h_j, the deep output and the losses as one product of all steps.
-Batches have sentences of one length, so nothing is masked. `grads.oracle.rnnsearch` is the twin of
-the gradient checks, which takes ragged batches, one sentence after another.
+Batches have sentences of one length, so nothing is masked. `.to("cuda")` moves it.
+`grads.oracle.rnnsearch` is the twin of the gradient checks, which takes ragged batches, one
+sentence after another.
 """
 
 from __future__ import annotations
@@ -50,18 +51,21 @@ class TorchRNNSearch(nn.Module):
         for name, parameter in self.weights.items():
             tensor = parameter.grad if gradients else parameter.detach()
             assert tensor is not None, "no gradient: call backward first"
-            found[name.replace("-", ".")] = tensor.numpy().copy()
+            found[name.replace("-", ".")] = tensor.cpu().numpy().copy()
         return found
 
-    def forward(self, batch: Batch) -> Tensor:
+    def draw_masks(self, batch: Batch) -> None:
+        """As of the other peer: the model has no dropout."""
+
+    def forward(self, batch: Batch, masks: None = None) -> Tensor:
         """-log p(y | x), summed over a batch of sentences of one length, in nats."""
         for lengths in (batch.source_lengths, batch.target_lengths):
             if (lengths != lengths[0]).any():
                 raise ValueError("batch: expected sentences of one length, got ragged ones")
         w = {name.replace("-", "."): weight for name, weight in self.weights.items()}
-        h, s = self._encode(w, torch.from_numpy(batch.source))
+        h, s = self._encode(w, self._here(batch.source))
         keys = functional.linear(h, w["attention.U_a"])  # U_a h_j, (B, S, H)
-        y = functional.embedding(torch.from_numpy(batch.target_in), w["decoder.W_e"])  # (T, B, E)
+        y = functional.embedding(self._here(batch.target_in), w["decoder.W_e"])  # (T, B, E)
         E, He = y.shape[2], h.shape[2]
         T = w["decoder.0.T"]
         T_y, T_c, T_s = T[:, :E], T[:, E : E + He], T[:, E + He :]
@@ -77,8 +81,12 @@ class TorchRNNSearch(nn.Module):
         read = states[:-1] if self.config.deep_state == "before" else states[1:]
         t = self._deep(w, torch.stack(read), y, torch.stack(contexts))
         logits = functional.linear(t, w["output.W_o"], w.get("output.b"))
-        targets = torch.from_numpy(batch.target_out).flatten()
+        targets = self._here(batch.target_out).flatten()
         return functional.cross_entropy(logits.flatten(0, 1), targets, reduction="sum")
+
+    def _here(self, array: np.ndarray) -> Tensor:
+        """A host array where the parameters are."""
+        return torch.from_numpy(array).to(self.weights["output-W_o"].device)
 
     def _encode(self, w: Mapping[str, Tensor], source: Tensor) -> tuple[Tensor, Tensor]:
         """Annotations h_j (B, S, 2H), and s_0 (B, H) from the last state of the way back."""

@@ -56,6 +56,8 @@ class TorchTranslator(nn.Module):
     ) -> None:
         """Parameters are empty shapes of the default dtype until `load` fills them."""
         super().__init__()
+        if config.unit not in CELLS:
+            raise ValueError(f"config: expected unit {' or '.join(CELLS)}, got {config.unit}")
         self.config, self.way = config, config.way(reverse_source)
         E, H, He = config.embedding_size, config.hidden_size, config.source_width
         self.recurrent: list[Recurrent] = []

@@ -29,9 +29,10 @@ from benchmarks.options import parse as read_options
 from benchmarks.parts import PARTS, REST, Stopwatch, watching
 from benchmarks.pictures import draw, headline
 from benchmarks.record import load_rows, save_rows
-from benchmarks.rivals import furthest
+from benchmarks.rivals import furthest, make_peer
 from benchmarks.timing import Timing, describe, environment, interleave
 from nmt.models.make import make_model
+from nmt.models.rnnsearch import RNNSearch
 from nmt.models.translator import Translator
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
@@ -145,7 +146,7 @@ def run(name: str, options: argparse.Namespace, device: Device) -> dict[str, Any
         model = make_model(case.recipe.model, case.source_size, case.target_size,
                            case.recipe.data.reverse_source)
         parameters, batch = model.initial_parameters(rng), random_batch(case, rng)
-        peer = make_peer(model, parameters, case, device)
+        peer = peer_on(device, model, parameters)
         differences = compare(model, parameters, batch, peer, case)
         train, rounds_by_part = case.recipe.train, list[dict[str, float]]()
         rivals = {
@@ -231,19 +232,19 @@ def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
 # --- PyTorch ------------------------------------------------------------------------------------
 
 
-def make_peer(model: Any, parameters: dict[str, Any], case: Case, device: Device) -> Any:
+def peer_on(device: Device, model: Any, parameters: dict[str, Any]) -> Any:
     """The same model in PyTorch, on the same device; None where it is not covered or not there."""
-    if device.torch is None or not isinstance(model, Translator) or model.config.unit == "gru":
+    if device.torch is None:
         return None
     import torch
 
-    from benchmarks.peer_torch import TorchTranslator
-
     if device.torch == "cpu":
         torch.set_num_threads(environment()["cores"])
+    try:
+        peer = make_peer(model)
+    except ValueError:
+        return None
     on_host = {name: backend.to_host(array) for name, array in parameters.items()}
-    peer = TorchTranslator(model.config, case.source_size, case.target_size,
-                           case.recipe.data.reverse_source)
     return peer.load(on_host).to(device.torch)
 
 
@@ -298,8 +299,7 @@ def compare(
 def compare_exactly(case: Case) -> dict[str, float]:
     """Loss and gradients of the recipe's model in float64, over two sentences of few words.
 
-    RNNsearch is compared with the oracle of the gradient checks; it is not timed against PyTorch
-    here but in `step --ways`.
+    What has no peer to be timed against is compared with the oracle of the gradient checks.
     Parameters are normals: a fresh model's scores hardly differ, and of their gradients rounding
     leaves few digits.
     """
@@ -322,22 +322,32 @@ def differentiate(
     """Loss and gradients by PyTorch."""
     import torch
 
-    peer = make_peer(model, parameters, case, CPU)
+    masks, peer = draw_masks(model, batch, parameters), peer_on(CPU, model, parameters)
     if peer is not None:
-        loss = peer(batch, draw_masks(model, batch, parameters))
+        loss = peer(batch, masks)
         loss.backward()
         return loss.item(), peer.dump(gradients=True)
+    from grads.oracle.models import assembled
     from grads.oracle.rnnsearch import rnnsearch
 
+    none = [None] * getattr(model.config, "layers", 1)
+    encoder, (decoder, joined) = masks or (none, (none, None))
+    facts = {
+        "config": model.config, "batch": batch, "source_ids": batch.source,
+        "lengths": batch.source_lengths, "target_in": batch.target_in,
+        "target_out": batch.target_out, "target_lengths": batch.target_lengths,
+        "encoder_masks": encoder, "decoder_masks": decoder, "joined_mask": joined,
+    }
+    twin = rnnsearch if isinstance(model, RNNSearch) else assembled
     tensors = {name: torch.tensor(p, requires_grad=True) for name, p in parameters.items()}
-    loss = rnnsearch(tensors, {"config": model.config, "batch": batch}, {})["loss"]
+    loss = twin(tensors, facts, {})["loss"]
     loss.backward()
     return float(loss.item()), {name: np.asarray(t.grad) for name, t in tensors.items()}
 
 
 def draw_masks(model: Any, batch: Batch, parameters: dict[str, Any]) -> Any:
     """The dropout masks that a loss with `default_rng(7)` draws, on the host; None without."""
-    if not model.config.dropout:
+    if not isinstance(model, Translator) or not model.config.dropout:
         return None
     encoder, decoder = model._masks(batch, np.random.default_rng(7), parameters)
     layers = [backend.to_host(mask) for mask in decoder.layers]

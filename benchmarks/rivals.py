@@ -50,14 +50,14 @@ def make_model(config: Config, vocabulary: int) -> Any:
 
 
 def make_peer(model: Any) -> Any:
-    """Its peer in PyTorch, without values yet."""
+    """Its peer in PyTorch, without values yet; ValueError for a model that has none."""
     if isinstance(model, RNNSearch):
         from benchmarks.peer_rnnsearch import TorchRNNSearch
 
         return TorchRNNSearch(model)
     from benchmarks.peer_torch import TorchTranslator
 
-    return TorchTranslator(model.config, model.source_size, model.target_size, reverse_source=True)
+    return TorchTranslator(model.config, model.source_size, model.target_size, model.way.reverse)
 
 
 def random_batch(sizes: Sizes, seed: int) -> Batch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def rewritten(text: str, records: Records, name: str) -> str:
 def page(records: Records) -> list[str]:
     """The lines between the markers, an empty one after each section."""
     sections: list[Callable[[Records], list[str]]] = [
-        against_pytorch, ways, recipes, parts, memory, searches, ideas, growth, machines,
+        against_pytorch, ways, recipes, parts, memory, searches, ideas, peers, growth,
+        machines,
     ]
     return [line for section in sections if (lines := section(records)) for line in [*lines, ""]]
 
@@ -86,6 +88,14 @@ def table(head: str, rows: list[str]) -> list[str]:
     """A Markdown table, none where it has no rows. Cells are separated by ` | `."""
     columns = head.count(" | ") + 1
     return [f"| {head} |", "|" + "---|" * columns, *(f"| {row} |" for row in rows)] if rows else []
+
+
+def grid(corner: str, cells: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """A table of named rows and columns; a cell that is not there is empty."""
+    columns = list(dict.fromkeys(column for own in cells.values() for column in own))
+    return table(" | ".join([corner, *columns]),
+                 [" | ".join([name, *(own.get(column, "") for column in columns)])
+                  for name, own in cells.items()])
 
 
 def ms(timing: Mapping[str, float]) -> str:
@@ -123,10 +133,14 @@ def step_rows(records: Records) -> Iterator[str]:
 
 def ways(records: Records) -> list[str]:
     """A training step of the 2x512 translator, every way of attending."""
-    rows = [f"{name} | {MODES[mode]} | {ms(row['seconds']['ours'])} | "
-            f"{ms(row['seconds']['pytorch'])} | **{row['ratio']:.2f}**"
-            for mode, record in found(records, "ways") for name, row in record["rows"].items()]
-    return table("training step | mode | here | PyTorch | ratio", rows)
+    cells = defaultdict[str, dict[str, str]](dict)
+    for mode, record in found(records, "ways"):
+        for name, row in record["rows"].items():
+            here, theirs = (f"{1e3 * row['seconds'][side]['median']:,.0f}"
+                            for side in ("ours", "pytorch"))
+            cells[name][f"{MODES[mode]}, ms"] = f"{here} / {theirs}"
+            cells[name][f"{MODES[mode]}, ratio"] = f"**{row['ratio']:.2f}**"
+    return grid("training step, here / PyTorch", cells)
 
 
 def search_rows(records: Records) -> Iterator[str]:
@@ -226,15 +240,24 @@ def searches(records: Records) -> list[str]:
 
 def ideas(records: Records) -> list[str]:
     """From textbook code to the kernel: milliseconds of each form, a column for each size."""
-    cells: dict[str, dict[str, str]] = {}
+    cells = defaultdict[str, dict[str, str]](dict)
     for mode, record in found(records, "naive"):
         for row in record["rows"]:
             column = f"{sizes_of(row)}, {MODES[mode]}"
-            cells.setdefault(row["form"], {})[column] = f"{1e3 * row['median']:.3g}"
-    columns = list(dict.fromkeys(column for own in cells.values() for column in own))
-    return table(" | ".join(["an LSTM layer's forward and backward, ms", *columns]),
-                 [" | ".join([form, *(own.get(column, "") for column in columns)])
-                  for form, own in cells.items()])
+            cells[row["form"]][column] = f"{1e3 * row['median']:.3g}"
+    return grid("an LSTM layer's forward and backward, ms", cells)
+
+
+def peers(records: Records) -> list[str]:
+    """What users would pick instead: milliseconds of each, a column for each size."""
+    cells = defaultdict[str, dict[str, str]](dict)
+    for mode, record in found(records, "peers"):
+        for row in record["rows"]:
+            if row["pass"] == "both":
+                column = f"{sizes_of(row)}, {MODES[mode]}"
+                cells[row["side"]][column] = (
+                    f"{1e3 * row['median']:.3g}" if row["median"] else row["note"].split(":")[0])
+    return grid("the same, ours against others", cells)
 
 
 def growth(records: Records) -> list[str]:

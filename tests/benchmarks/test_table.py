@@ -39,6 +39,9 @@ ROWS |= {
     "scaling": [{"sweep": "LSTM layer", "letter": "H", "value": n, "side": "NumPy",
                  "exponent": 1.84, "expected": 1.96} for n in (64, 128)],
 }
+ROWS["peers"] = [{"side": side, "sizes": {"T": 30}, "pass": "both", "median": median, "note": note}
+                 for side, median, note in (("thinc", 0.04, None),
+                                            ("other", None, "not right: dx by 1.0"))]
 WAYS = {"global dot, feeding": {"seconds": {"ours": TIMING, "pytorch": SLOWER}, "ratio": 0.4}}
 STEP = {"options": {"no_feeding": False}, "environment": ENVIRONMENT, "ratio": 0.4,
         "seconds": {"ours": TIMING, "pytorch": SLOWER}}
@@ -83,7 +86,9 @@ def test_every_section(readme, tmp_path):
     for line in (
         f"| training step, global general, input feeding | S | {times} |",
         f"| beam search, beam 10, 16 sentences, 25 steps | S | {times} |",
-        "| global dot, feeding | S | 500 ms | 1,250 ms | **0.40** |",
+        "| training step, here / PyTorch | S, ms | S, ratio |",
+        "| global dot, feeding | 500 / 1,250 | **0.40** |",
+        "| the same, ours against others | T=30, S |", "| thinc | 40 |", "| other | not right |",
         "| an LSTM layer's forward and backward, ms | T=30 B=8, S |", "| 2 form | 10 |",
         "| LSTM layer, NumPy | H | S | 1.84 | 1.96 |",
         "| LSTM layer, T=30, against nn.LSTM | S | 500 ms | 625 ms | **0.80** | 0.95 |",

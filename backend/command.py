@@ -25,8 +25,8 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
                           help="where the arrays live (default: numpy)")
         self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
-                          help="precision of matrix products on a GPU (default: float32); training "
-                               "prints what a lower one costs")
+                          help="precision of matrix products on a GPU (default: float32); nmt "
+                               "says what a lower one costs")
         self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
                           help="run pointwise functions on a GPU one pass after another")
 

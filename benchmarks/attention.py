@@ -37,10 +37,12 @@ from attention.scores import score_weights
 from attention.way import Way
 from backend.errors import UserError
 from backend.files import write_text
+from benchmarks.contest import timed
 from benchmarks.counting import counted, counting
+from benchmarks.options import make_parser
+from benchmarks.options import parse as read_options
 from benchmarks.pictures import draw, headline
-from benchmarks.record import RESULTS
-from benchmarks.timing import describe, environment, interleave
+from benchmarks.timing import describe, environment
 from grads.derivations.attention_step import Way as LiteralWay
 from grads.derivations.attention_step import align_in_a_way, weights_of
 
@@ -169,7 +171,7 @@ def exponent(sources: list[int], costs: list[float], above: int) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, measure, print, and write `results/attention-<mode>.json` and `.png`."""
+    """Compare, measure, print, and write `attention-<mode>.json` and `.png`."""
     options = parse(arguments)
     found = environment()
     print(describe(found))
@@ -179,8 +181,9 @@ def main(arguments: list[str]) -> None:
     print("equal: contexts to the derivation, gradients to the complex step")
     rows = {name: measure(way._replace(D=options.window), options) for name, way in WAYS.items()}
     report(options, rows)
-    path = RESULTS / f"attention-{found['mode']}.json"
-    record = {"options": vars(options), "environment": found, "ways": rows}
+    path = options.output / f"attention-{found['mode']}.json"
+    asked = {name: value for name, value in vars(options).items() if name != "output"}
+    record = {"options": asked, "environment": found, "ways": rows}
     write_text(path, json.dumps(record, indent=1) + "\n")
     print(f"written: {path.name}")
     draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
@@ -188,14 +191,16 @@ def main(arguments: list[str]) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line of this benchmark."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks attention", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    sizes = {"batch": 32, "steps": 20, "hidden": 256, "window": 10, "rounds": 9, "seed": 1}
+    parser = make_parser("attention", __doc__, 20.0)
+    sizes = {"batch": 32, "steps": 20, "hidden": 256, "window": 10, "seed": 1}
     for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
     parser.add_argument("--sources", type=int, nargs="+", default=[10, 20, 40, 80, 160, 320],
                         metavar="S", help="source lengths, default 10 20 40 80 160 320")
-    options = parser.parse_args(arguments)
+    options = read_options(parser, arguments)
+    if options.quick:
+        vars(options).update({"batch": 2, "steps": 2, "hidden": 6, "window": 1,
+                              "sources": [3, 6, 12]})
     long = {S for S in options.sources if S > 2 * options.window + 1}
     if len(long) < 2 or min(options.sources) < 1:
         raise UserError(f"--sources: expected at least two lengths above 2 D + 1 = "
@@ -213,14 +218,14 @@ def measure(way: Way, options: argparse.Namespace) -> dict[str, Any]:
     tasks = {S: make_task(way, S, options, "float32") for S in options.sources}
     rivals = {(kind, S): act for S, task in tasks.items()
               for kind, act in make_rivals(task).items()}
-    timings = interleave({f"{kind} {S}": act for (kind, S), act in rivals.items()},
-                         options.rounds, 2)
-    costs: dict[str, list[float]] = {
-        kind: [timings[f"{kind} {S}"].median for S in tasks] for kind in (STEP, MEMORY, ZEROS)}
-    costs[STEP] = [seconds / options.steps for seconds in costs[STEP]]
+    timings = timed({f"{kind} {S}": act for (kind, S), act in rivals.items()}, options.seconds)
+    each = {STEP: options.steps, MEMORY: 1, ZEROS: 1}  # what one run has several of
+    costs, low, high = ({
+        kind: [getattr(timings[f"{kind} {S}"], which) / number for S in tasks]
+        for kind, number in each.items()} for which in ("median", "low", "high"))
     costs["operations"] = [count(task) for task in tasks.values()]
     above = 2 * options.window + 1
-    return {"costs": costs, "exponents": {
+    return {"costs": costs, "quartiles": {"low": low, "high": high}, "exponents": {
         kind: exponent(options.sources, values, above) for kind, values in costs.items()}}
 
 
@@ -232,13 +237,18 @@ def report(options: argparse.Namespace, rows: dict[str, Any]) -> None:
         MEMORY: (f"gradients of the memory after {options.steps} steps, ms", 1e3),
         ZEROS: ("of this, writing zeros for the encoder's states, ms", 1e3),
     }
-    print(f"B={options.batch}, H=He={options.hidden}, D={options.window}, float32, cpu, "
-          f"{options.rounds} rounds; n of cost ~ S^n over S > {2 * options.window + 1}")
+    print(f"B={options.batch}, H=He={options.hidden}, D={options.window}, float32, cpu; n of "
+          f"cost ~ S^n over S > {2 * options.window + 1}")
     for kind, (title, scale) in titles.items():
         print(f"\n{title:52}" + "".join(f"{f'S={S}':>9}" for S in options.sources) + f"{'n':>8}")
         for name, row in rows.items():
             print(f"{name:52}" + "".join(f"{scale * cost:9.3f}" for cost in row["costs"][kind])
                   + f"{row['exponents'][kind]:8.2f}")
+            if kind in row["quartiles"]["low"]:
+                half = [(high - low) / 2 for low, high in zip(
+                    row["quartiles"]["low"][kind], row["quartiles"]["high"][kind], strict=True)]
+                print(f"{'  half the distance of the quartiles':52}"
+                      + "".join(f"{scale * spread:9.3f}" for spread in half))
 
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:

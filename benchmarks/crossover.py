@@ -1,7 +1,8 @@
 """Where the GPU overtakes the CPU: an LSTM layer's forward and backward over batch and hidden size.
 
-The same kernels, NumPy's time beside CuPy's. A small layer is bound by the launches of its kernels
-and belongs on the CPU, a large one by its products. Without a GPU the grid holds the CPU's half.
+The same kernels, NumPy's time beside CuPy's, compared on a few steps of the smallest width first. A
+small layer is bound by the launches of its kernels and belongs on the CPU, a large one by its
+products. Without a GPU the grid holds the CPU's half.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ BATCHES, HIDDEN = (1, 4, 16, 64, 256), (64, 128, 256, 512, 1024)
 
 def main(arguments: list[str]) -> None:
     """Time the grid, print it, write `results/crossover-<mode>.json` and draw it."""
-    parser = make_parser("crossover", __doc__)
-    parser.set_defaults(seconds=1.5)
+    parser = make_parser("crossover", __doc__, 1.5)
     options = parse(parser, arguments)
     batches, hidden = ((1, 2), (2, 4)) if options.quick else (BATCHES, HIDDEN)
     print(describe(environment()))

@@ -8,19 +8,19 @@ takes a complex step and Ridders' extrapolated differences with an error estimat
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from backend.errors import UserError
 from backend.files import write_text
-from benchmarks.record import RESULTS
-from benchmarks.timing import describe, environment, interleave
+from benchmarks.contest import timed
+from benchmarks.options import make_parser, parse
+from benchmarks.pictures import bars, draw, headline
+from benchmarks.timing import describe, environment
 from grads.case import dense
 from grads.check import check_gradients
 from nmt.models.config import ModelConfig
@@ -34,21 +34,17 @@ TOLERANCE = 1e-10  # of a tensor's largest gradient, between theirs and ours
 
 def main(arguments: list[str]) -> None:
     """Compare, print the ratio, and write `results/gradcheck-<mode>.json`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks gradcheck", description=__doc__)
+    parser = make_parser("gradcheck", __doc__, 40.0)
     parser.add_argument("--hidden", type=int, default=8, help="default 8")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds that count, default 3")
-    parser.add_argument("--quick", action="store_true", help="hidden size 2, one round")
-    parser.add_argument("--output", type=Path, default=RESULTS, metavar="DIR",
-                        help="folder of the record, default benchmarks/results")
-    options = parser.parse_args(arguments)
+    options = parse(parser, arguments)
     if options.quick:
-        options.hidden, options.rounds = 2, 1
+        options.hidden = 2
     if find_spec("torch") is None:
         raise UserError("gradcheck: PyTorch is not installed; install the extra `oracle`")
     rivals, entries = make_rivals(options.hidden)
     found = environment()
     print(describe(found))
-    timings = interleave(rivals, options.rounds, 1)
+    timings = timed(rivals, options.seconds)
     print(f"{entries} entries of all parameters, hidden size {options.hidden}")
     for name, timing in timings.items():
         print(f"{name:24}{timing}  {1e6 * timing.median / entries:8.1f} us an entry")
@@ -57,11 +53,15 @@ def main(arguments: list[str]) -> None:
     for name, ratio in ratios.items():
         if name != "gradcheck":
             print(f"{name} / gradcheck: {ratio:.3f}")
-    made = {"environment": found, "hidden": options.hidden, "entries": entries, "ratios": ratios,
-            "seconds": {name: timing._asdict() for name, timing in timings.items()}}
+    made: dict[str, Any] = {
+        "environment": found, "hidden": options.hidden, "entries": entries, "ratios": ratios,
+        "seconds": {name: timing._asdict() for name, timing in timings.items()},
+    }
     path = options.output / f"gradcheck-{found['mode']}.json"
     write_text(path, json.dumps(made, indent=1) + "\n")
     print(f"written: {path.name}")
+    title = f"A gradient check of {entries} entries. {headline(found)}"
+    draw(path.with_suffix(".png"), lambda plt: bars(plt, {"": made["seconds"]}, title, log=True))
 
 
 def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:

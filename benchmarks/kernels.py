@@ -23,8 +23,7 @@ from benchmarks.timing import describe, environment
 
 def main(arguments: list[str]) -> None:
     """Compare, print, write `results/kernels-<mode>.json` and draw the picture beside it."""
-    parser = make_parser("kernels", __doc__)
-    parser.set_defaults(seconds=1.5)
+    parser = make_parser("kernels", __doc__, 1.5)
     parser.add_argument("--only", metavar="TEXT", help="kernels whose name contains it")
     options = parse(parser, arguments)
     print(describe(environment()))

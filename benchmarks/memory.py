@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,20 @@ import numpy as np
 import backend
 from backend.errors import UserError
 from backend.workspace import Workspace
-from benchmarks.devices import device_option, devices
+from benchmarks.devices import devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.parts import REST, Stopwatch, watching
+from benchmarks.pictures import COLOURS, draw, headline
 from benchmarks.recipes import KNOWN, load_case, random_batch
-from benchmarks.record import save_rows
+from benchmarks.record import load_rows, save_rows
 from benchmarks.timing import describe, environment
 from nmt.models.make import make_model
 from nmt.training.optimizers import gradient_scale
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 STEPS = 2
+GOAL = 1.5  # peak / (parameters + gradients + saved activations)
 
 
 def main(arguments: list[str]) -> None:
@@ -42,10 +45,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--recipe", nargs="+", default=["thesis-size"], choices=KNOWN,
                         help="default thesis-size")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and words (default 1)")
-    device_option(parser)
+    parser.add_argument("--device", choices=("cpu", "gpu", "all"), default="all",
+                        help="where to run, default all there are")
     options = read_options(parser, arguments)
     print(describe(environment()))
-    for device in devices(options.device, options.gemm):
+    for device in devices(options.device):
         rows = []
         for name in options.recipe:
             with get_context("spawn").Pool(1) as fresh:
@@ -54,6 +58,7 @@ def main(arguments: list[str]) -> None:
         path = save_rows("memory", vars(options), rows, folder=options.output,
                          gpu=device.name == "gpu")
         print(f"written: {path.name}")
+        draw(path.with_suffix(".png"), partial(picture, record=load_rows(path)))
 
 
 def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[str, Any]:
@@ -193,4 +198,26 @@ def report(row: dict[str, Any]) -> None:
     print(f"  {'sum':>12} {sum(sizes[n] for n in ('parameters', 'gradients', 'saved')) / 1e6:9.1f}")
     print(f"  {'peak':>12} {', then '.join(f'{p / 1e6:.1f}' for p in sizes['peaks'])} MB "
           f"(reached in: {row['peak_in']}); workspace {sizes['workspace'] / 1e6:.1f} MB")
-    print(f"  {'ratio':>12} {row['ratio']:9.2f} peak / sum, goal 1.5")
+    print(f"  {'ratio':>12} {row['ratio']:9.2f} peak / sum, goal {GOAL}")
+
+
+def picture(plt: Any, record: Mapping[str, Any]) -> Any:
+    """For each recipe what is needed, end to end, and the peak below it."""
+    rows = record["rows"]
+    figure, axes = plt.subplots(figsize=(8.5, 1.5 + 0.7 * len(rows)), layout="constrained")
+    for place, row in enumerate(rows):
+        start, sizes = 0.0, row["bytes"]
+        for colour, name in zip(COLOURS, ("parameters", "gradients", "saved"), strict=False):
+            label = {"saved": "saved activations"}.get(name, name) if place == 0 else None
+            axes.barh(place - 0.2, sizes[name] / 1e9, 0.36, left=start, color=colour, label=label)
+            start += sizes[name] / 1e9
+        peak = max(sizes["peaks"]) / 1e9
+        axes.barh(place + 0.2, peak, 0.36, color=COLOURS[-1], label=None if place else "peak")
+        axes.text(peak, place + 0.2, f" {row['ratio']:.2f} of the sum", va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [f"{row['recipe']}, {row['device']}" for row in rows])
+    axes.set(xlabel="GB", ylim=(len(rows) - 0.4, -0.6))
+    axes.margins(x=0.15)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(f"Memory of a training step. {headline(record['environment'])}", x=0.01,
+                    ha="left")
+    return figure

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 
 from backend.errors import UserError
 from benchmarks.record import RESULTS
 
+FREE = ("output", "seconds", "device", "gemm")  # make no other measurement, or have other files
 
-def make_parser(name: str, description: str | None) -> argparse.ArgumentParser:
+
+def make_parser(
+    name: str, description: str | None, seconds: float = 4.0
+) -> argparse.ArgumentParser:
     """The parser of `python -m benchmarks <name>` with the options that all have."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks {name}", description=description,
@@ -17,25 +22,35 @@ def make_parser(name: str, description: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true",
                         help="tiny sizes, in seconds: to see that it runs, not how fast")
-    parser.add_argument("--seconds", type=positive, default=4.0,
-                        help="about how long each comparison may be timed, default 4")
+    parser.add_argument("--seconds", type=positive, default=seconds,
+                        help=f"about how long each comparison may be timed, default {seconds:g}")
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="folder of the record and the picture, default benchmarks/results")
     return parser
 
 
-def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+def parse(
+    parser: argparse.ArgumentParser, arguments: list[str], free: Collection[str] = ()
+) -> argparse.Namespace:
     """The options, with the folder that the results go to.
 
-    Raises UserError where a part of a benchmark would take the place of the whole one's record.
+    Arguments: free, options beside those of `FREE` that the benchmark's record may have.
+    Raises UserError where a part of a benchmark, or another size of it, would take the place of
+    its record.
     """
     options = parser.parse_args(arguments)
-    for name in ("quick", "only"):
-        if getattr(options, name, None) and options.output is None:
-            raise UserError(f"--{name}: expected --output DIR beside it, so that the record of a "
-                            "whole run stays; got none")
+    if options.output is None:
+        for name, value in vars(options).items():
+            if name not in (*FREE, *free) and value != parser.get_default(name):
+                raise not_whole(name)
     options.output = options.output or RESULTS
     return options
+
+
+def not_whole(name: str) -> UserError:
+    """What is said of an option that the committed record must not have."""
+    return UserError(f"--{name.replace('_', '-')}: expected --output DIR beside it, so that the "
+                     "record of the usual run stays; got none")
 
 
 def positive(text: str) -> float:

@@ -23,8 +23,7 @@ from benchmarks.timing import describe, environment, installed
 
 def main(arguments: list[str]) -> None:
     """Compare, print, write `results/peers-<mode>.json` and draw the picture beside it."""
-    parser = make_parser("peers", __doc__)
-    parser.set_defaults(seconds=9.0)
+    parser = make_parser("peers", __doc__, 9.0)
     options = parse(parser, arguments)
     absent, others = {}, {"CS231n NumPy": peer_cs231n.passes}
     if find_spec("thinc") is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 GREY = "#888888"
@@ -38,7 +40,37 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
-def headline(record_environment: dict[str, Any]) -> str:
-    """Processor, cores and BLAS mode, for a figure's title."""
-    found = record_environment
-    return f"{found['cpu']}, {found['cores']} cores, mode {found['mode']}, float32"
+def headline(found: Mapping[str, Any]) -> str:
+    """Processor, cores, BLAS mode and GPU of a record's environment, for a figure's title."""
+    gpu = found.get("gpu")
+    device = f", {gpu['name']} (products in {gpu['gemm']})" if gpu else ""
+    return f"{found['cpu']}, {found['cores']} cores, mode {found['mode']}, float32{device}"
+
+
+def bars(
+    plt: Any, rows: Mapping[str, Mapping[str, Mapping[str, float]]], title: str, log: bool = False
+) -> Any:
+    """Milliseconds with quartiles: a group of bars for each row, a bar for each of its sides.
+
+    Arguments: rows, by name, of sides, by name, of "median", "low" and "high" in seconds.
+    """
+    sides = list(dict.fromkeys(side for own in rows.values() for side in own))
+    step = 0.8 / len(sides)
+    figure, axes = plt.subplots(figsize=(8.5, 1.2 + 0.22 * len(rows) * len(sides)),
+                                layout="constrained")
+    for number_, side in enumerate(sides):
+        own = [(place, row[side]) for place, row in enumerate(rows.values()) if side in row]
+        low, median, high = (np.array([1e3 * timing[key] for _, timing in own])
+                             for key in ("low", "median", "high"))
+        places = [place - 0.4 + step * (number_ + 0.5) for place, _ in own]
+        axes.barh(places, median, 0.9 * step, color=COLOURS[number_], label=side,
+                  xerr=[median - low, high - median], error_kw={"linewidth": 0.8})
+        for place, value, end in zip(places, median, high, strict=True):
+            axes.text(end, place, f" {number(value)}", va="center", fontsize=7)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set(xlabel="milliseconds (bars: medians, lines: quartiles)",
+             xscale="log" if log else "linear", ylim=(len(rows) - 0.5, -0.5))
+    axes.margins(x=0.12)
+    figure.legend(loc="outside lower center", ncols=len(sides), frameon=False)
+    figure.suptitle(title, x=0.01, ha="left")
+    return figure

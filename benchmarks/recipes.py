@@ -4,7 +4,7 @@ Each recipe keeps its model, optimizer, dropout and batch size; words are random
 length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
 update. Against eager PyTorch where it covers the model. Loss and gradients, with the same dropout
 masks on both sides, agree in float64 before anything is timed. `thesis-size` (4 layers, 1000
-units, 50,000 words, batch 128) runs only when named: minutes on two cores.
+units, 50,000 words, batch 128, no dropout) runs only when named: minutes on two cores.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from backend.command import positive
 from backend.errors import UserError
 from benchmarks.contest import timed
 from benchmarks.devices import CPU, Device, device_option, devices
-from benchmarks.options import make_parser
+from benchmarks.options import make_parser, not_whole
 from benchmarks.options import parse as read_options
 from benchmarks.parts import PARTS, REST, Stopwatch, watching
 from benchmarks.pictures import draw, headline
-from benchmarks.record import load_rows, save_rows
+from benchmarks.record import RESULTS, load_rows, save_rows
 from benchmarks.rivals import furthest, make_peer
 from benchmarks.timing import Timing, describe, environment, interleave
 from nmt.models.make import make_model
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> None:
         rows = [run(name, options, device) for name in options.recipe]
         record = "recipes-large" if set(options.recipe) <= set(LARGE) else "recipes"
         record += "" if options.gemm == "float32" else f"-{options.gemm}"
-        asked = vars(options) | {"recipe": [Path(name).stem for name in options.recipe]}
+        asked = vars(options) | {"recipe": [short(name) for name in options.recipe]}
         path = save_rows(record, asked, rows, folder=options.output, gpu=device.name == "gpu")
         print(f"written: {path.name}")
         draw(path.with_suffix(".png"), partial(picture, record=load_rows(path)))
@@ -103,7 +103,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="words of a sentence, for a file default 20")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and words default 1")
     device_option(parser)
-    return read_options(parser, arguments)
+    options = read_options(parser, arguments, free=("recipe",))
+    if options.output == RESULTS and options.recipe not in (small, list(LARGE)):
+        raise not_whole("recipe")
+    return options
 
 
 def load_case(name: str, options: argparse.Namespace) -> Case:
@@ -173,7 +176,7 @@ def make_row(
     """What the record holds of one recipe: seconds a step, words a second, seconds by part."""
     words = int(batch.target_lengths.sum())
     row = {
-        "recipe": Path(name).stem, "device": device.name, "target_words": words,
+        "recipe": short(name), "device": device.name, "target_words": words,
         "seconds": {key: timing._asdict() for key, timing in timings.items()},
         "words_per_second": {key: words / timing.median for key, timing in timings.items()
                              if key != "split"},
@@ -182,6 +185,13 @@ def make_row(
     if "pytorch" in timings:
         row["ratio"] = timings["ours"].median / timings["pytorch"].median
     return row
+
+
+def short(name: str) -> str:
+    """A recipe's name: of a file of ours from its folder on, of another the file's."""
+    path = Path(name).resolve()
+    return str((path.relative_to(FOLDER) if path.is_relative_to(FOLDER) else Path(path.name))
+               .with_suffix("")) if name not in KNOWN else name
 
 
 def our_step(

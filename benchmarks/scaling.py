@@ -63,8 +63,7 @@ def sweeps(quick: bool) -> list[Sweep]:
 
 def main(arguments: list[str]) -> None:
     """Sweep, print, write `results/scaling-<mode>.json` and draw the picture beside it."""
-    parser = make_parser("scaling", __doc__)
-    parser.set_defaults(seconds=5.0)
+    parser = make_parser("scaling", __doc__, 5.0)
     options = parse(parser, arguments)
     print(describe(environment()))
     print(f"{torch_line()}; {cupy_line()}")
@@ -124,7 +123,8 @@ def print_sweep(rows: list[Row]) -> None:
           + " ".join(f"{name}={n}" for name, n in fixed.items()))
     for side in dict.fromkeys(row["side"] for row in rows):
         own = [row for row in rows if row["side"] == side]
-        points = "  ".join(f"{row['value']}: {1e3 * row['median']:.3g}" for row in own)
+        points = "  ".join(f"{row['value']}: {1e3 * row['median']:.3g} "
+                           f"({1e3 * row['low']:.3g}-{1e3 * row['high']:.3g})" for row in own)
         print(f"  {side}, ms  {points}\n  exponent {own[0]['exponent']:.2f} (R^2 "
               f"{own[0]['r2']:.3f}), of the operations {own[0]['expected']:.2f}", flush=True)
 

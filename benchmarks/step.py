@@ -1,24 +1,29 @@
 """One training step, ours against eager PyTorch: forward, backward, clip, SGD update.
 
 The model is that of the thesis's section 4.3 in small: two LSTM layers, global `general` attention
-or any other way, input feeding, sentences of one length. `--ways` goes through all of them, and
-RNNsearch (Bahdanau et al., 2015). Losses, gradients and updated parameters must agree in float64
-before anything is timed (`benchmarks.rivals`); timed is float32 on all cores.
+or any other way, input feeding, sentences of one length. `--ways` goes through all of them but the
+renormalised Gaussian of local-p, and RNNsearch (Bahdanau et al., 2015). Losses, gradients and
+updated parameters must agree in float64 before anything is timed (`benchmarks.rivals`); timed is
+float32 on all cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
 from backend.files import write_text
-from benchmarks.record import RESULTS
+from benchmarks.contest import timed
+from benchmarks.options import make_parser
+from benchmarks.options import parse as read_options
+from benchmarks.pictures import bars, draw, headline
 from benchmarks.rivals import Config, Sizes, compare, make_rivals
-from benchmarks.timing import Timing, describe, environment, interleave
+from benchmarks.timing import Timing, describe, environment
 from nmt.models.config import CHOICES, ModelConfig
 from nmt.models.rnnsearch import RNNSearchConfig
 
@@ -26,9 +31,11 @@ SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "v
 SMALLER = 4  # `--ways` compares in float64 with a quarter of the units, sentences and words
 LOOKS = {  # windows and scores of the table, in its order
     "global": ("dot", "general", "concat", "concat, identity", "location", "additive"),
-    "local-m": ("dot", "general", "concat"),
-    "local-p": ("dot", "general", "concat"),
+    "local-m": ("dot", "general", "concat", "concat, identity", "additive"),
+    "local-p": ("dot", "general", "concat", "concat, identity", "additive"),
 }
+QUICK = {"hidden": 8, "layers": 1, "batch": 4, "source": 6, "target": 4, "vocabulary": 12,
+         "window": 1}
 
 
 def main(arguments: list[str]) -> None:
@@ -44,14 +51,14 @@ def main(arguments: list[str]) -> None:
     found = environment()
     print(describe(found))
     rivals = make_rivals(config, sizes, options.seed)
-    timings = interleave(rivals, options.rounds, options.warm_up)
+    timings = timed(rivals, 3 * options.seconds)
     report(options, timings)
     save(options, found, equality, timings)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line of this benchmark."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks step", description=__doc__)
+    parser = make_parser("step", __doc__, 12.0)
     for name, default in SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
     parser.add_argument("--attention", default="global", help="or local-m, local-p, none")
@@ -62,13 +69,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--ways", nargs="*", metavar="WORDS",
         help="every way of attending, with and without feeding, and RNNsearch, or those with "
              "such words in their names; one row each in results/ways-<mode>.json")
-    parser.add_argument("--rounds", type=int, help="rounds that count, default 15 (5 of --ways)")
-    parser.add_argument("--warm-up", type=int, help="rounds before them, default 3 (1 of --ways)")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and words, default 1")
-    options = parser.parse_args(arguments)
-    rounds, warm_up = (15, 3) if options.ways is None else (5, 1)
-    options.rounds = rounds if options.rounds is None else options.rounds
-    options.warm_up = warm_up if options.warm_up is None else options.warm_up
+    options = read_options(parser, arguments, free=("attention", "score", "no_feeding", "ways"))
+    if options.quick:
+        vars(options).update(QUICK)
     return options
 
 
@@ -119,30 +123,42 @@ def run_ways(options: argparse.Namespace) -> None:
         raise UserError(f"--ways: expected words of one of {'; '.join(ways(options))}; "
                         f"got {' '.join(wanted)!r}")
     found = environment()
-    print(f"{describe(found)}\ntraining step, float32, cpu, {options.rounds} rounds: "
+    print(f"{describe(found)}\ntraining step, float32, cpu: "
           + ", ".join(f"{name} {getattr(options, name)}" for name in (*SIZES, "window")))
-    print(f"{'way':34}{'ours, ms':>10}{'PyTorch':>10}{'ratio':>8}{'equal to':>10}")
+    print(f"{'way':36}{'ours, ms (quartiles)':>24}{'PyTorch':>24}{'ratio':>7}{'equal to':>10}")
     for name in chosen:
         equality = compare(ways(options, SMALLER)[name], sizes_of(options, SMALLER), options.seed)
         rivals = make_rivals(ways(options)[name], sizes_of(options), options.seed)
-        timings = interleave(rivals, options.rounds, options.warm_up)
-        ours, theirs = (1e3 * timings[side].median for side in ("ours", "pytorch"))
-        print(f"{name:34}{ours:10.1f}{theirs:10.1f}{ours / theirs:8.2f}"
+        timings = timed(rivals, options.seconds)
+        row = result(equality, timings)
+        spreads = [f"{1e3 * timings[side].median:.1f} ({1e3 * timings[side].low:.0f}-"
+                   f"{1e3 * timings[side].high:.0f})" for side in ("ours", "pytorch")]
+        print(f"{name:36}{spreads[0]:>24}{spreads[1]:>24}{row['ratio']:7.2f}"
               f"{max(equality.values()):10.0e}", flush=True)
-        add_row(options, found, name, result(equality, timings))
+        path = add_row(options, found, name, row)
+    draw(path.with_suffix(".png"), partial(picture_of_ways, record=json.loads(path.read_text())))
 
 
 def add_row(
     options: argparse.Namespace, found: dict[str, Any], name: str, row: dict[str, Any]
-) -> None:
-    """Put a row into `results/ways-<mode>.json`; rows of other sizes there are dropped."""
-    path = RESULTS / f"ways-{found['mode']}.json"
+) -> Path:
+    """Put a row into `ways-<mode>.json`, its path; rows of other sizes there are dropped."""
+    path = options.output / f"ways-{found['mode']}.json"
     sizes = {size: getattr(options, size) for size in (*SIZES, "window", "seed")}
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     rows = before.get("rows", {}) if before.get("sizes") == sizes else {}
-    rows[name] = {"rounds": options.rounds, **row}
+    rows[name] = row
     rows = {way: rows[way] for way in ways(options) if way in rows}
     write(path, {"sizes": sizes, "environment": found, "rows": rows})
+    return path
+
+
+def picture_of_ways(plt: Any, record: dict[str, Any]) -> Any:
+    """A pair of bars for each way."""
+    rows = {f"{name}  ({row['ratio']:.2f})": row["seconds"]
+            for name, row in record["rows"].items()}
+    title = f"A training step (ours / PyTorch). {headline(record['environment'])}"
+    return bars(plt, rows, title)
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -155,10 +171,11 @@ def report(options: argparse.Namespace, timings: dict[str, Timing]) -> None:
         f"training step, {options.layers}x{options.hidden}, {options.attention} attention, score "
         f"{options.score}, {feeding} input feeding, "
         f"B={options.batch}, S={options.source}, T={options.target}, V={options.vocabulary}, "
-        f"float32, cpu, {options.rounds} rounds"
+        "float32, cpu"
     )
+    words = options.batch * options.target
     for name, timing in timings.items():
-        print(f"{name:>8} {timing}")
+        print(f"{name:>8} {timing}{words / timing.median:10,.0f} target words/s")
     print(f"   ratio {timings['ours'].median / timings['pytorch'].median:8.2f} ours / PyTorch")
 
 
@@ -177,13 +194,17 @@ def save(
     equality: dict[str, float],
     timings: dict[str, Timing],
 ) -> None:
-    """Write `results/step[-<attention>-<score>][-no-feeding]-<mode>.json`."""
+    """Write `step[-<attention>-<score>][-no-feeding]-<mode>.json` and draw its picture."""
     way = options.attention, options.score
     kind = "step" if way == ("global", "general") else f"step-{'-'.join(way)}"
     kind += "-no-feeding" * options.no_feeding
-    chosen = {name: value for name, value in vars(options).items() if name != "ways"}
-    write(RESULTS / f"{kind}-{found['mode']}.json",
-          {"options": chosen, "environment": found, **result(equality, timings)})
+    left_out = "ways", "output"
+    chosen = {name: value for name, value in vars(options).items() if name not in left_out}
+    path = options.output / f"{kind}-{found['mode']}.json"
+    made = {"options": chosen, "environment": found, **result(equality, timings)}
+    write(path, made)
+    title = f"A training step, {kind.removeprefix('step-')}. {headline(found)}"
+    draw(path.with_suffix(".png"), lambda plt: bars(plt, {"": made["seconds"]}, title))
 
 
 def write(path: Path, record: dict[str, Any]) -> None:

@@ -10,11 +10,14 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
 from backend.files import write_text
+from benchmarks.kernel_list import LSTM_GOALS, ROOF_GOAL, ROOF_SIZES
+from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.record import RESULTS
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -24,8 +27,7 @@ MODES = {"H": "H", "S": "S", "gpu": "GPU"}  # by the ending of a file's name
 # Our time / PyTorch's: what a prototype reached on another machine of two cores.
 STEP_GOALS = {"step": {"H": 0.75, "S": 0.45}, "step-no-feeding": {"H": 1.1, "S": 0.70}}
 SEARCH_GOALS = {"H": 0.7, "S": 0.45}  # beam 10, 16 sentences
-MEMORY_GOAL = 1.5
-GPU_GOAL = 60_000  # target words a second at the thesis's size, float32
+GPU_GOALS = "60,000 target words a second, 100,000 with TF32"  # at the thesis's size
 
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
 
@@ -71,8 +73,8 @@ def rewritten(text: str, records: Records, name: str) -> str:
 def page(records: Records) -> list[str]:
     """The lines between the markers, an empty one after each section."""
     sections: list[Callable[[Records], list[str]]] = [
-        against_pytorch, ways, recipes, parts, memory, searches, ideas, peers, growth,
-        machines,
+        against_pytorch, roofs, ways, recipes, parts, memory, searches, checks, ideas, peers,
+        growth, machines,
     ]
     return [line for section in sections if (lines := section(records)) for line in [*lines, ""]]
 
@@ -153,25 +155,62 @@ def search_rows(records: Records) -> Iterator[str]:
                        f"{ratio(row['ratio'], SEARCH_GOALS.get(mode))}")
 
 
+def ours(mode: str) -> str:
+    """What our side is called in the records of kernels."""
+    return "CuPy" if mode == "gpu" else "NumPy"
+
+
 def layer_rows(records: Records) -> Iterator[str]:
-    """LSTM layers, forward and backward. Their goals are those of mode S."""
+    """LSTM layers, forward and backward: against nn.LSTM, and what else has a goal."""
+    goals = {(tuple(zip("TBH", shape, strict=True)), side): goal
+             for shape, own in LSTM_GOALS.items() for (side, _), goal in own.items()}
     for mode, record in found(records, "kernels"):
-        ours = {str(row["sizes"]): row for row in record["rows"]
-                if (row["kernel"], row["side"], row["pass"]) == ("LSTM layer", "NumPy", "both")}
-        for row in record["rows"]:
-            own = ours.get(str(row["sizes"]))
-            if own and row["kernel"] == "LSTM layer" and row.get("goal") and row["median"]:
-                goal = row["goal"] if mode == "S" else None
+        end = ", CUDA" if mode == "gpu" else ""
+        timed = [row for row in record["rows"]
+                 if (row["kernel"], row["pass"]) == ("LSTM layer", "both") and row["median"]]
+        by_size = {str(row["sizes"]): row for row in timed if row["side"] == ours(mode)}
+        for row in timed:
+            own, side = by_size.get(str(row["sizes"])), row["side"].removesuffix(", CUDA")
+            goal = goals.get((tuple(row["sizes"].items()), side))
+            if own and row["side"] == side + end and (side == "nn.LSTM" or goal):
                 yield (f"LSTM layer, {sizes_of(row)}, against {row['side']} | {MODES[mode]} | "
-                       f"{ms(own)} | {ms(row)} | {ratio(row['ratio'], goal)}")
+                       f"{ms(own)} | {ms(row)} | "
+                       f"{ratio(own['median'] / row['median'], goal if mode == 'S' else None)}")
+
+
+def roofs(records: Records) -> list[str]:
+    """How much of the library's own product the LSTM layer of the goal reaches."""
+    rows = [f"LSTM layer, {sizes_of(row)}, forward and backward | {MODES[mode]} | "
+            f"{row['roof'] / 1e9:.0f} GFLOP/s | {row['rate'] / 1e9:.0f} GFLOP/s | "
+            f"**{row['fraction']:.0%}** | {ROOF_GOAL:.0%}"
+            for mode, record in found(records, "kernels") for row in record["rows"]
+            if (row["kernel"], row["sizes"], row["pass"], row["side"])
+            == ("LSTM layer", ROOF_SIZES, "both", ours(mode))]
+    return table("share of the library's own product | mode | product | here | share | goal", rows)
+
+
+def checks(records: Records) -> list[str]:
+    """A gradient check of all parameters, ours and PyTorch's."""
+    names = ("both opinions", "complex step", "gradcheck")
+    rows = [" | ".join([f"{record['entries']:,} entries", MODES[mode],
+                        *(f"{record['seconds'][name]['median']:.2f} s" for name in names),
+                        *(f"**{record['ratios'][name]:.2f}**" for name in names[:2])])
+            for mode, record in found(records, "gradcheck")]
+    return table("gradient check of a 2-layer translator | mode | both opinions | complex step | "
+                 "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", rows)
+
+
+def every_row(records: Records, *names: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Mode in words and row of the files of these names, those with TF32 products too."""
+    for name, tag in product(names, ("", "-tf32")):
+        for mode, record in found(records, name + tag):
+            for row in record["rows"]:
+                yield MODES[mode] + (", TF32" if tag else ""), row
 
 
 def recipe_rows(records: Records) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Mode and row of every recipe that was timed."""
-    for name in ("recipes", "recipes-large"):
-        for mode, record in found(records, name):
-            for row in record["rows"]:
-                yield mode, row
+    return every_row(records, "recipes", "recipes-large")
 
 
 def recipes(records: Records) -> list[str]:
@@ -181,10 +220,10 @@ def recipes(records: Records) -> list[str]:
         speed = row["words_per_second"]
         theirs = f"{speed['pytorch']:,.0f}" if "pytorch" in speed else "no peer"
         compared = f"**{row['ratio']:.2f}**" if "ratio" in row else ""
-        rows.append(f"{link(row['recipe'])} | {MODES[mode]} | {speed['ours']:,.0f} | {theirs} | "
+        rows.append(f"{link(row['recipe'])} | {mode} | {speed['ours']:,.0f} | {theirs} | "
                     f"{compared}")
     note = ["`thesis-size`: 4 layers of 1000 units, 50,000 words, batch 128. Goal on a GPU: "
-            f"{GPU_GOAL:,} target words a second."] if rows else []
+            f"{GPU_GOALS}."] if rows else []
     return joined(table("recipe, target words a second | mode | here | PyTorch | time ratio", rows),
                   note)
 
@@ -204,7 +243,7 @@ def parts(records: Records) -> list[str]:
         cells = [f"{100 * row['parts'].get(part, 0) / sum(row['parts'].values()):.0f} %"
                  for _, row in columns]
         rows.append(" | ".join([part, *cells]))
-    head = " | ".join(["part of a step", *(f"{row['recipe']}, {MODES[mode]}"
+    head = " | ".join(["part of a step", *(f"{row['recipe']}, {mode}"
                                            for mode, row in columns)])
     return table(head, rows)
 
@@ -225,13 +264,13 @@ def memory(records: Records) -> list[str]:
 
 def searches(records: Records) -> list[str]:
     """Sentences per second by how many are searched at once."""
-    timed = [(mode, row) for mode, record in found(records, "search") for row in record["rows"]]
+    timed = list(every_row(records, "search"))
     sizes = sorted({row["sentences"] for _, row in timed})
     cells: dict[tuple[str, str], dict[int, str]] = {}
     for mode, row in timed:
         name = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
         speeds = [f"{speed:.3g}" for speed in row["sentences_per_second"].values()]
-        cells.setdefault((name, MODES[mode]), {})[row["sentences"]] = " / ".join(speeds)
+        cells.setdefault((name, mode), {})[row["sentences"]] = " / ".join(speeds)
     rows = [" | ".join([*key, *(own.get(size, "") for size in sizes)])
             for key, own in cells.items()]
     head = ["sentences a second, here / PyTorch", "mode", *(f"{size} at once" for size in sizes)]
@@ -265,9 +304,18 @@ def growth(records: Records) -> list[str]:
     rows = []
     for mode, record in found(records, "scaling"):
         sweeps = {(row["sweep"], row["letter"], row["side"]): row for row in record["rows"]}
-        rows += [f"{sweep}, {side} | {letter} | {MODES[mode]} | {row['exponent']:.2f} | "
-                 f"{row['expected']:.2f}" for (sweep, letter, side), row in sweeps.items()]
+        rows += [f"{sweep}, {side} | {letter} | {MODES[mode]} | {power(row['exponent'])} | "
+                 f"{power(row['expected'])}" for (sweep, letter, side), row in sweeps.items()]
+    for mode, record in found(records, "attention"):
+        rows += [f"look at the source, {name}, NumPy | S | {MODES[mode]} | "
+                 f"{power(row['exponents']['step'])} | {power(row['exponents']['operations'])}"
+                 for name, row in record["ways"].items()]
     return table("time as a power of a size | size | mode | measured | of the operations", rows)
+
+
+def power(exponent: float) -> str:
+    """Two digits, and no minus before nothing."""
+    return f"{round(exponent, 2) + 0.0:.2f}"
 
 
 def sizes_of(row: Mapping[str, Any]) -> str:

@@ -100,6 +100,9 @@ def translate(options: argparse.Namespace) -> None:
             found = system.sample(block, search, options.sample, rng)
         else:
             found = system.translate(block, search)
+        if not first:
+            made = [nbest[0].words for nbest in found]
+            system.tell_precision(list(zip(block, made, strict=True)))
         for number, nbest in enumerate(found, first):
             for translation in nbest:
                 text = system.text(translation) if replacement is None else \

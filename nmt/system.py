@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backend import Array, to_host
+from backend import Array, gemm, to_host
 from backend.errors import UserError
 from backend.memory import too_large
 from nmt.data import tokenisers
@@ -30,6 +31,7 @@ from nmt.text.attention_links import DEFAULT, best_links, resolve, weights_of_wo
 from nmt.text.batches import TextBatches, source_batch
 from nmt.text.corpus import Pair
 from nmt.text.vocabulary import Vocabulary
+from nmt.training.accuracy import loss_cost
 from nmt.unk import UnkReplacement, replace_unknown
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
@@ -89,10 +91,11 @@ class System:
 
     @classmethod
     def together(cls, names: Sequence[str], systems: Sequence[System], average: str) -> System:
-        """The ensemble of systems with one vocabulary a side and one order of the source.
+        """The ensemble of systems that read and write the same words in the same order.
 
-        average: see `Ensemble`. Its recipe, for search, batches and scores, is that of the first
-        member with attention, or of the first. Raises UserError naming a system that does not fit.
+        average: see `Ensemble`. Its recipe, for search, batches, scores and whose alignment a
+        weight is, is that of the first member with attention, or of the first; its longest source
+        that of the shortest member. Raises UserError naming a system that does not fit.
         """
         first, one = names[0], systems[0]
         for name, other in zip(names, systems, strict=True):
@@ -101,7 +104,7 @@ class System:
                 ("target vocabulary", one.target.words == other.target.words),
                 ("data.reverse_source", one.recipe.data.reverse_source
                  == other.recipe.data.reverse_source),
-                ("data.max_length", one.recipe.data.max_length == other.recipe.data.max_length),
+                ("data.tokenise", one.recipe.data.tokenise == other.recipe.data.tokenise),
             ):
                 if not fits:
                     raise UserError(f"{name}: expected the {what} of {first} in one ensemble, got "
@@ -110,7 +113,10 @@ class System:
         parameters = Ensemble.joined([system.parameters for system in systems])
         recipes = [system.recipe for system in systems]
         aligning = [recipe for recipe in recipes if recipe.model.attention != "none"]
-        return cls((aligning or recipes)[0], one.source, one.target, model, parameters)
+        recipe = (aligning or recipes)[0]
+        longest = min(each.data.max_translate_length for each in recipes)
+        recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
+        return cls(recipe, one.source, one.target, model, parameters)
 
     @classmethod
     def open_all(cls, folders: Sequence[Path], average: str) -> System:
@@ -193,12 +199,19 @@ class System:
                 )
         return results
 
+    def tell_precision(self, pairs: Sequence[Pair]) -> None:
+        """Say on stderr what products in less than float32 cost, on a batch of pairs."""
+        filled = [pair for pair in pairs if all(pair)][: self.recipe.evaluate.batch_size]
+        if gemm.precision() != "float32" and filled:
+            batch = next(self.batches(filled, len(filled)).in_order())
+            print(loss_cost(self.model, self.parameters, batch), file=sys.stderr)
+
     def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
         """For each target word the source word it looks at most (section 4.4.4); none without
         attention. aligned_word: see `nmt.text.attention_links`."""
         if translation.alignment is None:
             return []
-        aligned_word = resolve(aligned_word, self.recipe.model.score)
+        aligned_word = resolve(aligned_word, self.recipe.model)
         return best_links(weights_of_words(translation.alignment, len(translation.words),
                                            aligned_word))
 

@@ -43,11 +43,13 @@ def run_evaluate(options: argparse.Namespace) -> None:
     gold = _gold(options, lines)
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     tests = [_test_set(system, lines, options) for system in systems]
-    curves = [read_curve(folder) for folder in options.model if (folder / LOG).is_file()]
+    curves = [read_curve(folder, name) for folder, name in zip(options.model, names, strict=False)
+              if (folder / LOG).is_file()]  # an ensemble has none
     if options.output is not None:
         _make_folder(options.output)
     found = []
     for name, system, test in zip(names, systems, tests, strict=True):
+        system.tell_precision(test.pairs)
         questions = Questions(_search(system, options), options.buckets, dictionary, gold)
         found.append(evaluate(system, name, test, questions))
     print(report.as_text(found))
@@ -101,7 +103,7 @@ def _show(
     if translation.alignment is None or not translation.words:
         print(f"{number}: nothing to show, a side is empty\n")
         return
-    aligned_word = resolve(options.aligned_word, system.recipe.model.score)
+    aligned_word = resolve(options.aligned_word, system.recipe.model)
     weights = weights_of_words(translation.alignment, len(translation.words), aligned_word)
     print(f"{number}: {system.text(translation)}")
     print(alignment_map.in_terminal(source, translation.words, weights) + "\n")

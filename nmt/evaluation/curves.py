@@ -18,24 +18,21 @@ class Curve(NamedTuple):
     name: str
     train_cost: list[tuple[int, float]]  # nats a word since the log's last line, with dropout
     test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
-    bleu: list[tuple[int, float]]  # of the dev set, greedy, 0 to 100; where it was scored
 
 
-def read_curve(folder: str | Path) -> Curve:
-    """The learning curve of a model directory, named after the folder.
+def read_curve(folder: str | Path, name: str) -> Curve:
+    """The learning curve of a model directory, to be called `name`.
 
     "Cost" is ln perplexity, as in Figure 4.5: nats per target word. Values that were not finite
     stand as null in the log and are left out.
     Raises UserError: there is no log, or, with the line, it is not one of ours.
     """
     path = Path(folder) / LOG
-    curve = Curve(Path(folder).resolve().name, [], [], [])
+    curve = Curve(name, [], [])
     for number, line in enumerate(decode_lines(path), 1):
         record = _record(path, number, line)
-        scores = record.get("scores", {})
         found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
-                 (curve.test_cost, _ln(scores.get("perplexity"))),
-                 (curve.bleu, scores.get("bleu"))]
+                 (curve.test_cost, _ln(record.get("scores", {}).get("perplexity")))]
         for points, value in found:
             if value is not None:
                 points.append((record["step"], value))

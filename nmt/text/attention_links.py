@@ -10,8 +10,8 @@ location-based one (erratum 10). Both are here for every score:
 
     predicted   a_t is the alignment of y_t
     read        a_t is the alignment of y_{t-1}
-    thesis      read for dot, general and concat, predicted for location and additive, since
-                Bahdanau's a_t is computed before y_{t-1} is read
+    thesis      read for content-based scores, predicted for location, and in RNNsearch, whose a_t
+                is computed before y_{t-1} is read
 
 The default is `predicted`. Which is right was measured (docs/errata.md, 10): it hangs on the
 encoder more than on the score, so `nmt evaluate --gold` and `--replace-unk` always show both.
@@ -20,6 +20,7 @@ encoder more than on the score, so `nmt evaluate --gold` and `--replace-unk` alw
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -27,11 +28,22 @@ from nmt.text.align import Link
 
 ALIGNED_WORDS = ("predicted", "read", "thesis")
 DEFAULT = "predicted"
-_READ = ("dot", "general", "concat")  # the content-based scores of the thesis
 
 
-def resolve(aligned_word: str, score: str) -> str:
-    """`predicted` or `read`, for a model with this score function.
+class Aligning(Protocol):
+    """What decides: the model's configuration."""
+
+    @property
+    def architecture(self) -> str:
+        """luong or rnnsearch."""
+
+    @property
+    def score(self) -> str:
+        """The score function."""
+
+
+def resolve(aligned_word: str, model: Aligning) -> str:
+    """`predicted` or `read`, for a model of this configuration.
 
     Raises ValueError unless aligned_word is one of ALIGNED_WORDS.
     """
@@ -39,7 +51,8 @@ def resolve(aligned_word: str, score: str) -> str:
         raise ValueError(f"aligned_word: expected one of {', '.join(ALIGNED_WORDS)}, got "
                          f"{aligned_word!r}")
     if aligned_word == "thesis":
-        return "read" if score in _READ else "predicted"
+        before = model.architecture == "rnnsearch" or model.score == "location"
+        return "predicted" if before else "read"
     return aligned_word
 
 

@@ -1,4 +1,4 @@
-"""What products in a lower precision cost: one training step's gradients beside float32's."""
+"""What products in a lower precision cost: one batch's loss and gradients beside float32's."""
 
 from __future__ import annotations
 
@@ -42,6 +42,20 @@ def product_cost(model: Any, parameters: dict[str, Array], batch: Any) -> Produc
     total = _ratio(*(sum(part) for part in zip(*squares.values(), strict=True)))
     off = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
     return ProductCost(gemm.precision(), off, total, errors[name], name)
+
+
+def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
+    """The same of the loss alone, in words, for a model that is searched."""
+
+    def nats() -> float:
+        return float(to_host(model.loss(parameters, batch)[0]))
+
+    ours = nats()
+    with gemm.using("float32"):
+        theirs = nats()
+    off = abs(ours - theirs) / max(abs(theirs), 1e-30)
+    return (f"products in {gemm.precision()}: against float32, log p of the first batch is off by "
+            f"{off:.1e}")
 
 
 def _step(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import numpy as np
 import pytest
 
 from attention.way import Way
-from benchmarks import attention
+from benchmarks import attention, contest
 from benchmarks.counting import counted, counting
+from benchmarks.timing import mode
+
+SMALL = ["--output", os.devnull, "--batch", "2", "--hidden", "5", "--steps", "3"]
 
 
 @pytest.mark.parametrize("act, expected", [
@@ -33,7 +39,7 @@ def test_counting_changes_nothing():
 @pytest.mark.parametrize("window", ["local-m", "local-p"])
 def test_a_local_step_does_not_cost_more_in_a_longer_source(score, window):
     """Operations of a step forward and backward; those of global attention do grow."""
-    options = attention.parse(["--batch", "2", "--hidden", "5", "--steps", "3"])
+    options = attention.parse(SMALL)
 
     def cost(way, S):
         return attention.count(attention.make_task(way, S, options, "float64"))
@@ -47,8 +53,22 @@ def test_exponents_are_fitted_above_the_window():
     assert abs(attention.exponent([10, 20, 40, 80], costs, 21) - 1.5) < 1e-12
 
 
+def test_a_quick_run_writes_its_record_and_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(contest, "ROUNDS", (2, 2))
+    attention.main(["--quick", "--output", str(tmp_path)])
+    path = tmp_path / f"attention-{mode()}.json"
+    assert {file.name for file in tmp_path.iterdir()} == {path.name, path.with_suffix(".png").name}
+    made = json.loads(path.read_text())
+    assert made["ways"].keys() == attention.WAYS.keys() and "output" not in made["options"]
+    for row in made["ways"].values():
+        for kind, low in row["quartiles"]["low"].items():
+            middle, high = row["costs"][kind], row["quartiles"]["high"][kind]
+            assert all(0 < a <= b <= c for a, b, c in zip(low, middle, high, strict=True))
+    assert "half the distance of the quartiles" in capsys.readouterr().out
+
+
 def test_a_mistake_is_noticed_before_anything_is_timed(monkeypatch):
-    options = attention.parse(["--batch", "2", "--hidden", "5", "--steps", "3"])
+    options = attention.parse(SMALL)
     task = attention.make_task(Way("general", "local-m", D=2), 9, options, "float64")
     attention.check("right", task)
     for function, message in (("look_forward", "wrong, S=9: context"),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from argparse import Namespace
 from importlib import import_module
 
 import numpy as np
 import pytest
 
 from backend.errors import UserError
-from benchmarks import step
+from benchmarks import contest, step
+from benchmarks.record import RESULTS
+from benchmarks.timing import mode
 
 torch = pytest.importorskip("torch")
 rivals = import_module("benchmarks.rivals")
-OPTIONS = step.parse(["--ways", "--hidden", "8", "--layers", "1", "--batch", "2", "--source", "6",
-                      "--target", "4", "--vocabulary", "12", "--window", "1"])
+OPTIONS = step.parse(["--output", os.devnull, "--ways", "--hidden", "8", "--layers", "1", "--batch",
+                      "2", "--source", "6", "--target", "4", "--vocabulary", "12", "--window", "1"])
 SIZES = step.sizes_of(OPTIONS)
 
 
@@ -24,9 +28,9 @@ def test_both_sides_compute_the_same(name):
 
 
 def test_every_way_has_a_row():
-    """No attention, and 12 ways with input feeding and without; RNNsearch."""
+    """No attention, and 16 ways with input feeding and without; RNNsearch."""
     names = list(step.ways(OPTIONS))
-    assert len(names) == len(set(names)) == 1 + 2 * 12 + 1
+    assert len(names) == len(set(names)) == 1 + 2 * 16 + 1
     assert "local-p concat, no feeding" in names
 
 
@@ -45,16 +49,36 @@ def test_a_wrong_gradient_is_named(monkeypatch):
         rivals.compare(config, SIZES, 1)
 
 
-def test_a_row_is_kept_when_another_is_added(tmp_path, monkeypatch):
-    monkeypatch.setattr(step, "RESULTS", tmp_path)
-    found = {"mode": "S"}
+def test_a_row_is_kept_when_another_is_added(tmp_path):
+    options, found = Namespace(**{**vars(OPTIONS), "output": tmp_path}), {"mode": "S"}
     for name in ("RNNsearch", "no attention"):
-        step.add_row(OPTIONS, found, name, {"ratio": 0.5})
+        step.add_row(options, found, name, {"ratio": 0.5})
     text = (tmp_path / "ways-S.json").read_text(encoding="utf-8")
     assert text.index("no attention") < text.index("RNNsearch")  # the table's order
-    other = step.parse(["--ways", "--hidden", "9"])
+    other = step.parse(["--ways", "--hidden", "9", "--output", str(tmp_path)])
     step.add_row(other, found, "no attention", {"ratio": 0.5})
     assert "RNNsearch" not in (tmp_path / "ways-S.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("options, kinds", [
+    ([], {"step"}), (["--no-feeding", "--score", "dot"], {"step-global-dot-no-feeding"}),
+    (["--ways", "RNN", "local-m dot"], {"ways"}),
+])  # fmt: skip
+def test_a_quick_run_writes_its_records_and_pictures(tmp_path, capsys, monkeypatch, options, kinds):
+    monkeypatch.setattr(contest, "ROUNDS", (2, 2))
+    step.main(["--quick", "--output", str(tmp_path), *options])
+    names = {f"{kind}-{mode()}.{end}" for kind in kinds for end in ("json", "png")}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    printed = capsys.readouterr().out
+    assert ("target words/s" in printed) == ("--ways" not in options)
+    assert str(tmp_path) not in (tmp_path / f"{kinds.pop()}-{mode()}.json").read_text()
+
+
+@pytest.mark.parametrize("option", [["--quick"], ["--hidden", "64"], ["--seed", "2"]])
+def test_another_size_does_not_replace_the_record(option):
+    with pytest.raises(UserError, match=rf"{option[0]}: expected --output DIR beside it"):
+        step.parse(option)
+    assert step.parse(["--no-feeding", "--score", "dot", "--seconds", "3"]).output == RESULTS
 
 
 def test_words_that_no_way_has():

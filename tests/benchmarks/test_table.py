@@ -27,11 +27,10 @@ ROWS = {
                 "seconds": {"ours": TIMING, "pytorch": SLOWER},
                 "sentences_per_second": {"ours": 30.0 * n, "pytorch": 12.0}}
                for beam in (1, 10) for n in (4, 16)],
-    "kernels": [{"kernel": "LSTM layer", "sizes": {"T": 30}, "pass": "both", "side": side,
-                 "median": median, "ratio": ratio, "goal": goal}
-                for side, median, ratio, goal in (("NumPy", 0.5, 1.0, None),
-                                                  ("nn.LSTM", 0.625, 0.8, 0.95),
-                                                  ("CuPy", None, None, None))],
+    "kernels": [{"kernel": "LSTM layer", "sizes": {"T": 30, "B": 64, "H": 512}, "pass": "both",
+                 "side": side, "median": median, "rate": 8e10, "roof": 1e11, "fraction": 0.8}
+                for side, median in (("NumPy", 0.5), ("nn.LSTM", 0.625), ("nn.LSTMCell loop", 1.0),
+                                     ("CuPy", 0.01), ("nn.LSTM, CUDA", 0.02))],
 }
 ROWS |= {
     "naive": [{"form": f"{n} form", "sizes": {"T": 30, "B": 8}, "median": 0.02 / n}
@@ -43,6 +42,12 @@ ROWS["peers"] = [{"side": side, "sizes": {"T": 30}, "pass": "both", "median": me
                  for side, median, note in (("thinc", 0.04, None),
                                             ("other", None, "not right: dx by 1.0"))]
 WAYS = {"global dot, feeding": {"seconds": {"ours": TIMING, "pytorch": SLOWER}, "ratio": 0.4}}
+CHECK = {"environment": ENVIRONMENT, "entries": 2736,
+         "ratios": {"both opinions": 0.1, "complex step": 0.05, "gradcheck": 1.0},
+         "seconds": {"both opinions": {"median": 1.0}, "complex step": {"median": 0.5},
+                     "gradcheck": {"median": 10.0}}}
+LOOK = {"environment": ENVIRONMENT, "options": {},
+        "ways": {"local-m dot": {"exponents": {"step": 0.02, "operations": 0.0}}}}
 STEP = {"options": {"no_feeding": False}, "environment": ENVIRONMENT, "ratio": 0.4,
         "seconds": {"ours": TIMING, "pytorch": SLOWER}}
 
@@ -55,6 +60,8 @@ def write(folder, mode="S", only=None):
             (folder / f"{name}-{mode}.json").write_text(json.dumps(record))
     if only is None:
         (folder / f"step-{mode}.json").write_text(json.dumps(STEP))
+        (folder / f"gradcheck-{mode}.json").write_text(json.dumps(CHECK))
+        (folder / f"attention-{mode}.json").write_text(json.dumps(LOOK))
         record = {"environment": ENVIRONMENT, "rows": WAYS}
         (folder / f"ways-{mode}.json").write_text(json.dumps(record))
 
@@ -91,7 +98,11 @@ def test_every_section(readme, tmp_path):
         "| the same, ours against others | T=30, S |", "| thinc | 40 |", "| other | not right |",
         "| an LSTM layer's forward and backward, ms | T=30 B=8, S |", "| 2 form | 10 |",
         "| LSTM layer, NumPy | H | S | 1.84 | 1.96 |",
-        "| LSTM layer, T=30, against nn.LSTM | S | 500 ms | 625 ms | **0.80** | 0.95 |",
+        "| LSTM layer, T=30 B=64 H=512, against nn.LSTM | S | 500 ms | 625 ms | **0.80** | 0.95 |",
+        "| LSTM layer, T=30 B=64 H=512, forward and backward | S | 100 GFLOP/s | 80 GFLOP/s "
+        "| **80%** | 88% |",
+        "| 2,736 entries | S | 1.00 s | 0.50 s | 10.00 s | **0.10** | **0.05** |",
+        "| look at the source, local-m dot, NumPy | S | S | 0.02 | 0.00 |",
         "| [`demo`](nmt/recipes/demo.yaml) | S | 12,346 | 80 | **0.40** |",
         "| `thesis-size` | S | 12,346 | 80 | **0.40** |",
         "| encoder forward | 25 % | 25 % |",
@@ -116,6 +127,25 @@ def test_what_is_missing_is_left_out(readme, tmp_path):
     page = made(readme, tmp_path)
     assert "training step" not in page and "`demo`" not in page and "| H | 500 ms" in page
     assert " | 0.70 |" in page and "on a GPU: not run" in page
+
+
+def test_every_mode_has_its_own_sides(readme, tmp_path):
+    """On a GPU CuPy stands against CUDA; goals are those of mode S."""
+    for mode in ("H", "gpu"):
+        write(tmp_path, mode, only=["kernels"])
+    page = made(readme, tmp_path)
+    layer = "| LSTM layer, T=30 B=64 H=512, against"
+    for line in (f"{layer} nn.LSTM | H | 500 ms | 625 ms | **0.80** |  |",
+                 f"{layer} nn.LSTMCell loop | H | 500 ms | 1,000 ms | **0.50** |  |",
+                 f"{layer} nn.LSTM, CUDA | GPU | 10 ms | 20 ms | **0.50** |  |"):
+        assert f"\n{line}\n" in page, line
+    assert page.count(layer) == 3
+
+
+def test_tf32_has_rows_of_its_own(readme, tmp_path):
+    write(tmp_path, "gpu", only=["recipes"])
+    (tmp_path / "recipes-gpu.json").rename(tmp_path / "recipes-tf32-gpu.json")
+    assert "| GPU, TF32 | 12,346 |" in made(readme, tmp_path)
 
 
 def test_a_gpu_is_named_where_there_is_one(readme, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from strict.module import strict
 from tiny_run import TEXT_RECIPE, nmt, write_recipe
 
 import backend.switch
+from backend import gemm
 from nmt.training import checkpoint
 from nmt.training.trainer import BEST, LAST
 
@@ -54,6 +56,43 @@ def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
         outputs.append([line.split(" ||| ")[:2] for line in lines])
         outputs.append((tmp_path / "links").read_text())
     assert outputs[:2] == outputs[2:]
+
+
+def test_the_other_questions(trained, monkeypatch, capsys, tmp_path) -> None:
+    """Maps, dictionaries, perplexity, sampling, and an ensemble in two ways."""
+    pair, one = [trained / "test.en", trained / "test.de"], ["--model", trained / "model"]
+    two = [*one, trained / "model"]
+    outputs = []
+    for where in ("numpy", "cupy"):
+        capsys.readouterr()
+        for command in (["attention", pair[0], *one], ["perplexity", *pair, *one],
+                        ["dictionary", *pair, tmp_path / "d", *one, "--min-count", 1],
+                        ["evaluate", *pair, *two, "--ensemble", "logs"],
+                        ["translate", *two], ["translate", *one, "--sample", 0.5]):
+            strict.counts.reset()
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n\nsix\n")))
+            assert nmt("--backend", where, *command) == 0
+            assert (strict.counts.to_device > 0) == (where == "cupy")
+        shown = capsys.readouterr().out
+        outputs.append([line for line in shown.splitlines() if "a second" not in line])
+        outputs.append((tmp_path / "d").read_text())
+    assert outputs[:2] == outputs[2:]
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "float16"])
+def test_products_in_less_than_float32_say_what_they_cost(
+    trained, monkeypatch, capsys, precision
+) -> None:
+    pair, model = [trained / "test.en", trained / "test.de"], ["--model", trained / "model"]
+    said = rf"products in {precision}: against float32, log p of the first batch is off by (\S+)\n"
+    for command in (["translate", *model], ["translate", *model, model[1]],
+                    ["evaluate", *pair, *model]):
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\none two\nsix\n")))
+        with gemm.using("float32"):
+            on_stand_in("--gemm", precision, *command)
+        costs = re.findall(said, capsys.readouterr().err)
+        assert len(costs) == (precision != "float32") and all(0 < float(c) < 0.1 for c in costs)
 
 
 def test_align_and_evaluate(trained, capsys, tmp_path) -> None:

@@ -54,6 +54,30 @@ def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
     assert twin.data.reverse_source == recipe.data.reverse_source
 
 
+@pytest.mark.parametrize("longest", [30, 50])
+@pytest.mark.parametrize("name, reported", [
+    ("rnnsearch", {30: ("21.50", "31.44"), 50: ("26.75", "34.16")}),
+    ("rnnencdec", {30: ("13.93", "24.19"), 50: ("17.82", "26.71")}),
+])  # fmt: skip
+def test_a_row_of_bahdanau_s_table_1_is_the_appendices_(name, reported, longest) -> None:
+    """Appendices A.2.3 and B, and a twin that differs in data, sizes and training's length."""
+    path = RECIPES / f"{name}-{longest}.yaml"
+    recipe = load_recipe(Recipe, path)
+    model, train, data = recipe.model, recipe.train, recipe.data
+    assert (model.hidden_size, model.embedding_size, model.layer_size) == (1000, 620, 500)
+    assert (model.unit, model.layer, model.initialisation) == ("gru", "maxout", "orthogonal")
+    assert model.context == {"rnnsearch": "search", "rnnencdec": "last"}[name]
+    assert (train.optimizer, train.learning_rate, train.batch_size, train.sorted_within,
+            train.max_norm) == ("adadelta", 1.0, 80, 20, 1.0)
+    assert (data.max_length, data.max_vocabulary) == (longest, 30002)
+    for figure in reported[longest]:
+        assert figure in path.read_text()
+    assert f"multi30k-{name}.yaml" in path.read_text()
+    twin = load_recipe(Recipe, RECIPES / f"multi30k-{name}.yaml")
+    sizes = {"hidden_size": 1, "embedding_size": 1, "layer_size": 1}
+    assert replace(twin.model, **sizes) == replace(model, **sizes)
+
+
 def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
     recipes = {path.stem: load_recipe(Recipe, path) for path in SMALL}
     assert len(PAPER_SIZE) == 14 and len(SMALL) == 17

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -217,6 +218,15 @@ def test_models_that_are_no_ensemble(system, trained, capsys) -> None:
         == "model-3: expected the source vocabulary of model in one ensemble, got another"
     assert complaint(capsys, "translate", "--model", "model", "model-4") \
         == "model-4: expected the data.reverse_source of model in one ensemble, got another"
+
+
+def test_an_ensemble_reads_what_its_shortest_member_reads(system) -> None:
+    other = retrained(5, **{"data.max_length": 9})
+    data = replace(other.recipe.data, max_translate_length=7)
+    other.recipe = replace(other.recipe, data=data)
+    for pair in ((system, other), (other, system)):
+        together = System.together(["one", "two"], pair, "logs")
+        assert together.recipe.data.max_translate_length == 7
 
 
 def test_alignment_error_rate(system, trained, capsys) -> None:

@@ -16,24 +16,23 @@ LOG = """{"event": "update", "step": 2, "epoch": 1, "loss": 3.5}
 {"event": "epoch", "step": 8, "epoch": 2, "loss": 2.0, "scores": {"perplexity": null}}
 {"event": "epoch", "step": 12, "epoch": 3, "loss": 2.0, "scores": {"perplexity": 4.0, "bleu": 9}}
 """
-CURVE = Curve("run", [(2, 3.5), (4, 2.5)], [(4, math.log(8)), (12, math.log(4))],
-              [(4, 1.5), (12, 9)])
+CURVE = Curve("run", [(2, 3.5), (4, 2.5)], [(4, math.log(8)), (12, math.log(4))])
 
 
 def test_a_curve_is_read_from_the_log(tmp_path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.jsonl").write_text(LOG)
-    assert read_curve(tmp_path / "run") == CURVE
+    assert read_curve(tmp_path / "run", "run") == CURVE
 
 
 @pytest.mark.parametrize("bad", ["{", "[1]", '{"event": "epoch"}', ""])
 def test_a_bad_log_is_named_with_its_line(tmp_path, bad) -> None:
     (tmp_path / "log.jsonl").write_text(LOG + bad + "\n")
     with pytest.raises(UserError, match=r"log.jsonl:6: expected a record of a training log, got"):
-        read_curve(tmp_path)
+        read_curve(tmp_path, "run")
     (tmp_path / "log.jsonl").unlink()
     with pytest.raises(UserError, match=r"log.jsonl: cannot be read"):
-        read_curve(tmp_path)
+        read_curve(tmp_path, "run")
 
 
 def buckets(first, last):
@@ -66,7 +65,7 @@ def test_lengths(tmp_path, plotted) -> None:
 
 
 def test_curves(tmp_path, plotted) -> None:
-    draw_curves([CURVE, Curve("young", [(2, 5.0)], [], [])], tmp_path / "p.png")
+    draw_curves([CURVE, Curve("young", [(2, 5.0)], [])], tmp_path / "p.png")
     assert plotted == [(None, [2, 4], [3.5, 2.5]),
                        ("run", [4, 12], [math.log(8), math.log(4)]),
                        (None, [2], [5.0]), ("young", [], [])]

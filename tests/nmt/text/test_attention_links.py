@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from nmt.models.config import ModelConfig
+from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.text.attention_links import best_links, resolve, weights_of_words
 
 WEIGHTS = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])  # y_1, y_2, end marker
@@ -26,10 +28,10 @@ def test_of_equal_weights_the_first() -> None:
 
 
 def test_footnote_13() -> None:
-    for score in ("dot", "general", "concat"):
-        assert resolve("thesis", score) == "read"
-    for score in ("location", "additive"):
-        assert resolve("thesis", score) == "predicted"
-    assert resolve("read", "location") == "read"
+    for score in ("dot", "general", "concat", "additive"):
+        assert resolve("thesis", ModelConfig(score=score)) == "read"
+    location = ModelConfig(score="location")
+    assert resolve("thesis", location) == resolve("thesis", RNNSearchConfig()) == "predicted"
+    assert resolve("read", location) == resolve("read", RNNSearchConfig()) == "read"
     with pytest.raises(ValueError, match="aligned_word: expected one of predicted, read, thesis"):
-        resolve("both", "dot")
+        resolve("both", location)

@@ -41,7 +41,7 @@ from benchmarks.contest import timed
 from benchmarks.counting import counted, counting
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
-from benchmarks.pictures import draw, headline
+from benchmarks.pictures import draw, headline, plain_numbers
 from benchmarks.timing import describe, environment
 from grads.derivations.attention_step import Way as LiteralWay
 from grads.derivations.attention_step import align_in_a_way, weights_of
@@ -263,6 +263,7 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
         axes.axvline(2 * options["window"] + 1, color="0.7", linestyle=":")
         axes.set(xlabel="source words S (dotted: 2D + 1)", title=f"one step, {title}")
         axes.set_xticks(options["sources"], map(str, options["sources"]))
+        plain_numbers(axes.yaxis)
         axes.legend(fontsize=7)
     figure.suptitle(headline(record["environment"]), x=0.01, ha="left")
     return figure

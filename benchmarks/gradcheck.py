@@ -60,8 +60,9 @@ def main(arguments: list[str]) -> None:
     path = options.output / f"gradcheck-{found['mode']}.json"
     write_text(path, json.dumps(made, indent=1) + "\n")
     print(f"written: {path.name}")
-    title = f"A gradient check of {entries} entries. {headline(found)}"
-    draw(path.with_suffix(".png"), lambda plt: bars(plt, {"": made["seconds"]}, title, log=True))
+    title = f"A gradient check of {entries:,} entries. {headline(found, 'float64')}"
+    rows = {"check": made["seconds"]}
+    draw(path.with_suffix(".png"), lambda plt: bars(plt, rows, title, log=True))
 
 
 def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:

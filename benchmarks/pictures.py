@@ -40,11 +40,19 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
-def headline(found: Mapping[str, Any]) -> str:
+def plain_numbers(axis: Any) -> None:
+    """A logarithmic axis marked at 1, 2 and 5 of each power of ten, without powers of ten."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+
+
+def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
     """Processor, cores, BLAS mode and GPU of a record's environment, for a figure's title."""
     gpu = found.get("gpu")
     device = f", {gpu['name']} (products in {gpu['gemm']})" if gpu else ""
-    return f"{found['cpu']}, {found['cores']} cores, mode {found['mode']}, float32{device}"
+    return f"{found['cpu']}, {found['cores']} cores, mode {found['mode']}, {dtype}{device}"
 
 
 def bars(
@@ -58,12 +66,12 @@ def bars(
     step = 0.8 / len(sides)
     figure, axes = plt.subplots(figsize=(8.5, 1.2 + 0.22 * len(rows) * len(sides)),
                                 layout="constrained")
-    for number_, side in enumerate(sides):
+    for order, side in enumerate(sides):
         own = [(place, row[side]) for place, row in enumerate(rows.values()) if side in row]
         low, median, high = (np.array([1e3 * timing[key] for _, timing in own])
                              for key in ("low", "median", "high"))
-        places = [place - 0.4 + step * (number_ + 0.5) for place, _ in own]
-        axes.barh(places, median, 0.9 * step, color=COLOURS[number_], label=side,
+        places = [place - 0.4 + step * (order + 0.5) for place, _ in own]
+        axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=side,
                   xerr=[median - low, high - median], error_kw={"linewidth": 0.8})
         for place, value, end in zip(places, median, high, strict=True):
             axes.text(end, place, f" {number(value)}", va="center", fontsize=7)
@@ -71,6 +79,8 @@ def bars(
     axes.set(xlabel="milliseconds (bars: medians, lines: quartiles)",
              xscale="log" if log else "linear", ylim=(len(rows) - 0.5, -0.5))
     axes.margins(x=0.12)
+    if log:
+        plain_numbers(axes.xaxis)
     figure.legend(loc="outside lower center", ncols=len(sides), frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure

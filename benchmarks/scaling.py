@@ -17,7 +17,7 @@ from attention.way import Way
 from benchmarks.contest import Row, cupy_line, timed, torch_line
 from benchmarks.kernel_list import looking, models, recurrent, words
 from benchmarks.options import make_parser, parse
-from benchmarks.pictures import COLOURS, draw, headline
+from benchmarks.pictures import COLOURS, draw, headline, plain_numbers
 from benchmarks.record import load_rows, save_rows
 from benchmarks.sides import Kernel, check_equal, find_cupy, sides_of
 from benchmarks.timing import describe, environment
@@ -131,8 +131,6 @@ def print_sweep(rows: list[Row]) -> None:
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:
     """A panel for each size: medians and quartiles, the fit, and the operations' slope."""
-    from matplotlib.ticker import LogLocator
-
     rows = record["rows"]
     letters = list(dict.fromkeys(row["letter"] for row in rows))
     figure, panels = plt.subplots(2, 3, figsize=(12, 8), layout="constrained")
@@ -145,8 +143,7 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
         values = sorted({row["value"] for row in own})
         axes.set(xscale="log", yscale="log", xlabel=LETTERS[letter], ylabel="milliseconds")
         axes.set_xticks(values, [f"{value:g}" for value in values])
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
+        plain_numbers(axes.yaxis)
         axes.minorticks_off()
         axes.grid(color="#dddddd", linewidth=0.5)
         axes.legend(loc="lower left", bbox_to_anchor=(-0.05, 1), frameon=False,

@@ -22,7 +22,7 @@ from benchmarks.contest import timed
 from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
-from benchmarks.pictures import COLOURS, draw, headline
+from benchmarks.pictures import COLOURS, draw, headline, plain_numbers
 from benchmarks.record import load_rows, save_rows
 from benchmarks.timing import Timing, describe, environment
 from nmt.models.config import ModelConfig
@@ -201,6 +201,7 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
         axes.set(title="greedy" if beam == 1 else f"beam {beam}", xlabel="sentences at once",
                  ylabel="sentences a second", xscale="log", yscale="log", xticks=sizes)
         axes.set_xticks(sizes, [str(size) for size in sizes])
+        plain_numbers(axes.yaxis)
         axes.minorticks_off()
     panels[0][0].legend(frameon=False)
     figure.suptitle(f"Search, {rows[0]['steps']} steps. {headline(record['environment'])}",

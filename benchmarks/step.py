@@ -203,8 +203,10 @@ def save(
     path = options.output / f"{kind}-{found['mode']}.json"
     made = {"options": chosen, "environment": found, **result(equality, timings)}
     write(path, made)
-    title = f"A training step, {kind.removeprefix('step-')}. {headline(found)}"
-    draw(path.with_suffix(".png"), lambda plt: bars(plt, {"": made["seconds"]}, title))
+    feeding = "without feeding" if options.no_feeding else "input feeding"
+    rows = {f"{options.attention} {options.score}, {feeding}": made["seconds"]}
+    draw(path.with_suffix(".png"),
+         lambda plt: bars(plt, rows, f"A training step. {headline(found)}"))
 
 
 def write(path: Path, record: dict[str, Any]) -> None:

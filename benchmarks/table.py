@@ -18,6 +18,7 @@ from backend.errors import UserError
 from backend.files import write_text
 from benchmarks.kernel_list import LSTM_GOALS, ROOF_GOAL, ROOF_SIZES
 from benchmarks.memory import GOAL as MEMORY_GOAL
+from benchmarks.pictures import number
 from benchmarks.record import RESULTS
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -283,7 +284,7 @@ def ideas(records: Records) -> list[str]:
     for mode, record in found(records, "naive"):
         for row in record["rows"]:
             column = f"{sizes_of(row)}, {MODES[mode]}"
-            cells[row["form"]][column] = f"{1e3 * row['median']:.3g}"
+            cells[row["form"]][column] = number(1e3 * row["median"])
     return grid("an LSTM layer's forward and backward, ms", cells)
 
 
@@ -295,7 +296,7 @@ def peers(records: Records) -> list[str]:
             if row["pass"] == "both":
                 column = f"{sizes_of(row)}, {MODES[mode]}"
                 cells[row["side"]][column] = (
-                    f"{1e3 * row['median']:.3g}" if row["median"] else row["note"].split(":")[0])
+                    number(1e3 * row["median"]) if row["median"] else row["note"].split(":")[0])
     return grid("the same, ours against others", cells)
 
 

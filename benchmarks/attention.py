@@ -17,7 +17,6 @@ complex step.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -36,12 +35,12 @@ from attention.look import (
 from attention.scores import score_weights
 from attention.way import Way
 from backend.errors import UserError
-from backend.files import write_text
 from benchmarks.contest import timed
 from benchmarks.counting import counted, counting
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
-from benchmarks.pictures import draw, headline, plain_numbers
+from benchmarks.pictures import headline, plain_numbers
+from benchmarks.record import publish
 from benchmarks.timing import describe, environment
 from grads.derivations.attention_step import Way as LiteralWay
 from grads.derivations.attention_step import align_in_a_way, weights_of
@@ -184,9 +183,7 @@ def main(arguments: list[str]) -> None:
     path = options.output / f"attention-{found['mode']}.json"
     asked = {name: value for name, value in vars(options).items() if name != "output"}
     record = {"options": asked, "environment": found, "ways": rows}
-    write_text(path, json.dumps(record, indent=1) + "\n")
-    print(f"written: {path.name}")
-    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+    publish(path, record, picture)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

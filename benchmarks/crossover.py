@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.contest import Row, cupy_line, timed, torch_line
 from benchmarks.kernel_list import recurrent
 from benchmarks.options import make_parser, parse
-from benchmarks.pictures import draw, headline, number
-from benchmarks.record import load_rows, save_rows
+from benchmarks.pictures import headline, number
+from benchmarks.record import publish_rows
 from benchmarks.sides import check_equal, find_cupy, sides_of
 from benchmarks.timing import describe, environment
 
@@ -38,10 +38,7 @@ def main(arguments: list[str]) -> None:
         print(line(found), flush=True)
         rows += found
     gpu = find_cupy()[0] is not None
-    path = save_rows("crossover", vars(options), rows, folder=options.output, gpu=gpu)
-    print(f"written: {path.name}")
-    record = load_rows(path)
-    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+    publish_rows("crossover", vars(options), rows, picture, folder=options.output, gpu=gpu)
 
 
 def time_cell(B: int, H: int, seconds: float) -> list[Row]:

@@ -8,7 +8,6 @@ takes a complex step and Ridders' extrapolated differences with an error estimat
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -16,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import write_text
 from benchmarks.contest import timed
 from benchmarks.options import make_parser, parse
-from benchmarks.pictures import bars, draw, headline
+from benchmarks.pictures import bars, headline
+from benchmarks.record import publish
 from benchmarks.timing import describe, environment
 from grads.case import dense
 from grads.check import check_gradients
@@ -58,11 +57,9 @@ def main(arguments: list[str]) -> None:
         "seconds": {name: timing._asdict() for name, timing in timings.items()},
     }
     path = options.output / f"gradcheck-{found['mode']}.json"
-    write_text(path, json.dumps(made, indent=1) + "\n")
-    print(f"written: {path.name}")
     title = f"A gradient check of {entries:,} entries. {headline(found, 'float64')}"
     rows = {"check": made["seconds"]}
-    draw(path.with_suffix(".png"), lambda plt: bars(plt, rows, title, log=True))
+    publish(path, made, lambda plt, _: bars(plt, rows, title, log=True))
 
 
 def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:

@@ -15,8 +15,8 @@ from backend.errors import UserError
 from benchmarks.contest import TITLES, Row, cupy_line, print_rows, run_kernel, torch_line
 from benchmarks.kernel_list import ROOF_GOAL, ROOF_SIZES, all_kernels
 from benchmarks.options import make_parser, parse
-from benchmarks.pictures import COLOURS, GREY, draw, headline, number
-from benchmarks.record import load_rows, save_rows
+from benchmarks.pictures import COLOURS, GREY, headline, number
+from benchmarks.record import publish_rows
 from benchmarks.sides import find_cupy
 from benchmarks.timing import describe, environment
 
@@ -53,10 +53,7 @@ def roof_line(rows: list[Row]) -> str:
 def finish(options: argparse.Namespace, rows: list[Row]) -> None:
     """Record and picture."""
     gpu = find_cupy()[0] is not None
-    path = save_rows("kernels", vars(options), rows, folder=options.output, gpu=gpu)
-    print(f"written: {path.name}")
-    record = load_rows(path)
-    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+    publish_rows("kernels", vars(options), rows, picture, folder=options.output, gpu=gpu)
 
 
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10)  # of a ratio

@@ -13,7 +13,6 @@ import argparse
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,13 @@ import numpy as np
 import backend
 from backend.errors import UserError
 from backend.workspace import Workspace
+from benchmarks.cases import KNOWN, load_case, random_batch
 from benchmarks.devices import devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.parts import REST, Stopwatch, watching
-from benchmarks.pictures import COLOURS, draw, headline
-from benchmarks.recipes import KNOWN, load_case, random_batch
-from benchmarks.record import load_rows, save_rows
+from benchmarks.pictures import COLOURS, headline
+from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment
 from nmt.models.make import make_model
 from nmt.training.optimizers import gradient_scale
@@ -55,10 +54,8 @@ def main(arguments: list[str]) -> None:
             with get_context("spawn").Pool(1) as fresh:
                 rows.append(fresh.apply(measure, (name, options, device.name)))
             report(rows[-1])
-        path = save_rows("memory", vars(options), rows, folder=options.output,
-                         gpu=device.name == "gpu")
-        print(f"written: {path.name}")
-        draw(path.with_suffix(".png"), partial(picture, record=load_rows(path)))
+        publish_rows("memory", vars(options), rows, picture, folder=options.output,
+                     gpu=device.name == "gpu")
 
 
 def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[str, Any]:

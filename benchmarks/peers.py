@@ -15,8 +15,8 @@ from benchmarks import peer_cs231n, peer_thinc
 from benchmarks.contest import TITLES, Row, cupy_line, print_rows, run_kernel
 from benchmarks.kernel_list import lstm_layers
 from benchmarks.options import make_parser, parse
-from benchmarks.pictures import COLOURS, draw, headline, number
-from benchmarks.record import load_rows, save_rows
+from benchmarks.pictures import COLOURS, headline, number
+from benchmarks.record import publish_rows
 from benchmarks.sides import find_cupy, find_torch
 from benchmarks.timing import describe, environment, installed
 
@@ -42,10 +42,7 @@ def main(arguments: list[str]) -> None:
         rows += found
     gpu = find_cupy()[0] is not None
     stated = vars(options) | {"thinc": installed("thinc")}
-    path = save_rows("peers", stated, rows, folder=options.output, gpu=gpu)
-    print(f"written: {path.name}")
-    record = load_rows(path)
-    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+    publish_rows("peers", stated, rows, picture, folder=options.output, gpu=gpu)
 
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:

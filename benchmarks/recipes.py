@@ -11,70 +11,31 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import backend
-import nmt
 from backend.command import positive
-from backend.errors import UserError
+from benchmarks.cases import KNOWN, LARGE, Case, load_case, random_batch, short
 from benchmarks.contest import timed
 from benchmarks.devices import CPU, Device, device_option, devices
 from benchmarks.options import make_parser, not_whole
 from benchmarks.options import parse as read_options
 from benchmarks.parts import PARTS, REST, Stopwatch, watching
-from benchmarks.pictures import draw, headline
-from benchmarks.record import RESULTS, load_rows, save_rows
+from benchmarks.pictures import headline
+from benchmarks.record import RESULTS, publish_rows
 from benchmarks.rivals import furthest, make_peer
 from benchmarks.timing import Timing, describe, environment, interleave
 from nmt.models.make import make_model
 from nmt.models.rnnsearch import RNNSearch
 from nmt.models.translator import Translator
-from nmt.recipe import Recipe
-from nmt.recipe_file import load_recipe
-from nmt.text.batches import Batch, make_batch
+from nmt.text.batches import Batch
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 
 EXACT, CLOSE = 1e-9, 1e-5  # relative differences in float64, and of the loss in float32
-FOLDER = Path(nmt.__file__).parent / "recipes"
-
-
-class Case(NamedTuple):
-    """A recipe and what its corpus would decide."""
-
-    recipe: Recipe
-    source_size: int  # words of the vocabulary
-    target_size: int
-    source: int  # words of every sentence
-    target: int  # with its end marker
-
-
-class Sizes(NamedTuple):
-    """Where a known case comes from: a recipe's file, and its corpus in numbers."""
-
-    file: str
-    vocabularies: tuple[int, int]
-    lengths: tuple[int, int]
-    overrides: tuple[str, ...] = ()
-
-
-# Vocabularies and mean lengths of the training sets; the target's with its end marker.
-MULTI30K = (7857, 5919), (12, 14)  # German, English; words seen twice
-KNOWN = {
-    "demo": Sizes("demo.yaml", (1937, 2099), (10, 10)),
-    "multi30k-de-en": Sizes("multi30k-de-en.yaml", *MULTI30K),
-    "multi30k-thesis": Sizes("multi30k-thesis.yaml", *MULTI30K),
-    "multi30k-rnnsearch": Sizes("multi30k-rnnsearch.yaml", *MULTI30K),
-    "thesis-size": Sizes("thesis/global-general.yaml", (50002, 50002), (25, 25),
-                         ("--model.dropout=0.0",)),  # 50,000 words, <unk> and </s>
-}
-LARGE = ("thesis-size",)
-TINY = ("--model.hidden_size=8", "--model.embedding_size=6", "--train.batch_size=4")
 
 
 def main(arguments: list[str]) -> None:
@@ -86,9 +47,8 @@ def main(arguments: list[str]) -> None:
         record = "recipes-large" if set(options.recipe) <= set(LARGE) else "recipes"
         record += "" if options.gemm == "float32" else f"-{options.gemm}"
         asked = vars(options) | {"recipe": [short(name) for name in options.recipe]}
-        path = save_rows(record, asked, rows, folder=options.output, gpu=device.name == "gpu")
-        print(f"written: {path.name}")
-        draw(path.with_suffix(".png"), partial(picture, record=load_rows(path)))
+        publish_rows(record, asked, rows, picture, folder=options.output,
+                     gpu=device.name == "gpu")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -107,35 +67,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if options.output == RESULTS and options.recipe not in (small, list(LARGE)):
         raise not_whole("recipe")
     return options
-
-
-def load_case(name: str, options: argparse.Namespace) -> Case:
-    """A known case, or the recipe in a file; tiny where `--quick` says so.
-
-    Raises UserError for a name that is neither.
-    """
-    tiny = TINY if options.quick else ()
-    if name in KNOWN:
-        file, vocabularies, lengths, overrides = KNOWN[name]
-        recipe = load_recipe(Recipe, FOLDER / file, (*overrides, *tiny))
-    elif name.endswith((".yaml", ".yml")):
-        vocabularies, lengths = (options.vocabulary,) * 2, (options.length,) * 2
-        recipe = load_recipe(Recipe, name, tiny)
-    else:
-        raise UserError(f"--recipe: expected a YAML file or one of {', '.join(KNOWN)}, "
-                        f"got {name!r}")
-    if options.quick:
-        vocabularies, lengths = (30, 31), (5, 4)
-    return Case(recipe, *vocabularies, *lengths)
-
-
-def random_batch(case: Case, rng: np.random.Generator, sentences: int | None = None) -> Batch:
-    """Random words; all sentences of the case's lengths."""
-    B = sentences or case.recipe.train.batch_size
-    source = rng.integers(2, case.source_size, (B, case.source)).tolist()
-    target = rng.integers(2, case.target_size, (B, case.target - 1)).tolist()
-    return make_batch(list(zip(source, target, strict=True)), range(B),
-                      case.recipe.data.reverse_source)
 
 
 # --- one recipe on one device -------------------------------------------------------------------
@@ -185,13 +116,6 @@ def make_row(
     if "pytorch" in timings:
         row["ratio"] = timings["ours"].median / timings["pytorch"].median
     return row
-
-
-def short(name: str) -> str:
-    """A recipe's name: of a file of ours from its folder on, of another the file's."""
-    path = Path(name).resolve()
-    return str((path.relative_to(FOLDER) if path.is_relative_to(FOLDER) else Path(path.name))
-               .with_suffix("")) if name not in KNOWN else name
 
 
 def our_step(

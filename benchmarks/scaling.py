@@ -17,8 +17,8 @@ from attention.way import Way
 from benchmarks.contest import Row, cupy_line, timed, torch_line
 from benchmarks.kernel_list import looking, models, recurrent, words
 from benchmarks.options import make_parser, parse
-from benchmarks.pictures import COLOURS, draw, headline, plain_numbers
-from benchmarks.record import load_rows, save_rows
+from benchmarks.pictures import COLOURS, headline, plain_numbers
+from benchmarks.record import publish_rows
 from benchmarks.sides import Kernel, check_equal, find_cupy, sides_of
 from benchmarks.timing import describe, environment
 
@@ -74,10 +74,7 @@ def main(arguments: list[str]) -> None:
         print_sweep(found)
         rows += found
     gpu = find_cupy()[0] is not None
-    path = save_rows("scaling", vars(options), rows, folder=options.output, gpu=gpu)
-    print(f"written: {path.name}")
-    record = load_rows(path)
-    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+    publish_rows("scaling", vars(options), rows, picture, folder=options.output, gpu=gpu)
 
 
 def run_sweep(sweep: Sweep, seconds: float) -> list[Row]:

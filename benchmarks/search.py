@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,8 +21,8 @@ from benchmarks.contest import timed
 from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
-from benchmarks.pictures import COLOURS, draw, headline, plain_numbers
-from benchmarks.record import load_rows, save_rows
+from benchmarks.pictures import COLOURS, headline, plain_numbers
+from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
@@ -54,10 +53,8 @@ def main(arguments: list[str]) -> None:
             for beam in options.beams for sentences in options.sentences
         ]
         record = "search" if options.gemm == "float32" else f"search-{options.gemm}"
-        path = save_rows(record, vars(options), rows, folder=options.output,
-                         gpu=device.name == "gpu")
-        print(f"written: {path.name}")
-        draw(path.with_suffix(".png"), partial(picture, record=load_rows(path)))
+        publish_rows(record, vars(options), rows, picture, folder=options.output,
+                     gpu=device.name == "gpu")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

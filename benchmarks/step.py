@@ -22,6 +22,7 @@ from benchmarks.contest import timed
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.pictures import bars, draw, headline
+from benchmarks.record import publish
 from benchmarks.rivals import Config, Sizes, compare, make_rivals
 from benchmarks.timing import Timing, describe, environment
 from nmt.models.config import CHOICES, ModelConfig
@@ -202,11 +203,10 @@ def save(
     chosen = {name: value for name, value in vars(options).items() if name not in left_out}
     path = options.output / f"{kind}-{found['mode']}.json"
     made = {"options": chosen, "environment": found, **result(equality, timings)}
-    write(path, made)
     feeding = "without feeding" if options.no_feeding else "input feeding"
     rows = {f"{options.attention} {options.score}, {feeding}": made["seconds"]}
-    draw(path.with_suffix(".png"),
-         lambda plt: bars(plt, rows, f"A training step. {headline(found)}"))
+    title = f"A training step. {headline(found)}"
+    publish(path, made, lambda plt, _: bars(plt, rows, title))
 
 
 def write(path: Path, record: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from nmt import language_models
 from nmt.data import check_lengths, load_corpus, tokenisers
 from nmt.evaluate import Score, bleu, chrf
 from nmt.evaluate import perplexity as perplexity_of
-from nmt.evaluation.commands import need_attention, unk_replacement
+from nmt.evaluation.commands import need_attention, tell_precision, unk_replacement
 from nmt.folder import RECIPE, check_model, check_new
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.recipe_file import load_recipe
@@ -102,7 +102,7 @@ def translate(options: argparse.Namespace) -> None:
             found = system.translate(block, search)
         if not first:
             made = [nbest[0].words for nbest in found]
-            system.tell_precision(list(zip(block, made, strict=True)))
+            tell_precision(system, list(zip(block, made, strict=True)))
         for number, nbest in enumerate(found, first):
             for translation in nbest:
                 text = system.text(translation) if replacement is None else \

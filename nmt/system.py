@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -199,12 +198,13 @@ class System:
                 )
         return results
 
-    def tell_precision(self, pairs: Sequence[Pair]) -> None:
-        """Say on stderr what products in less than float32 cost, on a batch of pairs."""
+    def product_cost(self, pairs: Sequence[Pair]) -> str:
+        """What products in less than float32 cost, on a batch of pairs; "" where there is none."""
         filled = [pair for pair in pairs if all(pair)][: self.recipe.evaluate.batch_size]
-        if gemm.precision() != "float32" and filled:
-            batch = next(self.batches(filled, len(filled)).in_order())
-            print(loss_cost(self.model, self.parameters, batch), file=sys.stderr)
+        if gemm.precision() == "float32" or not filled:
+            return ""
+        batch = next(self.batches(filled, len(filled)).in_order())
+        return loss_cost(self.model, self.parameters, batch)
 
     def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
         """For each target word the source word it looks at most (section 4.4.4); none without

@@ -38,10 +38,7 @@ def adam_dense(
     numbers: tuple[float, ...], workspace: Any = None,
 ) -> None:
     """Moments and step."""
-    char = p.dtype.char
-    size = flat(char, p, m, v, g)
-    launch("adam", char, blocks(size), size, p, m, v, g, *_factor(factor, char),
-           *map(float, numbers))
+    _dense("adam", launch, (p, m, v, g), factor, numbers)
 
 
 def adam_rows(
@@ -49,11 +46,7 @@ def adam_rows(
     numbers: tuple[float, ...], workspace: Any = None,
 ) -> None:
     """The same for a table of which only some rows have a gradient."""
-    char = p.dtype.char
-    flat(char, p, m, v)
-    _table(char, p, ids, values)
-    launch("adam_rows", char, min(p.shape[0], WAVE), *p.shape, p, m, v, ids.size, ids, values,
-           *_factor(factor, char), *map(float, numbers))
+    _rows("adam_rows", launch, (p, m, v), ids, values, factor, numbers)
 
 
 def adadelta_dense(
@@ -61,10 +54,7 @@ def adadelta_dense(
     numbers: tuple[float, ...], workspace: Any = None,
 ) -> None:
     """Averages and step."""
-    char = p.dtype.char
-    size = flat(char, p, squares, steps, g)
-    launch("adadelta", char, blocks(size), size, p, squares, steps, g, *_factor(factor, char),
-           *map(float, numbers))
+    _dense("adadelta", launch, (p, squares, steps, g), factor, numbers)
 
 
 def adadelta_rows(
@@ -72,11 +62,7 @@ def adadelta_rows(
     factor: Array | float, numbers: tuple[float, ...],
 ) -> None:
     """The same for a table of which only some rows have a gradient."""
-    char = p.dtype.char
-    flat(char, p, squares, steps)
-    _table(char, p, ids, values)
-    launch("adadelta_rows", char, min(p.shape[0], WAVE), *p.shape, p, squares, steps, ids.size,
-           ids, values, *_factor(factor, char), *map(float, numbers))
+    _rows("adadelta_rows", launch, (p, squares, steps), ids, values, factor, numbers)
 
 
 def gradient_norm(launch: Any, arrays: list[Array]) -> Array:
@@ -91,6 +77,29 @@ def gradient_norm(launch: Any, arrays: list[Array]) -> Array:
         first += count
     launch("square_root_of_sum", arrays[0].dtype.char, 1, first, sums, norm)
     return norm
+
+
+def _dense(
+    kernel: str, launch: Any, arrays: tuple[Array, ...], factor: Array | float,
+    numbers: tuple[float, ...],
+) -> None:
+    """A parameter, what the optimizer keeps of it, and its gradient, element by element."""
+    char = arrays[0].dtype.char
+    size = flat(char, *arrays)
+    launch(kernel, char, blocks(size), size, *arrays, *_factor(factor, char), *map(float, numbers))
+
+
+def _rows(
+    kernel: str, launch: Any, arrays: tuple[Array, ...], ids: Array, values: Array,
+    factor: Array | float, numbers: tuple[float, ...],
+) -> None:
+    """A table and what the optimizer keeps of it, all rows, `values` (N, E) at `ids` (N,)."""
+    table = arrays[0]
+    char = table.dtype.char
+    flat(char, *arrays)
+    _table(char, table, ids, values)
+    launch(kernel, char, min(table.shape[0], WAVE), *table.shape, *arrays, ids.size, ids, values,
+           *_factor(factor, char), *map(float, numbers))
 
 
 def _factor(factor: Array | float, char: str) -> tuple[Any, float]:

@@ -18,8 +18,8 @@ from benchmarks.naive.memory import KeptBuffers, in_place, product_kernel
 from benchmarks.naive.structure import input_before_loop, weights_after_loop
 from benchmarks.naive.textbook import Result, one_gate_at_a_time, one_product
 from benchmarks.options import make_parser, parse
-from benchmarks.pictures import COLOURS, GREY, draw, headline, number
-from benchmarks.record import load_rows, save_rows
+from benchmarks.pictures import COLOURS, GREY, headline, number
+from benchmarks.record import publish_rows
 from benchmarks.sides import distance
 from benchmarks.timing import describe, environment
 
@@ -50,10 +50,7 @@ def main(arguments: list[str]) -> None:
         found = list(time_forms(*sizes, options.seconds, worst))
         print_forms(found)
         rows += found
-    path = save_rows("naive", vars(options), rows, folder=options.output)
-    print(f"written: {path.name}")
-    record = load_rows(path)
-    draw(path.with_suffix(".png"), lambda plt: picture(plt, record))
+    publish_rows("naive", vars(options), rows, picture, folder=options.output)
 
 
 def draw_inputs(T: int, B: int, H: int, dtype: str) -> list[np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +50,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         _make_folder(options.output)
     found = []
     for name, system, test in zip(names, systems, tests, strict=True):
-        system.tell_precision(test.pairs)
+        tell_precision(system, test.pairs)
         questions = Questions(_search(system, options), options.buckets, dictionary, gold)
         found.append(evaluate(system, name, test, questions))
     print(report.as_text(found))
@@ -142,6 +143,12 @@ def need_attention(system: System, wanted: str) -> None:
     """Raise UserError, naming what was asked for, if the model has no attention."""
     if system.recipe.model.attention == "none":
         raise UserError(f"{wanted}: expected a model with attention, this one has none")
+
+
+def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
+    """Say on stderr what products in less than float32 cost, on a batch of pairs."""
+    if cost := system.product_cost(pairs):
+        print(cost, file=sys.stderr)
 
 
 def dictionary_option(text: str) -> Dictionary:

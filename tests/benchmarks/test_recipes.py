@@ -14,12 +14,13 @@ from strict.module import strict
 from torch_oracle import torch
 
 from backend.errors import UserError
-from benchmarks import recipes
+from benchmarks import cases, recipes
 from benchmarks.devices import CPU, Device, devices
 from benchmarks.timing import mode
 from nmt.models.make import make_model
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
+from nmt.text.batches import make_batch
 
 peer_torch = import_module("benchmarks.peer_torch")
 QUICK = ["--quick", "--device", "cpu", "--output", os.devnull]  # unless another is named
@@ -82,7 +83,7 @@ def test_the_large_one_is_apart_and_has_the_thesis_sizes(tmp_path):
 
 
 def test_a_recipe_of_ones_own(tmp_path):
-    source = Path(recipes.FOLDER / "multi30k-thesis.yaml").read_text("utf-8")
+    source = Path(cases.FOLDER / "multi30k-thesis.yaml").read_text("utf-8")
     (tmp_path / "mine.yaml").write_text(source, "utf-8")
     out = tmp_path / "out"
     name, rows = run(out, "--recipe", str(tmp_path / "mine.yaml"))
@@ -91,7 +92,7 @@ def test_a_recipe_of_ones_own(tmp_path):
 
 def test_what_has_no_peer_is_compared_all_the_same(tmp_path, capsys):
     """A context that the peer of RNNsearch has not; the gated unit, which PyTorch has not."""
-    folder = Path(recipes.FOLDER)
+    folder = Path(cases.FOLDER)
     thesis = (folder / "multi30k-thesis.yaml").read_text("utf-8")
     assert "  unit: lstm\n" in thesis and "  input_feeding: true\n" in thesis
     gated = thesis.replace("unit: lstm", "unit: gru").replace("input_feeding: true",
@@ -102,6 +103,14 @@ def test_what_has_no_peer_is_compared_all_the_same(tmp_path, capsys):
     for row in rows.values():
         assert set(row["differences"]) == {"loss", "gradients"} and "ratio" not in row
     assert capsys.readouterr().out.count("PyTorch: not run") == 2
+
+
+@pytest.mark.parametrize("name, short", [
+    ("demo", "demo"), ("somewhere/mine.yaml", "mine"),
+    (str(cases.FOLDER / "thesis-small/global-dot.yaml"), "thesis-small/global-dot"),
+])  # fmt: skip
+def test_what_a_recipe_is_called(name, short):
+    assert cases.short(name) == short
 
 
 @pytest.mark.parametrize("name, said", [
@@ -176,7 +185,7 @@ def test_their_dropout_keeps_the_mean():
 
 def test_the_peer_of_rnnsearch_leaves_nothing_on_the_host():
     model = RNNSearch(RNNSearchConfig(hidden_size=4, embedding_size=3, layer_size=3), 9, 9)
-    batch = recipes.make_batch([([3, 4, 5], [6, 7])] * 2, range(2), False)
+    batch = make_batch([([3, 4, 5], [6, 7])] * 2, range(2), False)
     peer = recipes.make_peer(model).to("meta")
     loss = peer(batch, peer.draw_masks(batch))
     loss.backward()
@@ -191,7 +200,7 @@ def test_the_peer_leaves_nothing_on_the_host(attention, score, feeding):
     """On PyTorch's `meta` device, which as a GPU does not compute with tensors of the host."""
     config = peer_torch.ModelConfig(hidden_size=4, embedding_size=3, attention=attention,
                                     score=score, input_feeding=feeding, dropout=0.2)
-    batch = recipes.make_batch([([3, 4, 5], [6, 7])] * 2, range(2), False)
+    batch = make_batch([([3, 4, 5], [6, 7])] * 2, range(2), False)
     peer = peer_torch.TorchTranslator(config, 9, 9).to("meta")
     loss = peer(batch, peer.draw_masks(batch))
     loss.backward()

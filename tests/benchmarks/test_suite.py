@@ -14,7 +14,6 @@ from strict.module import strict
 from benchmarks import __main__ as suite
 from benchmarks import contest, sides
 from benchmarks.kernel_list import all_kernels, recurrent
-from benchmarks.record import load_rows
 
 TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch (extra `oracle`) is missing")
 QUICK = ["--quick", "--seconds", "0.01"]
@@ -36,7 +35,7 @@ def run(name, folder, *more):
     """The record of a quick run."""
     assert suite.main([name, *QUICK, "--output", str(folder), *more]) == 0
     (path,) = folder.glob("*.json")
-    return path, load_rows(path)
+    return path, json.loads(path.read_text(encoding="utf-8"))
 
 
 @TORCH
@@ -159,20 +158,6 @@ def test_pictures_of_a_gpu_run(tmp_path):
     assert [text.get_text() for text in last.texts] == ["0.5", "0.5", "2", "2"]
     assert "not run" not in last.get_title()
     assert last.collections, "the line where both are as fast"
-
-
-def test_a_broken_record_is_named(tmp_path, capsys):
-    from backend.errors import UserError
-
-    path = tmp_path / "kernels-S.json"
-    with pytest.raises(UserError, match="No such file"):
-        load_rows(path)
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(UserError, match="in JSON"):
-        load_rows(path)
-    path.write_text(json.dumps({"rows": []}), encoding="utf-8")
-    with pytest.raises(UserError, match="benchmark, options, environment, rows"):
-        load_rows(path)
 
 
 def test_the_doubted_may_be_wrong_and_others_not(kernels):

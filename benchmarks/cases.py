@@ -1,0 +1,87 @@
+"""Recipes to be timed or weighed without their corpora: sizes, and batches of random words."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import nmt
+from backend.errors import UserError
+from nmt.recipe import Recipe
+from nmt.recipe_file import load_recipe
+from nmt.text.batches import Batch, make_batch
+
+FOLDER = Path(nmt.__file__).parent / "recipes"
+
+
+class Case(NamedTuple):
+    """A recipe and what its corpus would decide."""
+
+    recipe: Recipe
+    source_size: int  # words of the vocabulary
+    target_size: int
+    source: int  # words of every sentence
+    target: int  # with its end marker
+
+
+class Sizes(NamedTuple):
+    """Where a known case comes from: a recipe's file, and its corpus in numbers."""
+
+    file: str
+    vocabularies: tuple[int, int]
+    lengths: tuple[int, int]
+    overrides: tuple[str, ...] = ()
+
+
+# Vocabularies and mean lengths of the training sets; the target's with its end marker.
+MULTI30K = (7857, 5919), (12, 14)  # German, English; words seen twice
+KNOWN = {
+    "demo": Sizes("demo.yaml", (1937, 2099), (10, 10)),
+    "multi30k-de-en": Sizes("multi30k-de-en.yaml", *MULTI30K),
+    "multi30k-thesis": Sizes("multi30k-thesis.yaml", *MULTI30K),
+    "multi30k-rnnsearch": Sizes("multi30k-rnnsearch.yaml", *MULTI30K),
+    "thesis-size": Sizes("thesis/global-general.yaml", (50002, 50002), (25, 25),
+                         ("--model.dropout=0.0",)),  # 50,000 words, <unk> and </s>
+}
+LARGE = ("thesis-size",)
+TINY = ("--model.hidden_size=8", "--model.embedding_size=6", "--train.batch_size=4")
+
+
+def load_case(name: str, options: argparse.Namespace) -> Case:
+    """A known case, or the recipe in a file; tiny where `--quick` says so.
+
+    Raises UserError for a name that is neither.
+    """
+    tiny = TINY if options.quick else ()
+    if name in KNOWN:
+        file, vocabularies, lengths, overrides = KNOWN[name]
+        recipe = load_recipe(Recipe, FOLDER / file, (*overrides, *tiny))
+    elif name.endswith((".yaml", ".yml")):
+        vocabularies, lengths = (options.vocabulary,) * 2, (options.length,) * 2
+        recipe = load_recipe(Recipe, name, tiny)
+    else:
+        raise UserError(f"--recipe: expected a YAML file or one of {', '.join(KNOWN)}, "
+                        f"got {name!r}")
+    if options.quick:
+        vocabularies, lengths = (30, 31), (5, 4)
+    return Case(recipe, *vocabularies, *lengths)
+
+
+def random_batch(case: Case, rng: np.random.Generator, sentences: int | None = None) -> Batch:
+    """Random words; all sentences of the case's lengths."""
+    B = sentences or case.recipe.train.batch_size
+    source = rng.integers(2, case.source_size, (B, case.source)).tolist()
+    target = rng.integers(2, case.target_size, (B, case.target - 1)).tolist()
+    return make_batch(list(zip(source, target, strict=True)), range(B),
+                      case.recipe.data.reverse_source)
+
+
+def short(name: str) -> str:
+    """A recipe's name: of a file of ours from its folder on, of another the file's."""
+    if name in KNOWN:
+        return name
+    path = Path(name).resolve().with_suffix("")
+    return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else path.name

@@ -15,7 +15,7 @@ under input feeding, attention of `benchmarks.peer_attention`, one `F.cross_entr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -33,10 +33,10 @@ SEQUENCES: dict[str, Any] = {"lstm": nn.LSTM, "rnn": nn.RNN}
 CELLS: dict[str, Any] = {"lstm": nn.LSTMCell, "rnn": nn.RNNCell}
 STATES = {"lstm": 2, "rnn": 1}
 
-State = tuple[Tensor, ...]
-Mask = np.ndarray | Tensor | None
-LayerMasks = Sequence[Mask]
-Masks = tuple[LayerMasks, tuple[LayerMasks, Mask]]
+State: TypeAlias = tuple[Tensor, ...]
+Mask: TypeAlias = np.ndarray | Tensor | None  # said, for a type checker that has no PyTorch to read
+LayerMasks: TypeAlias = Sequence[Mask]
+Masks: TypeAlias = tuple[LayerMasks, tuple[LayerMasks, Mask]]
 
 
 class Recurrent(NamedTuple):

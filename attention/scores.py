@@ -28,7 +28,7 @@ import numpy as np
 from attention.blocks import rectangles
 from attention.way import Way
 from backend import Array, array_module, matmul
-from lstm.parameters import Parameters, Weight
+from lstm.parameters import STD, Axis, Parameters, Scheme, Weight, axis
 
 PRODUCTS = ("dot", "general")  # q_t' k_s
 SUMS = ("concat", "concat-identity", "additive")  # v_a' tanh(q_t + k_s)
@@ -43,11 +43,15 @@ class Maps(NamedTuple):
     keys: Array | None  # (A, He)
 
 
-def score_weights(way: Way, prefix: str, hidden: int, source_hidden: int) -> dict[str, Weight]:
+def score_weights(
+    way: Way, prefix: str, hidden: int, source_hidden: int, scheme: Scheme, *,
+    bidirectional: bool = False, std: float = STD,
+) -> dict[str, Weight]:
     """The parameters of a score, and of the predicted position, by name.
 
     Arguments: hidden H, width of h_t; source_hidden He, width of hbar_s. The hidden layers of
-    concat, additive and the position are H wide.
+    concat, additive and the position are H wide. bidirectional, whether hbar_s is two states side
+    by side; std of the matrices under `orthogonal`.
     Raises ValueError on an unknown score, and for `dot` unless H = He.
     """
     H, He = hidden, source_hidden
@@ -57,18 +61,23 @@ def score_weights(way: Way, prefix: str, hidden: int, source_hidden: int) -> dic
         raise ValueError(
             f"score: 'dot' needs source and target states of one width, got {He} and {H}"
         )
-    matrix, row = Weight, lambda width: Weight((width,), drawn=True)
-    weights = {
+    unit, query = axis("unit", H), axis("input", H)
+    states = axis("source unit", {"forward": He // 2, "backward": He // 2} if bidirectional else He)
+    one_of_two = axis("column", {"h": H, "source": He})
+    by_score: dict[str, dict[str, tuple[Axis, ...]]] = {
         "dot": {},
-        "general": {"W_a": matrix((H, He))},
-        "concat": {"W_a": matrix((H, H + He)), "v_a": row(H)},
-        "concat-identity": {"W_a": matrix((He, H)), "v_a": row(He)},
-        "additive": {"W_a": matrix((H, H)), "U_a": matrix((H, He)), "v_a": row(H)},
-        "location": {"W_a": matrix((way.length, H))},
-    }[way.score]
+        "general": {"W_a": (unit, states)},
+        "concat": {"W_a": (unit, one_of_two), "v_a": (unit,)},
+        "concat-identity": {"W_a": (states, query), "v_a": (states,)},
+        "additive": {"W_a": (unit, query), "U_a": (unit, states), "v_a": (unit,)},
+        "location": {"W_a": (axis("position", way.length), query)},
+    }
+    axes = by_score[way.score]
     if way.window == "local-p":
-        weights |= {"W_p": matrix((H, H)), "v_p": row(H)}
-    return {f"{prefix}.{name}": weight for name, weight in weights.items()}
+        axes |= {"W_p": (unit, query), "v_p": (unit,)}
+    return {f"{prefix}.{name}": Weight(own, scheme.matrix(std=std) if len(own) == 2
+                                       else scheme.vector())
+            for name, own in axes.items()}
 
 
 def score_maps(way: Way, parameters: Mapping[str, Array], prefix: str, hbar: Array) -> Maps:

@@ -10,6 +10,7 @@ import numpy as np
 
 import nmt
 from backend.errors import UserError
+from nmt.models.contract import Tables
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
 from nmt.text.batches import Batch, make_batch
@@ -25,6 +26,11 @@ class Case(NamedTuple):
     target_size: int
     source: int  # words of every sentence
     target: int  # with its end marker
+
+    @property
+    def tables(self) -> Tables:
+        """What the model has to know of it."""
+        return Tables((self.source_size,), self.target_size, self.recipe.data.reverse_source)
 
 
 class Sizes(NamedTuple):

@@ -30,7 +30,7 @@ from benchmarks.parts import REST, Stopwatch, watching
 from benchmarks.pictures import COLOURS, headline
 from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment
-from nmt.models.make import make_model
+from nmt.models.registry import make_model
 from nmt.training.optimizers import gradient_scale
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -64,8 +64,7 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
     case, rng = load_case(name, options), np.random.default_rng(options.seed)
     with backend.using(device.backend):
         gauge = Gauge(backend.module())
-        model: Any = make_model(case.recipe.model, case.source_size, case.target_size,
-                           case.recipe.data.reverse_source)
+        model: Any = make_model(case.recipe.model, case.tables)
         gauge.start()
         parameters = model.initial_parameters(rng)
         batch, optimizer = random_batch(case, rng), case.recipe.train.make_optimizer()
@@ -87,7 +86,7 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
             del loss, cache, gradients
     needed = {"parameters": held, "gradients": gradient_bytes, "saved": saved}
     return {
-        "recipe": name, "device": device.name, "target_words": int(batch.target_lengths.sum()),
+        "recipe": name, "device": device.name, "target_words": int(batch.target.lengths.sum()),
         "bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes,
                   "by_part": dict(watch.highest)},
         "ratio": max(peaks) / sum(needed.values()), "peak_in": watch.where,

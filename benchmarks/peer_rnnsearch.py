@@ -59,11 +59,11 @@ class TorchRNNSearch(nn.Module):
 
     def forward(self, batch: Batch, masks: None = None) -> Tensor:
         """-log p(y | x), summed over a batch of sentences of one length, in nats."""
-        for lengths in (batch.source_lengths, batch.target_lengths):
+        for lengths in (batch.sources[0].lengths, batch.target.lengths):
             if (lengths != lengths[0]).any():
                 raise ValueError("batch: expected sentences of one length, got ragged ones")
         w = {name.replace("-", "."): weight for name, weight in self.weights.items()}
-        h, s = self._encode(w, self._here(batch.source))
+        h, s = self._encode(w, self._here(batch.sources[0].ids))
         keys = functional.linear(h, w["attention.U_a"])  # U_a h_j, (B, S, H)
         y = functional.embedding(self._here(batch.target_in), w["decoder.W_e"])  # (T, B, E)
         E, He = y.shape[2], h.shape[2]

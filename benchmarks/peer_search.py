@@ -16,7 +16,7 @@ from torch import Tensor
 
 from benchmarks.peer_attention import Memory, look
 from benchmarks.peer_torch import State, TorchTranslator
-from nmt.text.batches import Batch
+from nmt.text.batches import Batch, Side
 from nmt.text.vocabulary import END
 
 
@@ -48,18 +48,16 @@ class Beam(NamedTuple):
 
 @torch.inference_mode()
 def beam_search(
-    peer: TorchTranslator, source: np.ndarray, lengths: np.ndarray, beam: int, steps: int,
-    nbest: int = 1,
+    peer: TorchTranslator, source: Side, beam: int, steps: int, nbest: int = 1,
 ) -> list[list[Found]]:
     """The n best translations of each sentence, of at most `steps` steps.
 
-    Arguments: peer with input feeding and global attention; source (S, B) ids, padded on the
-    right; lengths (B,); beam K. Unfinished hypotheses stand after finished ones.
+    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses stand after finished ones.
     """
     assert peer.config.input_feeding and not peer.way.local
-    batch = Batch(source, lengths, source[:0], source[:0], lengths, lengths)
+    batch = Batch((source,), source, source.lengths)
     hbar, initial = peer._encode(batch, [None] * peer.config.layers)
-    memory, B = peer._remember(hbar, batch), source.shape[1]
+    memory, B = peer._remember(hbar, batch), source.ids.shape[1]
     live = Beam(hbar.new_zeros(B, 1), torch.full((B, 1), END, device=hbar.device), initial,
                 hbar.new_zeros(B, peer.config.hidden_size))
     history: list[tuple[Tensor, Tensor]] = []  # words and parents, (B, K) each

@@ -178,8 +178,8 @@ class TorchTranslator(nn.Module):
         else:
             h = self._decode(x, initial, memory, decoder_masks, joined_mask)
         targets = self._here(batch.target_out)
-        if (batch.target_lengths < len(targets)).any():
-            real = self._here(np.arange(len(targets))[:, None] < batch.target_lengths)
+        if (batch.target.lengths < len(targets)).any():
+            real = self._here(np.arange(len(targets))[:, None] < batch.target.lengths)
             h, targets = h[real], targets[real]
         return functional.cross_entropy(
             self.output(h.flatten(0, -2)), targets.flatten(), reduction="sum"
@@ -200,17 +200,17 @@ class TorchTranslator(nn.Module):
             return mask.bernoulli_(1 - config.dropout).div_(1 - config.dropout)
 
         E, H, He = config.embedding_size, config.hidden_size, config.source_width
-        S, T, above = len(batch.source), len(batch.target_in), range(1, config.layers)
+        S, T, above = len(batch.sources[0].ids), len(batch.target_in), range(1, config.layers)
         encoder = [draw(S, E), *(draw(S, He) for _ in above)]
         decoder = [draw(T, E), *(draw(T, H) for _ in above)]
         return encoder, (decoder, draw(T, H if config.attention == "none" else He + H))
 
     def _encode(self, batch: Batch, masks: LayerMasks) -> tuple[Tensor, list[State]]:
         """Top states (S, B, He) and the decoder's initial state, layer by layer."""
-        x = self.source_embedding(self._here(batch.source))  # (S, B, E)
+        x = self.source_embedding(self._here(batch.sources[0].ids))  # (S, B, E)
         S = len(x)
-        lengths = torch.from_numpy(batch.source_lengths)  # packing wants them on the host
-        ragged = bool((batch.source_lengths < S).any())
+        lengths = torch.from_numpy(batch.sources[0].lengths)  # packing wants them on the host
+        ragged = bool((batch.sources[0].lengths < S).any())
         initial = []
         for number, (layer, mask) in enumerate(zip(self.encoder, masks, strict=True)):
             x = _drop(x, mask)
@@ -240,9 +240,9 @@ class TorchTranslator(nn.Module):
         keys = make_keys(self.way, self._score, hbar)
         S = hbar.shape[1]
         dead = None
-        if (batch.source_lengths < S).any():
-            dead = self._here((np.arange(S) >= batch.source_lengths[:, None])[:, None])
-        return Memory(hbar, keys, dead, self._here(batch.source_lengths))
+        if (batch.sources[0].lengths < S).any():
+            dead = self._here((np.arange(S) >= batch.sources[0].lengths[:, None])[:, None])
+        return Memory(hbar, keys, dead, self._here(batch.sources[0].lengths))
 
     def _decode(
         self, x: Tensor, initial: list[State], memory: Memory | None, masks: LayerMasks, joined: Any

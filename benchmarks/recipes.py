@@ -28,7 +28,7 @@ from benchmarks.pictures import headline
 from benchmarks.record import RESULTS, publish_rows
 from benchmarks.rivals import furthest, make_peer
 from benchmarks.timing import Timing, describe, environment, interleave
-from nmt.models.make import make_model
+from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearch
 from nmt.models.translator import Translator
 from nmt.text.batches import Batch
@@ -77,8 +77,7 @@ def run(name: str, options: argparse.Namespace, device: Device) -> dict[str, Any
     case = load_case(name, options)
     with backend.using(device.backend):
         rng = np.random.default_rng(options.seed)
-        model = make_model(case.recipe.model, case.source_size, case.target_size,
-                           case.recipe.data.reverse_source)
+        model = make_model(case.recipe.model, case.tables)
         parameters, batch = model.initial_parameters(rng), random_batch(case, rng)
         peer = peer_on(device, model, parameters)
         differences = compare(model, parameters, batch, peer, case)
@@ -105,7 +104,7 @@ def make_row(
     parts: Mapping[str, float], differences: Mapping[str, float],
 ) -> dict[str, Any]:
     """What the record holds of one recipe: seconds a step, words a second, seconds by part."""
-    words = int(batch.target_lengths.sum())
+    words = int(batch.target.lengths.sum())
     row = {
         "recipe": short(name), "device": device.name, "target_words": words,
         "seconds": {key: timing._asdict() for key, timing in timings.items()},
@@ -240,7 +239,7 @@ def compare_exactly(case: Case) -> dict[str, float]:
     few = case._replace(source_size=50, target_size=51)
     with backend.using("numpy"):
         rng = np.random.default_rng(7)
-        model: Any = make_model(few.recipe.model, 50, 51, few.recipe.data.reverse_source)
+        model: Any = make_model(few.recipe.model, few.tables)
         parameters = {name: rng.normal(scale=0.1, size=weight.shape)
                       for name, weight in model.weights().items()}
         batch = random_batch(few, rng, sentences=2)
@@ -267,9 +266,9 @@ def differentiate(
     none = [None] * getattr(model.config, "layers", 1)
     encoder, (decoder, joined) = masks or (none, (none, None))
     facts = {
-        "config": model.config, "batch": batch, "source_ids": batch.source,
-        "lengths": batch.source_lengths, "target_in": batch.target_in,
-        "target_out": batch.target_out, "target_lengths": batch.target_lengths,
+        "config": model.config, "batch": batch, "source_ids": batch.sources[0].ids,
+        "lengths": batch.sources[0].lengths, "target_in": batch.target_in,
+        "target_out": batch.target_out, "target_lengths": batch.target.lengths,
         "encoder_masks": encoder, "decoder_masks": decoder, "joined_mask": joined,
     }
     twin = rnnsearch if isinstance(model, RNNSearch) else assembled

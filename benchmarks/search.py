@@ -28,7 +28,7 @@ from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import Hypothesis, SearchOptions
-from nmt.text.batches import source_batch
+from nmt.text.batches import make_sources
 from nmt.text.vocabulary import END
 
 NEVER = -1e4  # bias of the end marker
@@ -123,7 +123,7 @@ def searches(
     from benchmarks.peer_search import beam_search as their_search
     from benchmarks.peer_torch import TorchTranslator
 
-    source, lengths = source_batch(words, reverse=False)
+    sources = make_sources(words, reverse=False)
     on_host = {name: array.astype(dtype) for name, array in parameters.items()}
     with backend.using(device.backend):
         mine = {name: backend.to_device(array) for name, array in on_host.items()}
@@ -132,15 +132,15 @@ def searches(
     def ours() -> list[list[Hypothesis]]:
         with backend.using(device.backend):
             if beam == 1:
-                return [[one] for one in greedy(model, mine, source, lengths, how)]
-            return beam_search(model, mine, source, lengths, how)
+                return [[one] for one in greedy(model, mine, sources, how)]
+            return beam_search(model, mine, sources, how)
 
     if device.torch is None:
         return ours, None
     torch.set_num_threads(environment()["cores"])
     peer = TorchTranslator(model.config, model.source_size, model.target_size)
     peer.load(on_host).to(device.torch)
-    return ours, lambda: their_search(peer, source, lengths, beam, steps, beam)
+    return ours, lambda: their_search(peer, *sources, beam, steps, beam)
 
 
 def compare(

@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from backend import Array
 from backend.rows import RowGradient, RowIndex, gather, sum_rows
+from lstm.parameters import Scheme, Weight, axis
+
+
+def embedding_weight(vocabulary_size: int, embedding_size: int, scheme: Scheme) -> Weight:
+    """W_e (V, E)."""
+    return Weight((axis("word", vocabulary_size), axis("input", embedding_size)),
+                  scheme.embedding())
 
 
 def embedding_forward(W_e: Array, index: RowIndex) -> tuple[Array, tuple[RowIndex, int]]:

@@ -1,68 +1,150 @@
-"""Parameters: a flat mapping from dotted name to array, how it is begun, and dropout masks."""
+"""Parameters: a flat mapping from dotted name to array; what is declared of each, how it starts.
+
+The scheme `uniform` draws from [-scale, scale] (Luong, 4.3.1: 0.1); `xavier` from [-a, a] with
+a = sqrt(6 / (rows + columns)) of each stacked matrix (Glorot and Bengio, 2010), embeddings as
+`uniform`; `orthogonal` as Bahdanau et al. (2015), B.1: random orthogonal matrices of the state,
+zeros for the vectors of scores, everything else normal. Biases start at zero, but for those of
+forget gates, which start at `forget_bias` (Jozefowicz et al., 2015, recommend 1).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend import Array, to_device
 
 Parameters = dict[str, Array]
+Shape = tuple[int, ...]
+Initial = Callable[[np.random.Generator, Shape], np.ndarray]
+
+SCHEMES = ("uniform", "xavier", "orthogonal")
+STD = 0.01  # of normals under `orthogonal` (Bahdanau B.1)
+
+
+class Axis(NamedTuple):
+    """What an axis counts, and the named parts that lie along it, in order."""
+
+    name: str  # "word", "gate", "unit", "column" ...
+    size: int
+    parts: tuple[tuple[str, int], ...] = ()  # (name, size)
+
+
+def axis(name: str, size: int | Mapping[str, int]) -> Axis:
+    """An axis of a size, or of the sizes of its parts: axis("gate", {"i": H, "f": H})."""
+    if isinstance(size, int):
+        return Axis(name, size)
+    return Axis(name, sum(size.values()), tuple(size.items()) if len(size) > 1 else ())
 
 
 class Weight(NamedTuple):
-    """What is known of a parameter before it has values."""
+    """What is declared of a parameter."""
 
-    shape: tuple[int, ...]
-    blocks: int = 1  # matrices stacked along the rows: an LSTM's T holds 4
-    embedding: bool = False  # a look-up table, not a matrix product
-    drawn: bool = False  # a vector that is drawn like a matrix of one row; others are biases, zero
-    recurrent: bool = False  # a unit's T: its last columns are a square matrix of the state a block
-    deviation: float = 0.01  # standard deviation under scheme "orthogonal"
+    axes: tuple[Axis, ...]
+    initial: Initial
 
-
-SCHEMES = ("uniform", "xavier", "orthogonal")
+    @property
+    def shape(self) -> Shape:
+        """The size of each axis."""
+        return tuple(one.size for one in self.axes)
 
 
 def initialise(
-    weights: Mapping[str, Weight], rng: np.random.Generator, *, scheme: str = "uniform",
-    scale: float = 0.1, forget_bias: float = 0.0, dtype: str = "float32",
+    weights: Mapping[str, Weight], rng: np.random.Generator, dtype: Any = "float32"
 ) -> Parameters:
-    """Draw every matrix, and vectors of scores; set every bias to zero.
+    """Draw parameters on the backend in use, in the order of `weights`: name -> array."""
+    return {name: to_device(weight.initial(rng, weight.shape).astype(dtype))
+            for name, weight in weights.items()}
 
-    Arguments: weights by name, in the order in which they are drawn; scheme "uniform" draws from
-    [-scale, scale] (Luong, 4.3.1: 0.1), "xavier" from [-a, a] with a = sqrt(6 / (rows + columns))
-    of each stacked matrix (Glorot and Bengio, 2010) and embeddings from [-scale, scale],
-    "orthogonal" draws as Bahdanau et al. (2015), B.1: random orthogonal matrices of the state,
-    one a block, zeros for vectors of scores, everything else normal with mean 0 and the weight's
-    own deviation;
-    forget_bias is what the forget gates of LSTM biases start from (Jozefowicz et al., 2015,
-    recommend 1). Returns name -> array on the backend in use.
-    Raises ValueError on an unknown scheme.
-    """
-    if scheme not in SCHEMES:
-        raise ValueError(f"scheme: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
-    parameters: Parameters = {}
-    for name, weight in weights.items():
-        if len(weight.shape) == 1 and not (weight.drawn and scheme != "orthogonal"):
-            value = np.zeros(weight.shape)
-            if weight.blocks == 4:
-                value.reshape(4, -1)[1] = forget_bias
-        elif scheme == "orthogonal":
-            value = rng.normal(0.0, weight.deviation, weight.shape)  # (Bahdanau B.1 initialisation)
-            if weight.recurrent:
-                H = weight.shape[0] // weight.blocks
-                value[:, -H:] = np.vstack([orthogonal(rng, H) for _ in range(weight.blocks)])
-        else:
-            limit = scale
-            if scheme == "xavier" and not weight.embedding:
-                rows, columns = weight.shape if len(weight.shape) == 2 else (1, *weight.shape)
-                limit = float(np.sqrt(6.0 / (rows / weight.blocks + columns)))
-            value = rng.uniform(-limit, limit, weight.shape)
-        parameters[name] = to_device(value.astype(dtype))
-    return parameters
+
+# --- what weights start from ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How the weights of a model start; each method gives the `initial` of one kind of weight."""
+
+    name: str = "uniform"  # uniform, xavier or orthogonal
+    scale: float = 0.1  # half-width of the uniform draws
+    forget_bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in SCHEMES:
+            raise ValueError(f"initialisation: expected one of {', '.join(SCHEMES)}, got "
+                             f"{self.name!r}")
+
+    def embedding(self) -> Initial:
+        """A look-up table (V, E)."""
+        return normal(STD) if self.name == "orthogonal" else uniform(self.scale)
+
+    def matrix(self, blocks: int = 1, std: float = STD) -> Initial:
+        """A matrix, or `blocks` of them stacked; std is that of `orthogonal`."""
+        if self.name == "orthogonal":
+            return normal(std)
+        return xavier(blocks) if self.name == "xavier" else uniform(self.scale)
+
+    def recurrent(self, blocks: int) -> Initial:
+        """`blocks` stacked matrices whose last columns multiply the state."""
+        return orthogonal_states(blocks) if self.name == "orthogonal" else self.matrix(blocks)
+
+    def vector(self) -> Initial:
+        """A vector that multiplies, as a score's: drawn as a matrix of one row."""
+        return zeros if self.name == "orthogonal" else self.matrix()
+
+    def bias(self, gates: tuple[str, ...] = ()) -> Initial:
+        """A bias, stacked as `gates` are."""
+        return zeros if "f" not in gates else block_bias(gates, "f", self.forget_bias)
+
+
+def zeros(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Nothing is drawn."""
+    return np.zeros(shape)
+
+
+def block_bias(blocks: tuple[str, ...], name: str, value: float) -> Initial:
+    """Zeros, and `value` in the block of that name."""
+
+    def initial(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+        bias = np.zeros(shape)
+        bias.reshape(len(blocks), -1)[blocks.index(name)] = value
+        return bias
+
+    return initial
+
+
+def uniform(limit: float) -> Initial:
+    """From [-limit, limit]."""
+    return lambda rng, shape: rng.uniform(-limit, limit, shape)
+
+
+def normal(std: float) -> Initial:
+    """With mean 0 and this standard deviation."""
+    return lambda rng, shape: rng.normal(0.0, std, shape)
+
+
+def xavier(blocks: int) -> Initial:
+    """From [-a, a], a = sqrt(6 / (rows + columns)) of one of the `blocks` stacked matrices."""
+
+    def initial(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+        rows, columns = shape if len(shape) == 2 else (1, *shape)
+        limit = float(np.sqrt(6.0 / (rows / blocks + columns)))
+        return rng.uniform(-limit, limit, shape)
+
+    return initial
+
+
+def orthogonal_states(blocks: int) -> Initial:
+    """Normals, but for the state's columns: a random orthogonal matrix in each block."""
+
+    def initial(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+        value, H = rng.normal(0.0, STD, shape), shape[0] // blocks  # (Bahdanau B.1 initialisation)
+        value[:, -H:] = np.vstack([orthogonal(rng, H) for _ in range(blocks)])
+        return value
+
+    return initial
 
 
 def orthogonal(rng: np.random.Generator, size: int) -> np.ndarray:
@@ -76,7 +158,7 @@ def orthogonal(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def dropout_mask(
-    rng: np.random.Generator, shape: tuple[int, ...], rate: float, dtype: str = "float32"
+    rng: np.random.Generator, shape: Shape, rate: float, dtype: Any = "float32"
 ) -> Array:
     """Inverted dropout: zero with probability `rate`, else 1 / (1 - rate), so the mean is one.
 

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from backend import Array, array_module
 from backend.workspace import Workspace
+from lstm.gru import GATES as GRU_GATES
 from lstm.gru import gru_backward, gru_forward, gru_step_forward
 from lstm.lstm import (
+    GATES,
     lstm_backward,
     lstm_cell_backward,
     lstm_cell_forward,
@@ -23,7 +25,7 @@ from lstm.lstm import (
     lstm_step_forward,
 )
 from lstm.padding import Padding
-from lstm.parameters import SCHEMES, Parameters, Weight
+from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
 from lstm.rnn import rnn_backward, rnn_cell_backward, rnn_forward, rnn_step_forward
 
 State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other units; each (B, H)
@@ -44,12 +46,17 @@ class Unit:
     """
 
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
-    blocks: int  # gates stacked in T
+    gates: tuple[str, ...]  # row blocks of T; one without a name if there is one only
     forward: Callable[..., tuple[Array, State, Any]]
     backward: Callable[..., tuple[Array, State, Array, Array]]
     step: Callable[..., State]
     cell_forward: Callable[..., None] = _no_cell
     cell_backward: Callable[..., None] = _no_cell
+
+    @property
+    def blocks(self) -> int:
+        """Matrices stacked in T."""
+        return len(self.gates)
 
     @property
     def has_cell(self) -> bool:
@@ -114,12 +121,12 @@ def _gru_step(x: Array, state: State, T: Array, b: Array | None) -> State:
 
 UNITS = {
     "lstm": Unit(
-        2, 4, _lstm_forward, _lstm_backward, _lstm_step, lstm_cell_forward, lstm_cell_backward
+        2, GATES, _lstm_forward, _lstm_backward, _lstm_step, lstm_cell_forward, lstm_cell_backward
     ),
     "rnn": Unit(
-        1, 1, _rnn_forward, _rnn_backward, _rnn_step, _rnn_cell_forward, _rnn_cell_backward
+        1, ("",), _rnn_forward, _rnn_backward, _rnn_step, _rnn_cell_forward, _rnn_cell_backward
     ),
-    "gru": Unit(1, 3, _gru_forward, _gru_backward, _gru_step),
+    "gru": Unit(1, GRU_GATES, _gru_forward, _gru_backward, _gru_step),
 }
 
 
@@ -147,18 +154,22 @@ def check_among(name: str, value: str, known: Collection[str]) -> None:
 
 
 def stack_weights(
-    prefix: str, unit: str, layers: int, input_size: int, hidden_size: int, *,
-    bidirectional: bool = False, biases: bool = True,
+    prefix: str, unit: str, layers: int, inputs: Mapping[str, int], hidden_size: int,
+    scheme: Scheme, *, bidirectional: bool = False, biases: bool = True,
 ) -> dict[str, Weight]:
-    """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].T` and `.b`."""
-    blocks, weights = UNITS[unit].blocks, {}
+    """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].T` and `.b`.
+
+    Arguments: inputs, what the first layer reads beside its state, by name, with its width.
+    """
+    gates, weights = UNITS[unit].gates, {}
+    rows = axis("gate", dict.fromkeys(gates, hidden_size))
     for layer in range(layers):
         for name in _names(prefix, layer, bidirectional):
-            shape = (blocks * hidden_size, input_size + hidden_size)
-            weights[f"{name}.T"] = Weight(shape, blocks, recurrent=True)
+            columns = axis("column", {**inputs, "h": hidden_size})
+            weights[f"{name}.T"] = Weight((rows, columns), scheme.recurrent(len(gates)))
             if biases:
-                weights[f"{name}.b"] = Weight((blocks * hidden_size,), blocks)
-        input_size = hidden_size * (2 if bidirectional else 1)
+                weights[f"{name}.b"] = Weight((rows,), scheme.bias(gates))
+        inputs = {"x": hidden_size * (2 if bidirectional else 1)}
     return weights
 
 

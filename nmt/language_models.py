@@ -13,8 +13,6 @@ import numpy as np
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
-from lstm.language_model import LanguageModel, LanguageModelCache
-from lstm.stack import State
 from nmt.evaluate import perplexity
 from nmt.folder import (
     RECIPE,
@@ -25,10 +23,11 @@ from nmt.folder import (
     load_best,
     new_run,
 )
+from nmt.models.language_model import LanguageModel
 from nmt.recipe import LanguageModelRecipe, TextConfig
 from nmt.recipe_file import load_recipe, save_recipe
 from nmt.search.sample import draw
-from nmt.text.batches import StreamBatch, stream_batches
+from nmt.text.batches import Batch, stream_batches
 from nmt.text.corpus import read_lines, split_words
 from nmt.text.vocabulary import END, Vocabulary
 from nmt.training.progress import Observer
@@ -71,61 +70,17 @@ class Streams:
         """The pieces of the streams, in their order: there is nothing to shuffle."""
         return range(len(self._batches))
 
-    def batch(self, key: int) -> tuple[StreamBatch, bool]:
-        """A piece, and whether the streams begin with it."""
-        return self._batches[key], key == 0
+    def batch(self, key: int) -> Batch:
+        """A piece."""
+        return self._batches[key]
 
-    def tokens(self, batch: tuple[StreamBatch, bool]) -> int:
+    def tokens(self, batch: Batch) -> int:
         """Predictions in a piece."""
-        return batch[0].targets.size
+        return batch.target_out.size
 
-    def sentences(self, batch: tuple[StreamBatch, bool]) -> int:
-        """Streams in a piece: what its gradient is divided by."""
-        return batch[0].targets.shape[1]
-
-
-class CarriedModel:
-    """A language model as the trainer sees it: the state goes from each piece to the next.
-
-    The state at the end of a piece is the one thing that outlives a pass; `carried_arrays` and
-    `load_carried_arrays` put it into a checkpoint, so that a resumed run goes on unchanged.
-    """
-
-    def __init__(self, model: LanguageModel) -> None:
-        self._model = model
-        self._states: list[State] = []
-
-    def loss(
-        self, parameters: dict[str, Array], batch: tuple[StreamBatch, bool],
-        rng: np.random.Generator | None = None,
-    ) -> tuple[Array, LanguageModelCache]:
-        """The loss of a piece, from where the piece before ended."""
-        piece, begins = batch
-        if begins:
-            self._states = self._model.zero_states(parameters, piece.inputs.shape[1])
-        loss, cache = self._model.loss(
-            parameters, piece.inputs, piece.targets, self._states, rng
-        )
-        self._states = [tuple(a.copy() for a in state) for state in cache.last]
-        return loss, cache
-
-    def backward(self, cache: LanguageModelCache) -> dict[str, Array]:
-        """The gradient of the last piece's loss; nothing flows into the pieces before."""
-        return self._model.backward(cache)
-
-    def carried_arrays(self) -> dict[str, Array]:
-        """The states as named arrays."""
-        return {f"{layer}.{place}": array for layer, state in enumerate(self._states)
-                for place, array in enumerate(state)}
-
-    def load_carried_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Put back what `carried_arrays` gave."""
-        layers = sorted({int(name.split(".")[0]) for name in arrays})
-        self._states = [
-            tuple(to_device(arrays[name]) for name in sorted(arrays)
-                  if name.startswith(f"{layer}."))
-            for layer in layers
-        ]
+    def weight(self, batch: Batch) -> int:
+        """What a piece's gradient is divided by: streams."""
+        return len(batch.indices)
 
 
 @dataclass
@@ -170,12 +125,12 @@ class LanguageSystem:
     def nats(self, ids: Sequence[int]) -> tuple[float, int]:
         """-log p of a text under the model, summed, and the number of predictions."""
         total, tokens = 0.0, 0
-        states = self.model.zero_states(self.parameters, 1)
+        state = None
         for piece in stream_batches(ids, 1, 256):
-            loss, cache = self.model.loss(self.parameters, piece.inputs, piece.targets, states)
-            states = cache.last
+            loss, cache = self.model.loss(self.parameters, replace(piece, state=state))
+            state = cache.state
             total += float(to_host(loss))
-            tokens += piece.targets.size
+            tokens += piece.target_out.size
         return total, tokens
 
     def sample(
@@ -188,14 +143,14 @@ class LanguageSystem:
             raise UserError(f"length: expected at least 1, got {length}")
         level = self.recipe.text.level
         tokens = tokens_of(prompt.split("\n"), level)[:-1] if prompt else []
-        states = self.model.zero_states(self.parameters, 1)
+        states = self.model.encode(self.parameters, (), 1)
         for token in [END, *_ids(self.vocabulary, tokens)]:
-            logits, states = self.model.step(self.parameters, states, np.array([token]))
+            logits, states, _ = self.model.step(self.parameters, states, np.array([token]))
         for _ in range(length):
             uniform = to_device(rng.random(1))
             token = int(to_host(draw(logits, logits.max(axis=1), uniform, temperature))[0])
             tokens += self.vocabulary.tokens([token])
-            logits, states = self.model.step(self.parameters, states, np.array([token]))
+            logits, states, _ = self.model.step(self.parameters, states, np.array([token]))
         return text_of(tokens, level)
 
 
@@ -225,9 +180,8 @@ def train(
         return {"perplexity": perplexity(*replace(system, parameters=parameters).nats(dev_ids))}
 
     source = Streams([END, *_ids(vocabulary, train_tokens)], recipe.text)
-    model: Any = CarriedModel(system.model)
     with nullcontext() if resume else new_run(folder, recipe, {VOCABULARY: vocabulary}):
-        trainer = Trainer(model, system.parameters, source, recipe.train, folder, validate,
+        trainer = Trainer(system.model, system.parameters, source, recipe.train, folder, validate,
                           observer, system.metadata() | {"data": fingerprint(train_tokens)})
         if resume:
             trainer.resume()

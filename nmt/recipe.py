@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lstm.language_model import LanguageModelConfig
 from nmt.evaluate import TOKENISATIONS
 from nmt.models.config import ModelConfig
+from nmt.models.language_model import LanguageModelConfig
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions

@@ -17,7 +17,8 @@ from backend.memory import too_large
 from nmt.data import tokenisers
 from nmt.evaluate import perplexity
 from nmt.folder import RECIPE, check_model, fingerprint, load_best
-from nmt.models.make import Model, make_model
+from nmt.models.contract import Model, Tables
+from nmt.models.registry import make_model
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
 from nmt.search.beam import beam_search
@@ -27,7 +28,7 @@ from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
 from nmt.text.align import Link
 from nmt.text.attention_links import DEFAULT, best_links, resolve, weights_of_words
-from nmt.text.batches import TextBatches, source_batch
+from nmt.text.batches import Side, TextBatches, make_sources
 from nmt.text.corpus import Pair
 from nmt.text.vocabulary import Vocabulary
 from nmt.training.accuracy import loss_cost
@@ -69,7 +70,8 @@ class System:
     @classmethod
     def create(cls, recipe: Recipe, source: Vocabulary, target: Vocabulary) -> System:
         """A system with fresh parameters, drawn from the recipe's seed."""
-        model = make_model(recipe.model, len(source), len(target), recipe.data.reverse_source)
+        tables = Tables((len(source),), len(target), recipe.data.reverse_source)
+        model = make_model(recipe.model, tables)
         rng = np.random.default_rng([recipe.train.seed, 2])
         return cls(recipe, source, target, model, model.initial_parameters(rng))
 
@@ -169,9 +171,9 @@ class System:
     ) -> list[list[Translation]]:
         """As `translate`, with one translation drawn from softmax(logits / temperature)."""
 
-        def find(model: Model, parameters: dict[str, Array], source: np.ndarray,
-                 lengths: np.ndarray) -> list[list[Hypothesis]]:
-            drawn = sample(model, parameters, source, lengths, options, temperature, rng)
+        def find(model: Model, parameters: dict[str, Array],
+                 sources: tuple[Side, ...]) -> list[list[Hypothesis]]:
+            drawn = sample(model, parameters, sources, options, temperature, rng)
             return [[hypothesis] for hypothesis in drawn]
 
         return self._search(sentences, find)
@@ -231,11 +233,9 @@ class System:
         reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in self._by_length(sentences):
-            source, lengths = source_batch(
-                [self.source.ids(sentences[i]) for i in places], reverse
-            )
+            sources = make_sources([self.source.ids(sentences[i]) for i in places], reverse)
             with _fitting(len(places)):
-                found = find(self.model, self.parameters, source, lengths)
+                found = find(self.model, self.parameters, sources)
             for place, hypotheses in zip(places, found, strict=True):
                 results[place] = [self._translation(h, reverse) for h in hypotheses]
         return results

@@ -23,7 +23,7 @@ from attention.way import Way
 from backend.rows import row_index
 from grads.case import dense
 from lstm.embedding import embedding_backward, embedding_forward
-from lstm.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from lstm.lstm import lstm_backward, lstm_forward, lstm_step_backward, lstm_step_forward
 from lstm.padding import make_padding
 from lstm.prediction import prediction_backward, prediction_forward

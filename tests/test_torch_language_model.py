@@ -7,7 +7,7 @@ import pytest
 from torch_oracle import assert_close, torch
 
 from grads.oracle import to_torch
-from lstm.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
 V, E, H, LAYERS, T, B = 6, 3, 4, 2, 5, 3
 

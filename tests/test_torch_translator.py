@@ -143,7 +143,7 @@ def test_decoder(unit, feeding, dropout):
     config = ModelConfig(unit=unit, input_feeding=feeding, **SMALL)
     model = Translator(config, SOURCE_SIZE, TARGET_SIZE)
     parameters, batch = random_parameters(model, rng), random_batch(rng, RAGGED)
-    (T, B), (S, _) = batch.target_in.shape, batch.source.shape
+    (T, B), (S, _) = batch.target_in.shape, batch.sources[0].ids.shape
     H, E, n = config.hidden_size, config.embedding_size, peer_torch.STATES[unit]
     masks = DecoderMasks([None, None], None)
     if dropout:
@@ -152,14 +152,14 @@ def test_decoder(unit, feeding, dropout):
     initial = [tuple(draw(rng, B, H) for _ in range(n)) for _ in range(config.layers)]
     states, upstream = draw(rng, S, B, H), draw(rng, T, B, H)
 
-    padding = make_padding(batch.source_lengths, S)
+    padding = make_padding(batch.sources[0].lengths, S)
     memory = memory_forward(states, padding, config.way(), parameters, "attention")
     out, (d_initial, d_memory, gradients) = run_decoder(
         model, parameters, batch, initial, memory, masks, upstream
     )
     peer = peer_torch.TorchTranslator(config, SOURCE_SIZE, TARGET_SIZE).load(parameters)
     hbar, keys = leaf(memory.hbar), leaf(memory.keys)
-    dead = torch.arange(S) >= torch.tensor(batch.source_lengths)[:, None]
+    dead = torch.arange(S) >= torch.tensor(batch.sources[0].lengths)[:, None]
     leaves = [tuple(map(leaf, state)) for state in initial]
     decode = peer._decode_feeding if feeding else peer._decode
     theirs = decode(

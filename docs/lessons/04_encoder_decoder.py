@@ -21,7 +21,7 @@ from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, source_batch
+from nmt.text.batches import make_batch, make_sources
 from nmt.text.cldr_phrases import PhraseBook, day, normalise, parse_locale
 from nmt.text.tokenise import natural_tokeniser
 from nmt.text.vocabulary import Vocabulary
@@ -162,7 +162,7 @@ def fit(model, batches, seed=0, rate=0.01, watch=None):
         gradients = model.backward(cache)                                  # Algorithm 4
         scale, _ = gradient_scale(gradients, len(batch.indices), 5.0)
         adam.update(parameters, gradients, scale)
-        losses.append(float(loss) / batch.target_lengths.sum())
+        losses.append(float(loss) / batch.target.lengths.sum())
         if watch and number % 60 == 0:
             watch(number, parameters)
     return parameters, losses
@@ -170,7 +170,7 @@ def fit(model, batches, seed=0, rate=0.01, watch=None):
 
 def right(model, parameters, pairs, reverse):
     """The share of sentences that greedy search translates word for word, and what it says."""
-    found = greedy(model, parameters, *source_batch([x for x, _ in pairs], reverse),
+    found = greedy(model, parameters, make_sources([x for x, _ in pairs], reverse),
                    SearchOptions())                                        # Algorithm 5
     said = [one.tokens for one in found]
     return np.mean([a == list(y) for a, (_, y) in zip(said, pairs, strict=True)]), said
@@ -319,7 +319,7 @@ check_exercise_2(answer_2)
 # %% tags=["solution"]
 solution_2 = ("ein", "Haus")
 check_exercise_2(solution_2)
-beams = beam_search(translator, trained, *source_batch([x for x, _ in test], True),
+beams = beam_search(translator, trained, make_sources([x for x, _ in test], True),
                     SearchOptions(beam=4))
 better = np.mean([a[0].tokens == list(y) for a, (_, y) in zip(beams, test, strict=True)])
 print(f"greedy {share:.1%}, beam of 4 {better:.1%}")

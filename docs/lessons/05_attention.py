@@ -25,7 +25,7 @@ from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, source_batch
+from nmt.text.batches import make_batch, make_sources
 from nmt.text.cldr_phrases import PhraseBook, day, normalise, parse_locale
 from nmt.text.tokenise import natural_tokeniser
 from nmt.text.vocabulary import Vocabulary
@@ -176,7 +176,7 @@ def fit(model, batches, seed=0, rate=0.01):
 
 def translate(model, parameters, sources):
     """Greedy translations and their alignments."""
-    found = greedy(model, parameters, *source_batch(sources, False), SearchOptions())
+    found = greedy(model, parameters, make_sources(sources, False), SearchOptions())
     return [one.tokens for one in found], [one.alignment for one in found]
 
 

@@ -38,7 +38,7 @@ from grads.case import (
 from grads.catalogue.labels import label, parameter_labels
 from grads.catalogue.models import BOTH_ENDS, NO_LOOK, config_labels, configure
 from grads.catalogue.ways import drawn_clear
-from lstm.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from lstm.stack import UNITS
 from nmt.models.config import CHOICES as SCORES
 from nmt.models.config import ModelConfig
@@ -95,9 +95,9 @@ def translator(rng: Rng, shape: Shape, **options: Any) -> Case:
     if config.attention == "local-p":
         inputs = drawn_clear(lambda: draw_parameters(rng, model.weights()), seen,
                              shape.host_lengths)
-    real = np.arange(len(batch.target_in))[:, None] < batch.target_lengths
+    real = np.arange(len(batch.target_in))[:, None] < batch.target.lengths
     width = config.embedding_size
-    zeros = {"encoder.W_e": unused_rows(batch.source[~shape.dead], width),
+    zeros = {"encoder.W_e": unused_rows(batch.sources[0].ids[~shape.dead], width),
              "decoder.W_e": unused_rows(batch.target_in[real], width)}
     zeros |= score_zeros(inputs, shape, config)
 
@@ -113,9 +113,9 @@ def translator(rng: Rng, shape: Shape, **options: Any) -> Case:
         inputs, run, pull, zeros, labels={**config_labels(inputs, config), "loss": label("")},
         facts={
             "config": config, "vocabulary": V, "reverse": REVERSE, "batch": batch,
-            "source_ids": batch.source, "lengths": shape.host_lengths, "dead": shape.dead,
+            "source_ids": batch.sources[0].ids, "lengths": shape.host_lengths, "dead": shape.dead,
             "target_in": batch.target_in, "target_out": batch.target_out,
-            "target_lengths": batch.target_lengths,
+            "target_lengths": batch.target.lengths,
             "target_dead": ~real, "encoder_masks": [host(mask) for mask in encoder],
             "decoder_masks": [host(mask) for mask in decoder.layers],
             "joined_mask": host(decoder.joined),

@@ -192,8 +192,8 @@ def rnnsearch(rng: Rng, shape: Shape, **options: Any) -> Case:
     config, batch = configure(**options), draw_batch(rng, shape)
     model = RNNSearch(config, V, V)
     inputs = draw_parameters(rng, model.weights())
-    real = np.arange(len(batch.target_in))[:, None] < batch.target_lengths
-    zeros = {"encoder.W_e": unused_rows(batch.source[~shape.dead], E),
+    real = np.arange(len(batch.target_in))[:, None] < batch.target.lengths
+    zeros = {"encoder.W_e": unused_rows(batch.sources[0].ids[~shape.dead], E),
              "decoder.W_e": unused_rows(batch.target_in[real], E)}
 
     def run(a: Inputs) -> Any:

@@ -171,10 +171,10 @@ STACKS = (
            "copy and paste: summed over columns, not over steps"),
     Mutant("h and c swapped", "lstm.stack._lstm_backward", "(dh0, dc0)", "(dc0, dh0)",
            "lstm stack", "one order of the state inside, another outside"),
-    Mutant("dropout of the top forgotten", "lstm.language_model.LanguageModel.backward",
+    Mutant("dropout of the top forgotten", "nmt.models.language_model.LanguageModel.backward",
            "dh = dh * cache.out_mask", "pass", "language model, dropout",
            "the mask between stack and prediction"),
-    Mutant("time and batch confused", "lstm.language_model.LanguageModel.backward",
+    Mutant("time and batch confused", "nmt.models.language_model.LanguageModel.backward",
            "dh.reshape(T, B, -1)", "dh.reshape(B, T, -1).swapaxes(0, 1)", "language model",
            "rows are time-major, read as batch-major"),
 )  # fmt: skip

@@ -88,12 +88,12 @@ def rnnsearch(a: Tensors, facts: Options, options: Options) -> dict[str, Tensor]
     weights = [(a[f"encoder.0{end}.T"], a.get(f"encoder.0{end}.b")) for end in ends]
     loss = a["bridge.W_s"].new_zeros(())
     for b in range(len(batch.indices)):
-        x = torch.tensor(batch.source[: batch.source_lengths[b], b])
+        x = torch.tensor(batch.sources[0].ids[: batch.sources[0].lengths[b], b])
         v = functional.embedding(x, a["encoder.W_e"])[:, None]
         zero = (v.new_zeros(1, config.hidden_size),)
         h, last = run_layer(config.unit, v, [zero] * len(ends), weights, None)
         s = begin(a, last[-1][0])
-        for i in range(int(batch.target_lengths[b])):
+        for i in range(int(batch.target.lengths[b])):
             y = a["decoder.W_e"][int(batch.target_in[i, b])][None]
             c = last[0][0]
             if config.context == "search":

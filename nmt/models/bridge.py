@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from attention.attend import attentional_backward, attentional_forward
 from backend import Array, array_module, matmul
-from lstm.parameters import Parameters, Weight
+from lstm.parameters import Parameters, Weight, axis
 from lstm.stack import UNITS, State
 from nmt.models.config import ModelConfig
 
@@ -21,9 +21,12 @@ def bridge_weights(config: ModelConfig) -> dict[str, Weight]:
     """`bridge.{l}.W` (n H, n He), n arrays in a state."""
     if not config.bridge:
         return {}
-    n = UNITS[config.unit].states
-    shape = (n * config.hidden_size, n * config.source_width)
-    return {f"bridge.{layer}.W": Weight(shape) for layer in range(config.layers)}
+    names = ("h", "c")[: UNITS[config.unit].states]
+    ends = (" forward", " backward") if config.bidirectional else ("",)
+    H, columns = config.hidden_size, [name + end for name in names for end in ends]
+    axes = axis("state", dict.fromkeys(names, H)), axis("column", dict.fromkeys(columns, H))
+    return {f"bridge.{layer}.W": Weight(axes, config.scheme.matrix())
+            for layer in range(config.layers)}
 
 
 def bridge_forward(

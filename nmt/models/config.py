@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from attention.scores import CONTENT, SCORES
 from attention.way import WINDOWS, Way
+from lstm.parameters import Scheme
 from lstm.stack import UNITS, check_among, check_stack_config
 
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
@@ -68,6 +69,11 @@ class ModelConfig:
         score = "concat-identity" if self.concat_identity else self.score
         return Way(score, self.attention, self.window, self.location_length, self.renormalise,
                    reverse)
+
+    @property
+    def scheme(self) -> Scheme:
+        """How the weights start."""
+        return Scheme(self.initialisation, self.scale, self.forget_bias)
 
     @property
     def source_width(self) -> int:

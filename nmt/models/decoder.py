@@ -27,30 +27,28 @@ from attention.scores import score_weights
 from backend import Array, array_module, matmul
 from backend.rows import row_index
 from backend.workspace import Workspace
-from lstm.embedding import embedding_backward, embedding_forward
-from lstm.parameters import Parameters, Weight
+from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.parameters import Parameters, Weight, axis
 from lstm.stack import UNITS, StackCache, State, stack_backward, stack_forward, stack_weights
 from nmt.models.config import ModelConfig
-
-
-class DecoderMasks(NamedTuple):
-    """Dropout masks: one per layer's input (T, B, width), one of [c_t; h_t] (T, B, He + H)."""
-
-    layers: Sequence[Array | None]
-    joined: Array | None
+from nmt.models.contract import Noise
 
 
 def decoder_weights(config: ModelConfig, vocabulary_size: int) -> dict[str, Weight]:
     """`decoder.W_e`, the stack's `decoder.{l}.T`, the score's `attention.*`, `attention.W_c`."""
     E, H, He = config.embedding_size, config.hidden_size, config.source_width
-    width = E + H if config.input_feeding else E
+    inputs = {"x": E, "h~": H} if config.input_feeding else {"x": E}
+    scheme = config.scheme
     weights = {
-        "decoder.W_e": Weight((vocabulary_size, E), embedding=True),
-        **stack_weights("decoder", config.unit, config.layers, width, H, biases=config.biases),
+        "decoder.W_e": embedding_weight(vocabulary_size, E, scheme),
+        **stack_weights("decoder", config.unit, config.layers, inputs, H, scheme,
+                        biases=config.biases),
     }
     if config.attention != "none":
-        weights |= score_weights(config.way(), "attention", H, He)
-        weights["attention.W_c"] = Weight((H, He + H))
+        weights |= score_weights(config.way(), "attention", H, He, scheme,
+                                 bidirectional=config.bidirectional)
+        axes = axis("unit", H), axis("column", {"c": He, "h": H})
+        weights["attention.W_c"] = Weight(axes, scheme.matrix())
     return weights
 
 
@@ -66,32 +64,35 @@ class DecoderCache(NamedTuple):
 
 def decoder_forward(
     target_in: np.ndarray, initial: Sequence[State], memory: Memory | None,
-    parameters: Mapping[str, Array], config: ModelConfig, masks: DecoderMasks,
+    parameters: Mapping[str, Array], config: ModelConfig, noise: Noise,
     workspace: Workspace,
 ) -> tuple[Array, DecoderCache]:
     """What the output layer reads, for all steps of a teacher-forced batch.
 
     Arguments: target_in (T, B) host ids; initial, a state per layer; memory, None without
-    attention. Returns h~ (T, B, H) (h where there is no attention), and the cache.
+    attention; noise, with the dropout masks `decoder.{l}` of the layers' inputs and `joined` of
+    [c_t; h_t], or without. Returns h~ (T, B, H) (h where there is no attention), and the cache.
     """
     xp = array_module(parameters["decoder.W_e"])
     x, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
     top, _, stack_cache = stack_forward(
         x, parameters, "decoder", config.unit, [[state] for state in initial],
-        masks=masks.layers, workspace=workspace,
+        masks=[noise.get(f"decoder.{layer}") for layer in range(config.layers)],
+        workspace=workspace,
     )
+    mask = noise.get("joined")
     if memory is None:
-        out = top if masks.joined is None else top * masks.joined
-        return out, DecoderCache(embedding_cache, stack_cache, top, None, None, None, masks.joined)
+        out = top if mask is None else top * mask
+        return out, DecoderCache(embedding_cache, stack_cache, top, None, None, None, mask)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
     c, seen = look_forward(h, memory, parameters)                          # (4.7)
     joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
-    if masks.joined is not None:
-        joined *= masks.joined.transpose(1, 0, 2)
+    if mask is not None:
+        joined *= mask.transpose(1, 0, 2)
     h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters["attention.W_c"])
     h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
-    cache = DecoderCache(embedding_cache, stack_cache, h, seen, joined, h_tilde, masks.joined)
+    cache = DecoderCache(embedding_cache, stack_cache, h, seen, joined, h_tilde, mask)
     return h_tilde.transpose(1, 0, 2), cache
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from backend import Array, array_module, matmul
-from lstm.parameters import Parameters, Weight
+from lstm.parameters import Parameters, Scheme, Weight, axis
 
 
 def maxout_forward(t_tilde: Array) -> tuple[Array, Array]:
@@ -77,17 +77,20 @@ NAMES = ("output.U_o", "output.V_o", "output.C_o")
 
 def deep_weights(
     layer: str, size: int, widths: tuple[int, int, int], vocabulary_size: int, biases: bool,
-    output_bias: bool,
+    output_bias: bool, scheme: Scheme,
 ) -> dict[str, Weight]:
     """`output.U_o`, `.V_o`, `.C_o`, `.b_t` of the layer, `output.W_o` (V, M) and `output.b`.
 
     Arguments: size M, units of t; widths of s, y and c.
     """
-    rows = LAYERS[layer].rows * size
-    weights = {name: Weight((rows, width)) for name, width in zip(NAMES, widths, strict=True)}
-    weights["output.W_o"] = Weight((vocabulary_size, size))
-    weights |= {"output.b_t": Weight((rows,))} if biases else {}
-    return weights | ({"output.b": Weight((vocabulary_size,))} if output_bias else {})
+    rows, words = axis("unit", LAYERS[layer].rows * size), axis("word", vocabulary_size)
+    columns = (axis(name, width)
+               for name, width in zip(("unit", "input", "source unit"), widths, strict=True))
+    weights = {name: Weight((rows, one), scheme.matrix())
+               for name, one in zip(NAMES, columns, strict=True)}
+    weights["output.W_o"] = Weight((words, axis("unit", size)), scheme.matrix())
+    weights |= {"output.b_t": Weight((rows,), scheme.bias())} if biases else {}
+    return weights | ({"output.b": Weight((words,), scheme.bias())} if output_bias else {})
 
 
 def deep_forward(

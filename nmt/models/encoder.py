@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from backend import Array, array_module
 from backend.rows import row_index
 from backend.workspace import Workspace
-from lstm.embedding import embedding_backward, embedding_forward
+from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.padding import Padding, make_padding
 from lstm.parameters import Parameters, Weight
 from lstm.stack import StackCache, State, stack_backward, stack_forward, stack_weights, zero_state
 from nmt.models.config import ModelConfig
+from nmt.models.contract import Noise
+from nmt.text.batches import Side
 
 
 class EncoderCache(NamedTuple):
@@ -26,30 +26,31 @@ def encoder_weights(config: ModelConfig, vocabulary_size: int) -> dict[str, Weig
     """`encoder.W_e` (V, E) and the stack's `encoder.{l}[.{direction}].T`."""
     E, H = config.embedding_size, config.hidden_size
     return {
-        "encoder.W_e": Weight((vocabulary_size, E), embedding=True),
-        **stack_weights("encoder", config.unit, config.layers, E, H,
+        "encoder.W_e": embedding_weight(vocabulary_size, E, config.scheme),
+        **stack_weights("encoder", config.unit, config.layers, {"x": E}, H, config.scheme,
                         bidirectional=config.bidirectional, biases=config.biases),
     }
 
 
 def encoder_forward(
-    source: np.ndarray, lengths: np.ndarray, parameters: Mapping[str, Array], config: ModelConfig,
-    masks: Sequence[Array | None] | None, workspace: Workspace,
+    source: Side, parameters: Mapping[str, Array], config: ModelConfig, noise: Noise,
+    workspace: Workspace,
 ) -> tuple[Array, Padding | None, list[list[State]], EncoderCache]:
     """States of all source words, and the last ones (Algorithm 3, lines 2-4 and 7-9).
 
-    Arguments: source (S, B) host ids; lengths (B,) host; masks, one dropout mask per layer.
+    Arguments: noise, with the dropout masks `encoder.{l}` of the layers' inputs, or without.
     Returns the top states (S, B, He), the batch's padding, last[l][direction], the cache.
     """
     W_e = parameters["encoder.W_e"]
-    S, B = source.shape
-    padding = make_padding(lengths, S)
-    x, embedding_cache = embedding_forward(W_e, row_index(source))         # (S, B, E)
+    S, B = source.ids.shape
+    padding = make_padding(source.lengths, S)
+    x, embedding_cache = embedding_forward(W_e, row_index(source.ids))         # (S, B, E)
     zero = zero_state(array_module(W_e), config.unit, B, config.hidden_size, W_e.dtype)
     directions = 2 if config.bidirectional else 1
     states, last, stack_cache = stack_forward(
         x, parameters, "encoder", config.unit, [[zero] * directions] * config.layers,
-        padding=padding, masks=masks, workspace=workspace,
+        padding=padding, workspace=workspace,
+        masks=[noise.get(f"encoder.{layer}") for layer in range(config.layers)],
     )
     return states, padding, last, EncoderCache(embedding_cache, stack_cache)
 

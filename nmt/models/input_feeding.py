@@ -41,7 +41,7 @@ from lstm.recurrence import (
 )
 from lstm.stack import UNITS, State, Unit
 from nmt.models.config import ModelConfig
-from nmt.models.decoder import DecoderMasks
+from nmt.models.contract import Noise
 
 
 class Layer(NamedTuple):
@@ -70,7 +70,7 @@ class FeedingCache(NamedTuple):
 @row_by_row
 def feeding_forward(
     target_in: np.ndarray, initial: Sequence[State], memory: Memory,
-    parameters: Mapping[str, Array], config: ModelConfig, masks: DecoderMasks,
+    parameters: Mapping[str, Array], config: ModelConfig, noise: Noise,
     workspace: Workspace,
 ) -> tuple[Array, FeedingCache]:
     """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache."""
@@ -79,9 +79,10 @@ def feeding_forward(
     (T, B), He = target_in.shape, memory.hbar.shape[2]
     E, H = config.embedding_size, config.hidden_size
     x, embedding_cache = embedding_forward(W_e, row_index(target_in))      # (T, B, E)
-    if masks.layers[0] is not None:
-        x *= masks.layers[0]
-    layers = _make_layers(initial, T, parameters, config, masks, workspace)
+    x_mask, joined_mask = noise.get("decoder.0"), noise.get("joined")
+    if x_mask is not None:
+        x *= x_mask
+    layers = _make_layers(initial, T, parameters, config, noise, workspace)
     first = layers[0]
     xp.matmul(x.reshape(T * B, E), parameters["decoder.0.T"][:, :E].T,
               out=first.u.reshape(T * B, -1))
@@ -97,10 +98,10 @@ def feeding_forward(
                            recurrent if depth == 0 else None)
         c, seen_t = look_forward(h[t][:, None, :], memory, parameters, t + 1)
         seen.append(seen_t)
-        join(c[:, 0], h[t], None if masks.joined is None else masks.joined[t], joined[t])
+        join(c[:, 0], h[t], None if joined_mask is None else joined_mask[t], joined[t])
         attentional_forward(joined[t], W_c, out=first.rows[t + 1, :, :H])  # h~_t (4.5)
     cache = FeedingCache(
-        embedding_cache, x, masks.layers[0], layers, h, seen, joined, masks.joined
+        embedding_cache, x, x_mask, layers, h, seen, joined, joined_mask
     )
     return first.rows[1:, :, :H], cache
 
@@ -116,7 +117,7 @@ def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
 
 def _make_layers(
     initial: Sequence[State], T: int, parameters: Mapping[str, Array], config: ModelConfig,
-    masks: DecoderMasks, workspace: Workspace,
+    noise: Noise, workspace: Workspace,
 ) -> list[Layer]:
     """Buffers of all layers, with the initial states in their places."""
     xp = array_module(parameters["decoder.0.T"])
@@ -134,7 +135,7 @@ def _make_layers(
             c[0] = state[1]
         u = workspace.empty(xp, (T, B, G), weights.dtype)
         tanh_c = workspace.empty(xp, (T, B, H), weights.dtype)
-        mask = masks.layers[depth] if depth else None
+        mask = noise.get(f"decoder.{depth}") if depth else None
         layers.append(
             Layer(rows, u, c, tanh_c, weights, parameters.get(f"decoder.{depth}.b"), mask)
         )

@@ -10,7 +10,7 @@ import numpy as np
 from backend import Array, array_module, to_device
 from backend.rows import check_ids
 from backend.workspace import Workspace
-from lstm.parameters import Parameters, Weight
+from lstm.parameters import Parameters, Scheme, Weight, axis
 from lstm.prediction import PredictionCache, prediction_backward, prediction_forward
 
 
@@ -20,11 +20,14 @@ class OutputCache(NamedTuple):
     shape: tuple[int, ...]  # (T, B, H)
 
 
-def output_weights(hidden_size: int, vocabulary_size: int, bias: bool) -> dict[str, Weight]:
+def output_weights(
+    hidden_size: int, vocabulary_size: int, bias: bool, scheme: Scheme
+) -> dict[str, Weight]:
     """`output.W_hy` (V, H) and, where wanted, `output.b` (V,)."""
-    weights = {"output.W_hy": Weight((vocabulary_size, hidden_size))}
+    words = axis("word", vocabulary_size)
+    weights = {"output.W_hy": Weight((words, axis("unit", hidden_size)), scheme.matrix())}
     if bias:
-        weights["output.b"] = Weight((vocabulary_size,))
+        weights["output.b"] = Weight((words,), scheme.bias())
     return weights
 
 

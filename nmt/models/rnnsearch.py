@@ -20,7 +20,8 @@ from attention.way import Way
 from backend import Array, array_module, matmul, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
-from lstm.parameters import SCHEMES, Parameters, Weight, initialise
+from lstm.embedding import embedding_weight
+from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
 from lstm.stack import State, check_among, stack_weights
 from nmt.models.config import ModelConfig
 from nmt.models.contextual import (
@@ -32,10 +33,11 @@ from nmt.models.contextual import (
     searching_backward,
     searching_forward,
 )
+from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables
 from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.output import OutputCache, output_backward, output_forward
-from nmt.text.batches import Batch
+from nmt.text.batches import Batch, Side
 
 CONTEXTS = ("search", "last")
 DEEP_STATES = ("before", "now")
@@ -94,12 +96,18 @@ class RNNSearchConfig:
         return ADDITIVE.score
 
     @property
+    def scheme(self) -> Scheme:
+        """How the weights start."""
+        return Scheme(self.initialisation, self.scale)
+
+    @property
     def encoder(self) -> ModelConfig:
         """The encoder, as its kernels read it."""
         return ModelConfig(
             unit=self.unit, layers=1, hidden_size=self.hidden_size, biases=self.biases,
             embedding_size=self.embedding_size, bidirectional=self.searches, bridge=self.searches,
-            attention="none", input_feeding=False,
+            attention="none", input_feeding=False, initialisation=self.initialisation,
+            scale=self.scale,
         )
 
 
@@ -122,7 +130,7 @@ class SearchState(NamedTuple):
     c: Array | None  # (N, H), the context that stays
 
 
-class RNNSearch:
+class RNNSearch(Model):
     """p(y | x) of A.2; used as `nmt.models.translator.Translator` is."""
 
     def __init__(self, config: RNNSearchConfig, source_size: int, target_size: int) -> None:
@@ -139,35 +147,32 @@ class RNNSearch:
         """
         config, V = self.config, self.target_size
         E, H, He = config.embedding_size, config.hidden_size, config.encoder.source_width
-        look = score_weights(ADDITIVE, "attention", H, He) if config.searches else {}
+        scheme, unit = config.scheme, axis("unit", config.hidden_size)
+        score = {} if not config.searches else score_weights(  # std: (Bahdanau B.1 initialisation)
+            ADDITIVE, "attention", H, He, scheme, bidirectional=True, std=0.001)
         return {
             **encoder_weights(config.encoder, self.source_size),
-            "bridge.W_s": Weight((H, H)),
-            **({"bridge.b": Weight((H,))} if config.biases else {}),
-            "decoder.W_e": Weight((V, E), embedding=True),
-            **stack_weights("decoder", config.unit, 1, E + He, H, biases=config.biases),
-            **{name: weight._replace(deviation=0.001) for name, weight in look.items()},
+            "bridge.W_s": Weight((unit, axis("input", H)), scheme.matrix()),
+            **({"bridge.b": Weight((unit,), scheme.bias())} if config.biases else {}),
+            "decoder.W_e": embedding_weight(V, E, scheme),
+            **stack_weights("decoder", config.unit, 1, {"x": E, "c": He}, H, scheme,
+                            biases=config.biases),
+            **score,
             **deep_weights(config.layer, config.layer_size, (H, E, He), V, config.biases,
-                           config.output_bias),
+                           config.output_bias, scheme),
         }
-
-    def initial_parameters(self, rng: np.random.Generator, dtype: str = "float32") -> Parameters:
-        """Fresh parameters on the backend in use, drawn from `rng`."""
-        config = self.config
-        return initialise(self.weights(), rng, scheme=config.initialisation, scale=config.scale,
-                          dtype=dtype)
 
     # --- training -------------------------------------------------------------------------------
 
-    def loss(
-        self, parameters: Mapping[str, Array], batch: Batch, rng: np.random.Generator | None = None
-    ) -> tuple[Array, RNNSearchCache]:
-        """-log p(y | x), summed over a batch, in nats, 0-d; and what `backward` reads.
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> None:
+        """This model has no dropout."""
 
-        `rng` is for models that draw dropout masks; this one has none.
-        """
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
+    ) -> tuple[Array, RNNSearchCache]:
+        """-log p(y | x), summed over a batch, in nats, 0-d; and what `backward` reads."""
         config, workspace = self.config, self.workspace
-        last, memory, encoder_cache = self._read(parameters, batch.source, batch.source_lengths)
+        last, memory, encoder_cache = self._read(parameters, batch.sources[0])
         s_0 = _first_state_forward(last, parameters)
         decoder_cache: Any
         if memory is not None:
@@ -183,13 +188,13 @@ class RNNSearch:
                    for part in (run.s[self._states(steps)], run.y, run.c))
         t, deep_cache = deep_forward(s, y, c, parameters, config.layer)
         loss, output_cache = output_forward(
-            t.reshape(steps, B, -1), batch.target_out, batch.target_lengths,
+            t.reshape(steps, B, -1), batch.target_out, batch.target.lengths,
             _prediction(parameters), workspace,
         )
         return loss, RNNSearchCache(parameters, encoder_cache, last, s_0, memory, decoder_cache,
                                     deep_cache, output_cache)
 
-    def backward(self, cache: RNNSearchCache) -> Parameters:
+    def backward(self, cache: RNNSearchCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         dt, gradients = output_backward(cache.output, self.workspace)
@@ -221,11 +226,11 @@ class RNNSearch:
         )
 
     def _read(
-        self, parameters: Mapping[str, Array], source: np.ndarray, lengths: np.ndarray
+        self, parameters: Mapping[str, Array], source: Side
     ) -> tuple[Array, Memory | None, EncoderCache]:
         """<-h_1 (or ->h_Tx where the encoder only reads forward), the annotations, the cache."""
         states, padding, last, cache = encoder_forward(
-            source, lengths, parameters, self.config.encoder, None, self.workspace
+            source, parameters, self.config.encoder, {}, self.workspace
         )
         memory = None
         if self.config.searches:                           # U_a h_j, once a sentence
@@ -239,10 +244,10 @@ class RNNSearch:
     # --- search ---------------------------------------------------------------------------------
 
     def encode(
-        self, parameters: Mapping[str, Array], source: np.ndarray, lengths: np.ndarray
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
-        """Read a batch: source (S, B) host ids, lengths (B,)."""
-        last, memory, _ = self._read(parameters, source, lengths)
+        """Read a batch of `rows` sentences."""
+        last, memory, _ = self._read(parameters, sources[0])
         c = None if memory is not None else last * 1.0
         return SearchState(_first_state_forward(last, parameters), memory, c)
 
@@ -305,3 +310,16 @@ def _prediction(parameters: Mapping[str, Array]) -> Parameters:
     """The last layer's parameters under the names that `output_forward` reads."""
     named = {"output.W_hy": parameters["output.W_o"]}
     return named | ({"output.b": parameters["output.b"]} if "output.b" in parameters else {})
+
+
+def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:
+    """The model of a configuration."""
+    return RNNSearch(config, tables.sources[0], tables.target)
+
+
+def variants() -> dict[str, dict[str, Any]]:
+    """The configurations that the catalogue checks."""
+    return {}
+
+
+ARCHITECTURE = Architecture(RNNSearchConfig, build, variants)

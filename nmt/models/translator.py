@@ -12,12 +12,12 @@ from attention.look import MemoryGradient
 from backend import Array, array_module, matmul, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
-from lstm.parameters import Parameters, Weight, dropout_mask, initialise
+from lstm.parameters import Weight, dropout_mask
 from lstm.stack import State
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.config import ModelConfig
+from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables
 from nmt.models.decoder import (
-    DecoderMasks,
     decoder_backward,
     decoder_forward,
     decoder_step,
@@ -26,7 +26,7 @@ from nmt.models.decoder import (
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.input_feeding import feeding_backward, feeding_forward
 from nmt.models.output import OutputCache, output_backward, output_forward, output_weights
-from nmt.text.batches import Batch
+from nmt.text.batches import Batch, Side
 
 
 class TranslatorCache(NamedTuple):
@@ -47,7 +47,7 @@ class SearchState(NamedTuple):
     t: int = 1  # the time step to come, of all hypotheses: local-m looks there
 
 
-class Translator:
+class Translator(Model):
     """A neural machine translation model put together from the parts that `config` names.
 
     The model holds no parameters and no state: they are passed in and returned. It owns a
@@ -74,30 +74,41 @@ class Translator:
             **encoder_weights(config, self.source_size),
             **bridge_weights(config),
             **decoder_weights(config, self.target_size),
-            **output_weights(config.hidden_size, self.target_size, config.output_bias),
+            **output_weights(config.hidden_size, self.target_size, config.output_bias,
+                             config.scheme),
         }
-
-    def initial_parameters(self, rng: np.random.Generator, dtype: str = "float32") -> Parameters:
-        """Fresh parameters on the backend in use, drawn from `rng`."""
-        config = self.config
-        return initialise(self.weights(), rng, scheme=config.initialisation, scale=config.scale,
-                          forget_bias=config.forget_bias, dtype=dtype)
 
     # --- training -------------------------------------------------------------------------------
 
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """Dropout masks on every vertical connection (Zaremba et al., 2014).
+
+        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`, and what the attentional vector
+        (without attention, the output layer) reads, `joined`.
+        """
+        config, B = self.config, len(batch.indices)
+        if config.dropout == 0.0:
+            return None
+        E, H, He = config.embedding_size, config.hidden_size, config.source_width
+        S, T = len(batch.sources[0].ids), len(batch.target_in)
+        shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
+        shapes |= {f"decoder.{layer}": (T, B, H if layer else E) for layer in range(config.layers)}
+        shapes["joined"] = (T, B, H if config.attention == "none" else He + H)
+        return {site: dropout_mask(rng, shape, config.dropout, dtype)
+                for site, shape in shapes.items()}
+
     def loss(
-        self, parameters: Mapping[str, Array], batch: Batch, rng: np.random.Generator | None = None
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TranslatorCache]:
         """J of Eqs. 2.51 and 2.52 for one batch: Algorithm 3.
 
-        Arguments: rng draws the dropout masks; None switches dropout off. Returns the loss, the
-        sum over all target words (with the end marker) of -log p in nats, a 0-d array, and what
-        `backward` reads.
+        Arguments: noise, from `noise`; None switches dropout off. Returns the loss, the sum over
+        all target words (with the end marker) of -log p in nats, a 0-d array, and what `backward`
+        reads.
         """
-        config = self.config
-        encoder_masks, decoder_masks = self._masks(batch, rng, parameters)
+        config, noise = self.config, noise or {}
         states, padding, last, encoder_cache = encoder_forward(
-            batch.source, batch.source_lengths, parameters, config, encoder_masks, self.workspace
+            batch.sources[0], parameters, config, noise, self.workspace
         )
         initial, bridge_cache = bridge_forward(last, parameters, config)
         memory = None
@@ -105,16 +116,16 @@ class Translator:
             memory = memory_forward(states, padding, self.way, parameters, "attention")
         forward: Any = feeding_forward if config.input_feeding else decoder_forward
         h, decoder_cache = forward(
-            batch.target_in, initial, memory, parameters, config, decoder_masks, self.workspace
+            batch.target_in, initial, memory, parameters, config, noise, self.workspace
         )
         loss, output_cache = output_forward(
-            h, batch.target_out, batch.target_lengths, parameters, self.workspace
+            h, batch.target_out, batch.target.lengths, parameters, self.workspace
         )
         return loss, TranslatorCache(
             parameters, encoder_cache, bridge_cache, memory, decoder_cache, output_cache
         )
 
-    def backward(self, cache: TranslatorCache) -> Parameters:
+    def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         dh, gradients = output_backward(cache.output, self.workspace)
@@ -138,35 +149,15 @@ class Translator:
             gradients |= more
         return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_dh)
 
-    def _masks(
-        self, batch: Batch, rng: np.random.Generator | None, parameters: Mapping[str, Array]
-    ) -> tuple[list[Array | None], DecoderMasks]:
-        """Dropout masks on every vertical connection (Zaremba et al., 2014), or none."""
-        config = self.config
-        if rng is None or config.dropout == 0.0:
-            return [None] * config.layers, DecoderMasks([None] * config.layers, None)
-        dtype = parameters["encoder.W_e"].real.dtype
-
-        def draw(steps: int, width: int) -> Array:
-            shape = (steps, len(batch.indices), width)
-            return dropout_mask(rng, shape, config.dropout, dtype)
-
-        E, H, He = config.embedding_size, config.hidden_size, config.source_width
-        (S, _), (T, _) = batch.source.shape, batch.target_in.shape
-        encoder = [draw(S, E if layer == 0 else He) for layer in range(config.layers)]
-        decoder = [draw(T, E if layer == 0 else H) for layer in range(config.layers)]
-        joined = draw(T, H if config.attention == "none" else He + H)
-        return encoder, DecoderMasks(decoder, joined)
-
     # --- search ---------------------------------------------------------------------------------
 
     def encode(
-        self, parameters: Mapping[str, Array], source: np.ndarray, lengths: np.ndarray
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
-        """Algorithm 5, line 1, for a batch: source (S, B) host ids, lengths (B,)."""
+        """Algorithm 5, line 1, for a batch of `rows` sentences."""
         config = self.config
         states, padding, last, _ = encoder_forward(
-            source, lengths, parameters, config, None, self.workspace
+            sources[0], parameters, config, {}, self.workspace
         )
         layers, _ = bridge_forward(last, parameters, config)
         memory = h_tilde = None
@@ -211,3 +202,16 @@ class Translator:
         if memory is not None and len(sentences) != memory.hbar.shape[0]:
             memory = memory_select(memory, to_device(sentences))
         return SearchState(layers, h_tilde, memory, state.t)
+
+
+def build(config: ModelConfig, tables: Tables) -> Translator:
+    """The translator of a configuration."""
+    return Translator(config, tables.sources[0], tables.target, tables.reverse_source)
+
+
+def variants() -> dict[str, dict[str, Any]]:
+    """The configurations that the catalogue checks."""
+    return {}
+
+
+ARCHITECTURE = Architecture(ModelConfig, build, variants)

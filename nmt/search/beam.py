@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend import Array
+from nmt.models.contract import Searchable
 from nmt.search.history import Ended, History
-from nmt.search.interface import Hypothesis, SearchModel, SearchOptions, check_source
+from nmt.search.interface import Hypothesis, SearchOptions, check_sources
 from nmt.search.topk import best_candidates
+from nmt.text.batches import Side
 from nmt.text.vocabulary import END
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
@@ -34,18 +36,18 @@ class Live(NamedTuple):
     log_probabilities: np.ndarray  # (B', K) nats; -inf fills up where there are fewer than K
 
 
-def beam_search(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
-                source_lengths: np.ndarray, options: SearchOptions) -> list[list[Hypothesis]]:
+def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+                options: SearchOptions, limits: np.ndarray | None = None) -> list[list[Hypothesis]]:
     """Find the best translations of each sentence, keeping K hypotheses per step.
 
     Source: steps (a) to (c) (2.3.2 beam; Sennrich beam); scores from Nguyen 2019 (`SearchOptions`).
 
     Arguments:
-        model: what is searched, see `SearchModel`.
+        model: what is searched.
         parameters: the model's parameters.
-        source: (S, B) host ids, padded on the right.
-        source_lengths: (B,) host ints, tokens.
+        sources: what it reads; of a translator one side, ids (S, B).
         options: beam size, limits, normalisation.
+        limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Unfinished ones
@@ -62,17 +64,17 @@ def beam_search(model: SearchModel, parameters: Mapping[str, Array], source: np.
     log p / lp(limit) is the best that a live one can reach.
     """
     propose = partial(best_candidates, count=2 * options.beam)
-    return search(model, parameters, source, source_lengths, options, propose)
+    return from_sources(model, parameters, sources, options, limits, propose)
 
 
-def greedy(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
-           source_lengths: np.ndarray, options: SearchOptions) -> list[Hypothesis]:
+def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+           options: SearchOptions, limits: np.ndarray | None = None) -> list[Hypothesis]:
     """Translate by taking the most probable token at each step.
 
     Source: thesis Algorithm 5, batched: y_{t+1} = argmax_i p_t(i) (Sennrich greedy).
 
     Arguments:
-        model, parameters, source, source_lengths: as in `beam_search`.
+        model, parameters, sources, limits: as in `beam_search`.
         options: only the limit on steps is looked at.
 
     Returns:
@@ -84,44 +86,56 @@ def greedy(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarr
     """
     options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
     propose = partial(best_candidates, count=1)
-    found = search(model, parameters, source, source_lengths, options, propose)
+    found = from_sources(model, parameters, sources, options, limits, propose)
     return [hypotheses[0] for hypotheses in found]
 
 
-def search(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
-           source_lengths: np.ndarray, options: SearchOptions,
-           propose: Propose) -> list[list[Hypothesis]]:
-    """Run the loop that beam search, greedy search and sampling share.
+def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+                 options: SearchOptions, limits: np.ndarray | None,
+                 propose: Propose) -> list[list[Hypothesis]]:
+    """`search` from the state after the sources; alignments are cut to the first one's lengths.
+
+    Raises ValueError where the sources' shapes do not fit.
+    """
+    check_sources(sources)
+    lengths = sources[0].lengths
+    B = len(lengths)
+    limits = options.step_limits(lengths) if limits is None else limits
+    state = model.encode(parameters, sources, B) if B else None
+    return search(model, parameters, state, limits, options, propose, lengths)
+
+
+def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,
+           options: SearchOptions, propose: Propose,
+           lengths: np.ndarray | None = None) -> list[list[Hypothesis]]:
+    """Run the loop that beam search, greedy search and sampling share, from any state.
 
     Arguments:
-        model, parameters, source, source_lengths, options: as in `beam_search`.
+        model, parameters, options: as in `beam_search`.
+        state: of B sentences with a row each, as `Searchable.encode` gives it.
+        limits: (B,) the most steps of each sentence.
         propose: gives the candidates of a step, best first, from the device logits and the
             log-probabilities of the live hypotheses.
+        lengths: (B,) columns that each sentence's alignment is cut to; None: it has none.
 
-    Returns:
+    Returns, raises:
         As `beam_search`.
-
-    Raises:
-        ValueError, FloatingPointError: as in `beam_search`.
     """
-    check_source(source, source_lengths)
-    B = source.shape[1]
-    limits = options.step_limits(source_lengths)
+    B = len(limits)
     ended: list[list[Ended]] = [[] for _ in range(B)]
     history = History()
     start = np.arange(B)
     live = Live(start, start[:, None], np.full((B, 1), END), np.zeros((B, 1)))
-    state = model.encode(parameters, source, source_lengths) if B else None
     while len(live.sentences):
         tokens = live.tokens.reshape(-1)
         logits, state, alignment = model.step(parameters, state, tokens)
-        history.add(tokens, live.rows.reshape(-1), alignment)
+        history.add(tokens, live.rows.reshape(-1), None if lengths is None else alignment)
         steps = len(history)
         live = _extend(live, logits, options, propose, steps, ended)
         keep = ~_done(live, options, limits, steps, ended)
         live = Live(*(part[keep] for part in live))
         state = _select(model, state, live.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
-    return history.hypotheses(ended, source_lengths)
+    return history.hypotheses(ended, limits if lengths is None else lengths)
 
 
 def _extend(live: Live, logits: Array, options: SearchOptions, propose: Propose, steps: int,
@@ -168,7 +182,7 @@ def _done(live: Live, options: SearchOptions, limits: np.ndarray, steps: int,
     return (steps == limits) | (worst >= reachable)
 
 
-def _select(model: SearchModel, state: Any, rows: np.ndarray, sentences: np.ndarray,
+def _select(model: Searchable, state: Any, rows: np.ndarray, sentences: np.ndarray,
             N: int) -> Any:
     """Reorder and thin out the model's state of N rows, unless nothing changes or nothing stays."""
     if not len(rows) or np.array_equal(rows, np.arange(N)):

@@ -15,10 +15,10 @@ import numpy as np
 
 import backend
 from backend import Array
+from nmt.models.contract import Searchable
 from nmt.search.force import force_decode
-from nmt.search.interface import SearchModel
 from nmt.search.topk import log_sum_exp, row_chunks
-from nmt.text.batches import Batch
+from nmt.text.batches import Batch, Side
 
 AVERAGES = ("probabilities", "logs")
 
@@ -30,7 +30,7 @@ class Ensemble:
     (`joined`); its state is the list of theirs.
     """
 
-    def __init__(self, members: Sequence[SearchModel], average: str = "probabilities") -> None:
+    def __init__(self, members: Sequence[Searchable], average: str = "probabilities") -> None:
         """average: "probabilities" (thesis) or "logs" (Sennrich). Raises ValueError for others, and
         for no members."""
         if average not in AVERAGES:
@@ -45,10 +45,10 @@ class Ensemble:
         return {f"{number}/{name}": array for number, own in enumerate(parameters)
                 for name, array in own.items()}
 
-    def encode(self, parameters: Mapping[str, Array], source: np.ndarray,
-               lengths: np.ndarray) -> list[Any]:
-        """Each member's state of the source."""
-        return [model.encode(own, source, lengths) for model, own in self._with_own(parameters)]
+    def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+               rows: int) -> list[Any]:
+        """Each member's state of the sources."""
+        return [model.encode(own, sources, rows) for model, own in self._with_own(parameters)]
 
     def step(self, parameters: Mapping[str, Array], state: list[Any],
              tokens: np.ndarray) -> tuple[Array, list[Any], Array | None]:
@@ -72,7 +72,7 @@ class Ensemble:
 
     def _with_own(
         self, parameters: Mapping[str, Array]
-    ) -> list[tuple[SearchModel, dict[str, Array]]]:
+    ) -> list[tuple[Searchable, dict[str, Array]]]:
         """Each member with its own parameters."""
         own: list[dict[str, Array]] = [{} for _ in self.members]
         for name, array in parameters.items():

@@ -8,13 +8,14 @@ import numpy as np
 
 import backend
 from backend import Array
-from nmt.search.interface import Hypothesis, SearchModel
+from nmt.models.contract import Searchable
+from nmt.search.interface import Hypothesis
 from nmt.search.topk import log_sum_exp
 from nmt.text.batches import Batch
 
 
 def force_decode(
-    model: SearchModel, parameters: Mapping[str, Array], batch: Batch
+    model: Searchable, parameters: Mapping[str, Array], batch: Batch
 ) -> list[Hypothesis]:
     """Feed the words of the targets, whatever the model would have predicted.
 
@@ -27,7 +28,7 @@ def force_decode(
     (m + 1, S_i), columns in the order of the source ids in the batch.
     """
     T, B = batch.target_in.shape
-    state = model.encode(parameters, batch.source, batch.source_lengths)
+    state = model.encode(parameters, batch.sources, B)
     rows = np.arange(B)
     log_p, alignments = [], []
     for t in range(T):
@@ -46,7 +47,7 @@ def _hypothesis(
     batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int
 ) -> Hypothesis:
     """One pair, without its padding."""
-    steps, S = int(batch.target_lengths[b]), int(batch.source_lengths[b])
+    steps, S = int(batch.target.lengths[b]), int(batch.sources[0].lengths[b])
     total = float(nats[:steps, b].sum())
     own = None if alignment is None else alignment[:steps, b, :S]
     return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, finished=True)

@@ -1,44 +1,13 @@
-"""What search asks of a model, what can be chosen, and what comes back."""
+"""What can be chosen of a search, and what comes back."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
-from backend import Array
-
-
-class SearchModel(Protocol):
-    """What a translator, an ensemble or a fusion gives to be searched.
-
-    A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
-    are the hypotheses of sentence i. After `encode`, k is 1.
-    """
-
-    def encode(self, parameters: Mapping[str, Array], source: np.ndarray,
-               lengths: np.ndarray) -> Any:
-        """Encode ids (S, B) of the given lengths (B,); return a state of B rows."""
-        ...
-
-    def step(self, parameters: Mapping[str, Array], state: Any,
-             tokens: np.ndarray) -> tuple[Array, Any, Array | None]:
-        """Feed one token per row; return logits (N, V), the new state, and an alignment or None.
-
-        The logits are unnormalised log-probabilities in nats; the alignment (N, at least the
-        longest source still in the state) must not be written to by later steps.
-        """
-        ...
-
-    def select(self, state: Any, rows: np.ndarray, sentences: np.ndarray) -> Any:
-        """Keep the given rows (N',) of the state and the given sentences (B',) of the state.
-
-        Both count from 0 in the state handed in, not in the batch that was encoded.
-        """
-        ...
+from nmt.text.batches import Side
 
 
 @dataclass(frozen=True)
@@ -117,12 +86,13 @@ class Hypothesis:
     finished: bool
 
 
-def check_source(source: np.ndarray, source_lengths: np.ndarray) -> None:
-    """Raise ValueError unless source is (S, B) and source_lengths (B,) within 0 .. S."""
-    if source.ndim != 2:
-        raise ValueError(f"source: expected shape (S, B), got {source.shape}")
-    S, B = source.shape
-    if source_lengths.shape != (B,):
-        raise ValueError(f"source_lengths: expected shape ({B},), got {source_lengths.shape}")
-    if B and not (0 <= source_lengths.min() and source_lengths.max() <= S):
-        raise ValueError(f"source_lengths: expected values in 0 .. {S}, got {source_lengths}")
+def check_sources(sources: tuple[Side, ...]) -> None:
+    """Raise ValueError unless each source is (S, B) with lengths (B,) within 0 .. S."""
+    for source in sources:
+        if source.ids.ndim != 2:
+            raise ValueError(f"source: expected shape (S, B), got {source.ids.shape}")
+        (S, B), lengths = source.ids.shape, source.lengths
+        if lengths.shape != (B,):
+            raise ValueError(f"source lengths: expected shape ({B},), got {lengths.shape}")
+        if B and not (0 <= lengths.min() and lengths.max() <= S):
+            raise ValueError(f"source lengths: expected values in 0 .. {S}, got {lengths}")

@@ -10,20 +10,22 @@ import numpy as np
 
 import backend
 from backend import Array
-from nmt.search.beam import search
-from nmt.search.interface import Hypothesis, SearchModel, SearchOptions
+from nmt.models.contract import Searchable
+from nmt.search.beam import from_sources
+from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.topk import log_sum_exp, row_chunks
+from nmt.text.batches import Side
 
 
-def sample(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarray,
-           source_lengths: np.ndarray, options: SearchOptions, temperature: float,
-           rng: np.random.Generator) -> list[Hypothesis]:
+def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+           options: SearchOptions, temperature: float, rng: np.random.Generator,
+           limits: np.ndarray | None = None) -> list[Hypothesis]:
     """Draw one translation per sentence, token by token.
 
     Source: y_t ~ softmax(logits_t / temperature) (Sennrich sampling; Nair 6.2 step 4b).
 
     Arguments:
-        model, parameters, source, source_lengths: as in `beam.beam_search`.
+        model, parameters, sources, limits: as in `beam.beam_search`.
         options: only the limit on steps is looked at.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
         rng: host generator; one uniform number is drawn per live sentence and step, so a draw
@@ -41,7 +43,7 @@ def sample(model: SearchModel, parameters: Mapping[str, Array], source: np.ndarr
     options = SearchOptions(length_factor=options.length_factor,
                             minimum_steps=options.minimum_steps)
     propose = partial(_draw_candidate, temperature=float(temperature), rng=rng)
-    found = search(model, parameters, source, source_lengths, options, propose)
+    found = from_sources(model, parameters, sources, options, limits, propose)
     return [hypotheses[0] for hypotheses in found]
 
 

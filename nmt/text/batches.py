@@ -1,7 +1,10 @@
 """Padded batches of sentence pairs, and parallel streams for language models."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,31 +17,43 @@ Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
 
 
 @dataclass(frozen=True)
-class Batch:
-    """B sentence pairs on the host, time first; padded positions hold id 1 and do not count."""
+class Side:
+    """One side of a batch on the host: B sequences of ids, time first, padded below with END."""
 
-    source: np.ndarray  # (S, B) int64, already reversed if the model reads it reversed
-    source_lengths: np.ndarray  # (B,) int64
-    target_in: np.ndarray  # (T, B) int64: </s>, y_1 .. y_m
-    target_out: np.ndarray  # (T, B) int64: y_1 .. y_m, </s>
-    target_lengths: np.ndarray  # (B,) int64: m + 1
-    indices: np.ndarray  # (B,) int64: positions in the corpus
+    ids: np.ndarray  # (S, B) int64, already reversed if the model reads it reversed
+    lengths: np.ndarray  # (B,) int64
 
 
 @dataclass(frozen=True)
-class StreamBatch:
-    """T consecutive positions of B streams; row b goes on where row b of the batch before ended."""
+class Batch:
+    """What a model is trained on: sources to read, a target to predict.
 
-    inputs: np.ndarray  # (T, B) int64
-    targets: np.ndarray  # (T, B) int64: the token after each input
+    A translator has one source, a language model none. The target's ids (T + 1, B) begin with what
+    precedes the first prediction (`</s>`, or the last token of the piece before in a stream); its
+    lengths (B,) count predictions.
+    """
+
+    sources: tuple[Side, ...]
+    target: Side
+    indices: np.ndarray  # (B,) int64: positions in the corpus, or numbers of streams
+    state: Any = None  # of a stream: where the piece before ended; None where a text begins
+    begins: bool = True  # of a stream: whether it begins here, and does not go on
+
+    @property
+    def target_in(self) -> np.ndarray:
+        """(T, B) int64: `</s>`, y_1 .. y_m."""
+        return self.target.ids[:-1]
+
+    @property
+    def target_out(self) -> np.ndarray:
+        """(T, B) int64: y_1 .. y_m, `</s>`."""
+        return self.target.ids[1:]
 
 
-def source_batch(
-    sentences: Sequence[Sequence[int]], reverse: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Source sentences side by side, reversed before padding if asked for.
+def make_sources(sentences: Sequence[Sequence[int]], reverse: bool) -> tuple[Side, ...]:
+    """The source side of sentences side by side, reversed before padding if asked for.
 
-    sentences: ids without `</s>`. Returns the padded ids (S, B) int64 and the lengths (B,) int64.
+    sentences: ids without `</s>`. Returns the one side that a translator reads.
     Raises ValueError if there is no sentence or one is empty.
     """
     if not sentences:
@@ -46,7 +61,7 @@ def source_batch(
     for place, sentence in enumerate(sentences):
         if len(sentence) == 0:
             raise ValueError(f"sentences: expected no empty sentence, got one at place {place}")
-    return _padded([s[::-1] for s in sentences] if reverse else sentences)
+    return (_padded([s[::-1] for s in sentences] if reverse else sentences),)
 
 
 def make_batch(pairs: Sequence[IdPair], indices: Indices, reverse_source: bool) -> Batch:
@@ -55,21 +70,19 @@ def make_batch(pairs: Sequence[IdPair], indices: Indices, reverse_source: bool) 
     pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it.
     Raises ValueError if there is no position or a source sentence is empty.
     """
-    source, source_lengths = source_batch([pairs[i][0] for i in indices], reverse_source)
-    targets = [list(pairs[i][1]) for i in indices]
-    target_in, target_lengths = _padded([[END, *y] for y in targets])
-    target_out, _ = _padded([[*y, END] for y in targets])
+    sources = make_sources([pairs[i][0] for i in indices], reverse_source)
+    target = _padded([[END, *pairs[i][1], END] for i in indices])
     places = np.array(indices, dtype=np.int64)  # (B,)
-    return Batch(source, source_lengths, target_in, target_out, target_lengths, places)
+    return Batch(sources, Side(target.ids, target.lengths - 1), places)
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows as columns of one array, padded below with END, and their lengths."""
+def _padded(rows: Sequence[Sequence[int]]) -> Side:
+    """Rows as columns of one array, padded below with END."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)  # (B,)
     ids = np.full((lengths.max(), len(rows)), END, dtype=np.int64)  # (length, B)
     for b, row in enumerate(rows):
         ids[: len(row), b] = row
-    return ids, lengths
+    return Side(ids, lengths)
 
 
 def bucketed_batches(
@@ -149,10 +162,10 @@ class TextBatches:
 
     def tokens(self, batch: Batch) -> int:
         """Target words in a batch, `</s>` included: what its loss is summed over."""
-        return int(batch.target_lengths.sum())
+        return int(batch.target.lengths.sum())
 
-    def sentences(self, batch: Batch) -> int:
-        """Sentence pairs in a batch: what its gradient is divided by."""
+    def weight(self, batch: Batch) -> int:
+        """What a batch's gradient is divided by: sentence pairs."""
         return len(batch.indices)
 
     def in_order(self) -> Iterator[Batch]:
@@ -160,7 +173,7 @@ class TextBatches:
         return (self.batch(i) for i in sorted_batches(self.lengths, self.batch_size))
 
 
-def stream_batches(ids: Sequence[int], batch_size: int, length: int) -> list[StreamBatch]:
+def stream_batches(ids: Sequence[int], batch_size: int, length: int) -> list[Batch]:
     """A long text as B parallel streams, cut in time for truncated backpropagation.
 
     The ids are divided into batch_size consecutive streams of equal length; each batch is the next
@@ -179,7 +192,10 @@ def stream_batches(ids: Sequence[int], batch_size: int, length: int) -> list[Str
     if positions < 1:
         raise ValueError(f"ids: expected more than batch_size = {batch_size}, got {len(text)}")
     used = batch_size * positions
-    inputs = np.ascontiguousarray(text[:used].reshape(batch_size, positions).T)  # (positions, B)
-    targets = np.ascontiguousarray(text[1 : used + 1].reshape(batch_size, positions).T)
-    starts = range(0, positions, length)
-    return [StreamBatch(inputs[t : t + length], targets[t : t + length]) for t in starts]
+    columns = text[:used].reshape(batch_size, positions)                   # (B, positions)
+    after = text[positions : used + 1 : positions]                         # (B,), one further each
+    all_ids = np.ascontiguousarray(np.concatenate([columns, after[:, None]], axis=1).T)
+    streams = np.arange(batch_size)
+    pieces = (all_ids[t : t + length + 1] for t in range(0, positions, length))
+    return [Batch((), Side(piece, np.full(batch_size, len(piece) - 1)), streams, begins=number == 0)
+            for number, piece in enumerate(pieces)]

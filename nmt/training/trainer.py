@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
+from nmt.models.contract import Trainable
+from nmt.text.batches import Batch
 from nmt.training import checkpoint
 from nmt.training.accuracy import product_cost
 from nmt.training.interrupt import DeferredInterrupt
@@ -32,42 +34,20 @@ LOG = "log.jsonl"
 Validate = Callable[[dict[str, Array]], dict[str, float]]
 
 
-class Model(Protocol):
-    """What the trainer needs of a model."""
-
-    def loss(self, parameters: dict[str, Array], batch: Any,
-             rng: np.random.Generator | None = None) -> tuple[Array, Any]:
-        """Summed loss in nats (0-d) and a cache; `rng` draws the dropout masks."""
-
-    def backward(self, cache: Any) -> dict[str, Any]:
-        """Gradient of the summed loss."""
-
-
-@runtime_checkable
-class CarriesState(Protocol):
-    """A model that hands a state from one batch to the next, as language models on streams do."""
-
-    def carried_arrays(self) -> dict[str, Array]:
-        """The state, for a checkpoint."""
-
-    def load_carried_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Put back what `carried_arrays` gave."""
-
-
 class BatchSource(Protocol):
     """Where batches come from."""
 
     def epoch(self, rng: np.random.Generator) -> Sequence[Any]:
         """The keys of one epoch's batches; `rng` alone may decide their order."""
 
-    def batch(self, key: Any) -> Any:
+    def batch(self, key: Any) -> Batch:
         """The batch of a key."""
 
     def tokens(self, batch: Any) -> int:
         """Target tokens in the batch: what the loss is summed over."""
 
-    def sentences(self, batch: Any) -> int:
-        """Sentences in the batch: what the gradient is divided by."""
+    def weight(self, batch: Any) -> int:
+        """What the gradient of the batch's loss is divided by: sentences, say, or tokens."""
 
 
 @dataclass
@@ -83,7 +63,7 @@ class Counters:
 class Trainer:
     """Trains a model in a folder, and goes on there after an interruption as if there were none."""
 
-    def __init__(self, model: Model, parameters: dict[str, Array], source: BatchSource,
+    def __init__(self, model: Trainable, parameters: dict[str, Array], source: BatchSource,
                  options: TrainOptions, folder: str | Path, validate: Validate | None = None,
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None) -> None:
         """Make a trainer that stands at the beginning.
@@ -105,6 +85,8 @@ class Trainer:
         self._dropout_rng = np.random.default_rng([options.seed, 1])
         self._epoch_start = self._data_rng.bit_generator.state  # before the epoch's order is drawn
         self._xp = array_module(*parameters.values())
+        self._dtype = next(iter(parameters.values())).dtype
+        self._stream: Any = None  # where the streams of a language model stand
         self._meter = Meter(self._xp)
         self._owns_folder = False
 
@@ -131,8 +113,7 @@ class Trainer:
         for name, parameter in self.parameters.items():
             parameter[...] = to_device(parameters[name])
         self._optimizer.load_state_arrays(saved.select(checkpoint.OPTIMIZER))
-        if isinstance(self._model, CarriesState):
-            self._model.load_carried_arrays(saved.select(checkpoint.CARRIED))
+        self._stream = _stream_state(saved.select(checkpoint.CARRIED))
         self._load_state(state)
         self._owns_folder = True
 
@@ -172,10 +153,7 @@ class Trainer:
         if gemm.precision() == "float32":
             return
         keys = self._source.epoch(np.random.default_rng([self.options.seed, 0]))
-        carried = self._model.carried_arrays() if isinstance(self._model, CarriesState) else {}
         cost = product_cost(self._model, self.parameters, self._source.batch(keys[0]))
-        if isinstance(self._model, CarriesState):
-            self._model.load_carried_arrays({name: to_host(a) for name, a in carried.items()})
         self._observer.on_note(str(cost))
         self._log.write("gemm", step=self.counters.step, epoch=self.counters.epoch,
                         precision=cost.precision, loss_error=cost.loss,
@@ -212,7 +190,7 @@ class Trainer:
                 self._train_batch(batch)
             except MemoryError as error:
                 raise too_large(
-                    error, f"update {c.step + 1}: a batch of {self._source.sentences(batch)} "
+                    error, f"update {c.step + 1}: a batch of {len(batch.indices)} "
                     f"sentences, {self._source.tokens(batch)} target tokens",
                     f"train.batch_size is {options.batch_size}; a smaller one needs less"
                 ) from error
@@ -223,12 +201,16 @@ class Trainer:
                 self._save_last()
             self._stop_if_asked(interrupt)
 
-    def _train_batch(self, batch: Any) -> None:
+    def _train_batch(self, batch: Batch) -> None:
         """One update of the parameters."""
         c = self.counters
-        loss, cache = self._model.loss(self.parameters, batch, self._dropout_rng)
+        if not batch.begins:
+            batch = dataclasses.replace(batch, state=self._stream)
+        noise = self._model.noise(batch, self._dropout_rng, self._dtype)
+        loss, cache = self._model.loss(self.parameters, batch, noise)
+        self._stream = getattr(cache, "state", None)
         gradients = self._model.backward(cache)
-        scale, norm = gradient_scale(gradients, self._source.sentences(batch),
+        scale, norm = gradient_scale(gradients, self._source.weight(batch),
                                      self.options.max_norm)
         # On the host a look at the numbers is free; on a device it would mean waiting.
         if self._xp is np or (c.step + 1) % self.options.log_every == 0:
@@ -318,8 +300,9 @@ class Trainer:
             "dropout_rng": self._dropout_rng.bit_generator.state,
         }
         arrays = _prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
-        if isinstance(self._model, CarriesState):
-            arrays |= _prefixed(checkpoint.CARRIED, self._model.carried_arrays())
+        for layer, state in enumerate(self._stream or ()):
+            arrays |= {f"{checkpoint.CARRIED}{layer}.{place}": array
+                       for place, array in enumerate(state)}
         self._save(LAST, arrays, {"training": state})
 
     def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:
@@ -328,6 +311,13 @@ class Trainer:
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._folder / file, parameters | dict(arrays),
                         {"model": self._metadata, **facts})
+
+
+def _stream_state(arrays: Mapping[str, np.ndarray]) -> list[tuple[Array, ...]] | None:
+    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`."""
+    layers = sorted({int(name.split(".")[0]) for name in arrays})
+    return [tuple(to_device(arrays[name]) for name in sorted(arrays)
+                  if name.startswith(f"{layer}.")) for layer in layers] or None
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -10,7 +10,8 @@ import pytest
 from benchmarks import parts
 from benchmarks.parts import BORDERS, PARTS, REST, Stopwatch, watching
 from nmt.models.config import ModelConfig
-from nmt.models.make import make_model
+from nmt.models.contract import Tables
+from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.text.batches import make_batch
 
@@ -87,7 +88,7 @@ def test_an_error_inside_leaves_the_part(clock):
 
 
 def pass_through(config):
-    model = make_model(config, 9, 9)
+    model = make_model(config, Tables((9,), 9))
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     batch = make_batch([([3, 4], [5, 6]), ([2, 8], [7])], [0, 1], False)
     loss, cache = model.loss(parameters, batch, np.random.default_rng(2))

@@ -17,7 +17,7 @@ from backend.errors import UserError
 from benchmarks import cases, recipes
 from benchmarks.devices import CPU, Device, devices
 from benchmarks.timing import mode
-from nmt.models.make import make_model
+from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
@@ -53,7 +53,7 @@ def test_the_parts_of_a_step_are_of_the_whole_of_it():
     """What the parts of a step took is what the step took, and the steps train."""
     found: list[dict[str, float]] = []
     case = recipes.load_case("multi30k-thesis", recipes.parse(QUICK))
-    model = make_model(case.recipe.model, case.source_size, case.target_size, True)
+    model = make_model(case.recipe.model, case.tables)
     rng = np.random.default_rng(1)
     parameters, batch = model.initial_parameters(rng), recipes.random_batch(case, rng)
     step = recipes.split_step(model, parameters, batch, case.recipe.train, CPU, found)

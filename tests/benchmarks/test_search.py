@@ -19,7 +19,7 @@ from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import source_batch
+from nmt.text.batches import make_sources
 from nmt.text.vocabulary import END
 
 peer_search, peer_torch = (import_module(f"benchmarks.{name}")
@@ -36,7 +36,7 @@ def both(end, nbest, beam=4, steps=9, seed=1):
     parameters["output.b"][END] = end
     rng = np.random.default_rng(seed + 1)
     words = [rng.integers(2, 12, n).tolist() for n in (3, 7, 1, 5, 2)]
-    source, lengths = source_batch(words, reverse=False)
+    source, lengths = make_sources(words, reverse=False)
     how = SearchOptions(beam=beam, nbest=nbest, length_factor=1e-9, minimum_steps=steps)
     ours = beam_search(model, parameters, source, lengths, how)
     peer = peer_torch.TorchTranslator(config, 12, 13).load(parameters)

@@ -13,7 +13,7 @@ from backend.workspace import Workspace
 from grads.case import SHAPES
 from grads.catalogue import ENTRIES
 from grads.lanes import LaneArray, LanesError, in_lanes, lanes
-from lstm.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
 # --- kernels ------------------------------------------------------------------------------------
 

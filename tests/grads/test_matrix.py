@@ -19,7 +19,7 @@ from grads.catalogue.configurations import CHOICES, NEVER, OTHER_WAYS, translato
 from grads.checking.claims import dense
 from grads.checking.differentiate import along
 from grads.matrix import page as matrix_page
-from lstm.language_model import LanguageModelConfig
+from nmt.models.language_model import LanguageModelConfig
 from lstm.stack import UNITS
 from nmt.models.config import ModelConfig
 

@@ -20,7 +20,7 @@ from strict.module import strict, to_numpy, to_strict
 import backend
 from grads.derivations import lstm as literal_lstm
 from grads.derivations import rnn as literal_rnn
-from lstm.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
 V, E, H, T, B = 7, 3, 2, 5, 3
 LITERAL = {"lstm": literal_lstm, "rnn": literal_rnn}

@@ -15,7 +15,7 @@ from nmt.recipe_file import load_recipe
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.system import System
-from nmt.text.batches import source_batch
+from nmt.text.batches import make_sources
 from nmt.train import build_vocabularies, score_bleu, train
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
@@ -149,7 +149,7 @@ def test_alignment_columns_are_in_reading_order(trained) -> None:
     assert system.recipe.data.reverse_source
     sentence = SENTENCES[3]
     ((ours,),) = system.translate([sentence], SearchOptions())
-    source, lengths = source_batch([system.source.ids(sentence)[::-1]], False)
+    source, lengths = make_sources([system.source.ids(sentence)[::-1]], False)
     (found,) = greedy(system.model, system.parameters, source, lengths, SearchOptions())
     assert found.alignment is not None and ours.alignment is not None
     for column in range(len(sentence)):

@@ -157,9 +157,9 @@ def test_padding_is_not_looked_at(name):
     """Loss and gradients to the last bit, whatever ids stand on padding."""
     model, parameters = make(**MODELS[name])
     batch, other = batch_of(RAGGED), batch_of(RAGGED)
-    other.source[np.arange(4)[:, None] >= other.source_lengths] = 6
+    other.sources[0].ids[np.arange(4)[:, None] >= other.sources[0].lengths] = 6
     for ids in (other.target_in, other.target_out):
-        ids[np.arange(len(ids))[:, None] >= other.target_lengths] = 7
+        ids[np.arange(len(ids))[:, None] >= other.target.lengths] = 7
     found = []
     for each in (batch, other):
         loss, cache = model.loss(parameters, each, np.random.default_rng(1))

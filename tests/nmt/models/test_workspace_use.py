@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backend.workspace import Workspace
-from lstm.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.config import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
@@ -106,13 +106,13 @@ def test_a_search_state_stays_while_the_model_goes_on(look):
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
     one, two = batches()
     tokens = np.full(16, 1)
-    state = model.encode(parameters, one.source, one.source_lengths)
+    state = model.encode(parameters, one.sources[0].ids, one.sources[0].lengths)
     before, after, _ = model.step(parameters, state, tokens)
     model.backward(model.loss(parameters, two)[1])
-    model.encode(parameters, two.source, two.source_lengths)
+    model.encode(parameters, two.sources[0].ids, two.sources[0].lengths)
     np.testing.assert_array_equal(model.step(parameters, state, tokens)[0], before)
     again = translator(look)
-    state = again.encode(parameters, one.source, one.source_lengths)
+    state = again.encode(parameters, one.sources[0].ids, one.sources[0].lengths)
     _, expected, _ = again.step(parameters, state, tokens)
     np.testing.assert_array_equal(model.step(parameters, after, tokens)[0],
                                   again.step(parameters, expected, tokens)[0])

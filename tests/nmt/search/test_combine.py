@@ -14,7 +14,7 @@ from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble, mean_alignment, mean_of_logs, mean_of_probabilities
 from nmt.search.force import force_decode
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, source_batch
+from nmt.text.batches import make_batch, make_sources
 from nmt.text.vocabulary import END
 
 PAIRS = [([3, 4, 5, 2], [2, 3]), ([2, 6], [5, 6, 2, 7]), ([4], [])]
@@ -74,7 +74,7 @@ def test_no_word_loses_its_probability_in_float32() -> None:
 def test_a_model_beside_itself_translates_as_it_does_alone(average) -> None:
     model, parameters = MEMBERS[0]
     twins = ensemble([MEMBERS[0]] * 3, average)
-    batch = source_batch([source for source, _ in PAIRS], False)
+    batch = make_sources([source for source, _ in PAIRS], False)
     options = SearchOptions(beam=4, nbest=3)
     alone = beam_search(model, parameters, *batch, options)
     for one, other in zip(alone, beam_search(*twins, *batch, options), strict=True):
@@ -89,7 +89,7 @@ def test_members_of_any_architecture_are_averaged_at_each_step(average) -> None:
     model, parameters = ensemble(MEMBERS, average)
     for place, (source, target) in enumerate(PAIRS):
         batch = make_batch(PAIRS, [place], False)
-        states = [one.encode(own, batch.source, batch.source_lengths) for one, own in MEMBERS]
+        states = [one.encode(own, batch.sources[0].ids, batch.sources[0].lengths) for one, own in MEMBERS]
         total, looked = 0.0, []
         for read, word in zip([END, *target], [*target, END], strict=True):
             steps = [one.step(own, state, np.array([read]))
@@ -113,7 +113,7 @@ def test_each_hypothesis_is_worth_what_forcing_it_says() -> None:
     """Rows and sentences that search selects are the same in every member."""
     model, parameters = ensemble(MEMBERS)
     sources = [source for source, _ in PAIRS]
-    found = beam_search(model, parameters, *source_batch(sources, False),
+    found = beam_search(model, parameters, make_sources(sources, False),
                         SearchOptions(beam=5, nbest=5, minimum_steps=4, length_factor=1.0))
     pairs = [(source, one.tokens) for source, nbest in zip(sources, found, strict=True)
              for one in nbest if one.finished]

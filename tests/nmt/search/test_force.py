@@ -8,7 +8,7 @@ from nmt.models.translator import Translator
 from nmt.search.beam import greedy
 from nmt.search.force import force_decode
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, source_batch
+from nmt.text.batches import make_batch, make_sources
 
 PAIRS = [([3, 4, 5, 2], [2, 3]), ([2, 6], [5, 6, 2, 7]), ([4], [])]
 
@@ -39,7 +39,7 @@ def test_each_pair_costs_what_the_loss_says(feeding, reverse) -> None:
 def test_forced_along_its_own_translation_it_sees_what_it_saw() -> None:
     model, parameters = system()
     sources = [source for source, _ in PAIRS]
-    found = greedy(model, parameters, *source_batch(sources, False), SearchOptions())
+    found = greedy(model, parameters, make_sources(sources, False), SearchOptions())
     pairs = list(zip(sources, (one.tokens for one in found), strict=True))
     forced = force_decode(model, parameters, make_batch(pairs, range(len(pairs)), False))
     for one, again in zip(found, forced, strict=True):

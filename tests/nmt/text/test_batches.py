@@ -13,7 +13,7 @@ from nmt.text.batches import (
     bucketed_batches,
     make_batch,
     sorted_batches,
-    source_batch,
+    make_sources,
     stream_batches,
 )
 
@@ -22,11 +22,11 @@ PAIRS = [([5, 6, 7], [8]), ([9], [10, 11, 12]), ([13, 14], [])]
 
 def test_a_batch_holds_each_pair_in_its_column() -> None:
     batch = make_batch(PAIRS, [1, 0], reverse_source=False)
-    assert batch.source.tolist() == [[9, 5], [1, 6], [1, 7]]
-    assert batch.source_lengths.tolist() == [1, 3]
+    assert batch.sources[0].ids.tolist() == [[9, 5], [1, 6], [1, 7]]
+    assert batch.sources[0].lengths.tolist() == [1, 3]
     assert batch.target_in.tolist() == [[1, 1], [10, 8], [11, 1], [12, 1]]
     assert batch.target_out.tolist() == [[10, 8], [11, 1], [12, 1], [1, 1]]
-    assert batch.target_lengths.tolist() == [4, 2]
+    assert batch.target.lengths.tolist() == [4, 2]
     assert batch.indices.tolist() == [1, 0]
     fields = vars(batch).values()
     assert all(field.dtype == np.int64 for field in fields)
@@ -34,20 +34,20 @@ def test_a_batch_holds_each_pair_in_its_column() -> None:
 
 def test_the_source_is_reversed_before_it_is_padded() -> None:
     batch = make_batch(PAIRS, [0, 1, 2], reverse_source=True)
-    assert batch.source.T.tolist() == [[7, 6, 5], [9, 1, 1], [14, 13, 1]]
+    assert batch.sources[0].ids.T.tolist() == [[7, 6, 5], [9, 1, 1], [14, 13, 1]]
     assert batch.target_out.T.tolist() == [[8, 1, 1, 1], [10, 11, 12, 1], [1, 1, 1, 1]]
 
 
 def test_source_batch_is_the_source_of_a_batch() -> None:
-    source, lengths = source_batch([[5, 6, 7], [9]], reverse=True)
+    source, lengths = make_sources([[5, 6, 7], [9]], reverse=True)
     batch = make_batch(PAIRS, [0, 1], reverse_source=True)
-    assert np.array_equal(source, batch.source) and np.array_equal(lengths, batch.source_lengths)
+    assert np.array_equal(source, batch.sources[0].ids) and np.array_equal(lengths, batch.sources[0].lengths)
 
 
 @pytest.mark.parametrize("sentences", [[], [[3], []]])
 def test_an_empty_source_is_refused(sentences: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="sentences"):
-        source_batch(sentences, reverse=False)
+        make_sources(sentences, reverse=False)
 
 
 def _lengths(count: int, seed: int = 0) -> np.ndarray:

@@ -1,0 +1,103 @@
+"""What a model declares; names and shapes, checks, training and search follow from it.
+
+A model holds no parameters and no state between passes: they are passed in and returned. Whatever
+is trained is `Trainable`; whatever is searched is `Searchable`, a model as well as an ensemble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from backend import Array
+from lstm.parameters import Parameters, Weight, initialise
+from nmt.text.batches import Batch, Side
+
+Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
+Noise = Mapping[str, Array]  # dropout masks by site
+
+
+class Trainable(Protocol):
+    """A model with a loss and, derived by hand, its gradient."""
+
+    config: Any  # frozen dataclass: the recipe's `model:` section of this architecture
+
+    def weights(self) -> dict[str, Weight]:
+        """All parameters by name, in the order in which they are initialised."""
+        ...
+
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """Dropout masks by site, drawn from `rng` in `dtype`; None where nothing is dropped."""
+        ...
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
+    ) -> tuple[Array, Any]:
+        """The loss, 0-d, in nats, summed over target tokens; and what `backward` reads.
+
+        noise, from `noise`; None switches dropout off. The cache of a model of streams has
+        `state`, where the next batch goes on.
+        """
+        ...
+
+    def backward(self, cache: Any) -> Gradients:
+        """The gradient of the loss with respect to every parameter, by name."""
+        ...
+
+
+class Searchable(Protocol):
+    """What search asks of a model, an ensemble or a fusion.
+
+    A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
+    are the hypotheses of sentence i. After `encode`, k is 1.
+    """
+
+    def encode(
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
+    ) -> Any:
+        """The state of `rows` sentences before the first word; a language model has no sources."""
+        ...
+
+    def step(
+        self, parameters: Mapping[str, Array], state: Any, tokens: np.ndarray
+    ) -> tuple[Array, Any, Array | None]:
+        """Feed one token per row; return logits (N, V), the new state, and an alignment or None.
+
+        The logits are unnormalised log-probabilities in nats; the alignment (N, at least the
+        longest source still in the state) must not be written to by later steps.
+        """
+        ...
+
+    def select(self, state: Any, rows: np.ndarray, sentences: np.ndarray) -> Any:
+        """Keep the given rows (N',) of the state and the given sentences (B',) of the state.
+
+        Both count from 0 in the state handed in, not in the batch that was encoded.
+        """
+        ...
+
+
+class Model(Trainable, Searchable, Protocol):
+    """A model that is trained and searched."""
+
+    def initial_parameters(self, rng: np.random.Generator, dtype: Any = "float32") -> Parameters:
+        """Fresh parameters on the backend in use, drawn from `rng`."""
+        return initialise(self.weights(), rng, dtype)
+
+
+class Tables(NamedTuple):
+    """What a model has to know of its data."""
+
+    sources: tuple[int, ...]  # size of each source's vocabulary
+    target: int  # size of the target's
+    reverse_source: bool = False  # whether the batches hold the sources from their end
+
+
+class Architecture(NamedTuple):
+    """An entry of the registry: all that the rest of the code knows of a kind of model."""
+
+    config: type  # its recipe section, a frozen dataclass that checks itself (ValueError)
+    build: Callable[[Any, Tables], Any]  # the model of a configuration: Trainable, Searchable
+    variants: Callable[[], Mapping[str, Mapping[str, Any]]]  # name -> options of `config` to check
+    sources: int = 1  # sides that it reads; 0: it is trained on streams

@@ -1,0 +1,181 @@
+"""The recurrent language model: embeddings, a stack, a prediction layer (section 2.2).
+
+It reads parallel streams of text, (T, B) ids at a time, and goes on with the next piece where it
+ended: truncated backpropagation through time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array, array_module, matmul, to_device
+from backend.rows import RowIndex, check_ids, gather_rows, row_index
+from backend.workspace import Workspace
+from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.parameters import Scheme, Weight, dropout_mask
+from lstm.stack import (
+    UNITS,
+    StackCache,
+    State,
+    check_stack_config,
+    stack_backward,
+    stack_forward,
+    stack_weights,
+    zero_state,
+)
+from nmt.models.contract import Architecture, Gradients, Model, Noise
+from nmt.models.output import OutputCache, output_backward, output_forward, output_weights
+from nmt.text.batches import Batch, Side
+
+
+@dataclass(frozen=True)
+class LanguageModelConfig:
+    """The parts of a language model and their sizes; checked when made (ValueError)."""
+
+    unit: str = "lstm"  # recurrent unit: lstm, rnn or gru
+    layers: int = 2  # depth
+    hidden_size: int = 256  # H, units per layer
+    embedding_size: int = 256  # E
+    biases: bool = True  # of the recurrent units
+    output_bias: bool = True  # of the prediction layer
+    dropout: float = 0.0  # probability on the vertical connections
+    clip_dh: float | None = None  # element-wise clipping of dh during backpropagation (2.2.2)
+    initialisation: str = "uniform"  # uniform, xavier or orthogonal
+    scale: float = 0.1  # half-width of the uniform initialisation
+    forget_bias: float = 0.0  # where the forget gates' biases start
+
+    def __post_init__(self) -> None:
+        check_stack_config(self)
+
+    @property
+    def scheme(self) -> Scheme:
+        """How the weights start."""
+        return Scheme(self.initialisation, self.scale, self.forget_bias)
+
+
+class LanguageModelCache(NamedTuple):
+    embedding: tuple[RowIndex, int]
+    stack: StackCache
+    out_mask: Array | None  # (T, B, H)
+    output: OutputCache
+    state: list[State]  # per layer (B, H): where the next piece of the streams starts
+
+
+class LanguageModel(Model):
+    """p(y) = prod p(y_i | y_<i), Eq. 2.1, by a recurrent stack.
+
+    Parameters (a flat mapping, not held here): `W_e` (V, E), `rnn.{l}.T`, `rnn.{l}.b`,
+    `output.W_hy` (V, H), `output.b` (V,).
+    """
+
+    def __init__(self, config: LanguageModelConfig, vocabulary_size: int) -> None:
+        self.config, self.vocabulary_size = config, vocabulary_size
+        self.workspace = Workspace()
+
+    def weights(self) -> dict[str, Weight]:
+        """All parameters by name, in the order in which they are initialised."""
+        config, V = self.config, self.vocabulary_size
+        E, H, scheme = config.embedding_size, config.hidden_size, config.scheme
+        return {
+            "W_e": embedding_weight(V, E, scheme),
+            **stack_weights("rnn", config.unit, config.layers, {"x": E}, H, scheme,
+                            biases=config.biases),
+            **output_weights(H, V, config.output_bias, scheme),
+        }
+
+    # --- training -------------------------------------------------------------------------------
+
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """Dropout masks of each layer's input, `rnn.{l}`, and of the top states, `output`."""
+        config, (T, B) = self.config, batch.target_in.shape
+        if config.dropout == 0.0:
+            return None
+        widths = {f"rnn.{layer}": config.hidden_size for layer in range(config.layers)}
+        widths |= {"rnn.0": config.embedding_size, "output": config.hidden_size}
+        return {site: dropout_mask(rng, (T, B, width), config.dropout, dtype)
+                for site, width in widths.items()}
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
+    ) -> tuple[Array, LanguageModelCache]:
+        """Eq. 2.8 over a piece of B streams, summed, in nats.
+
+        Arguments: batch, without sources; its `state` is the `state` of the cache before, or None
+        where a text begins; noise, from `noise`, or None. Returns the loss, a 0-d array, and what
+        `backward` reads.
+        """
+        config, noise = self.config, noise or {}
+        states = batch.state or self.encode(parameters, (), batch.target.ids.shape[1])
+        x, embedding_cache = embedding_forward(parameters["W_e"], row_index(batch.target_in))
+        h, last, stack_cache = stack_forward(
+            x, parameters, "rnn", config.unit, [[state] for state in states],
+            masks=[noise.get(f"rnn.{layer}") for layer in range(config.layers)],
+            workspace=self.workspace,
+        )
+        out_mask = noise.get("output")
+        if out_mask is not None:
+            h = h * out_mask
+        loss, output_cache = output_forward(
+            h, batch.target_out, batch.target.lengths, parameters, self.workspace
+        )
+        # The states are views of buffers that hold whole sequences: copies let those go.
+        state = [tuple(a.copy() for a in ends[0]) for ends in last]
+        return loss, LanguageModelCache(embedding_cache, stack_cache, out_mask, output_cache, state)
+
+    def backward(self, cache: LanguageModelCache) -> Gradients:
+        """Algorithms 1 and 2 through all layers: the gradient of every parameter, by name."""
+        dh, gradients = output_backward(cache.output, self.workspace)
+        if cache.out_mask is not None:
+            dh = dh * cache.out_mask
+        dx, _, more = stack_backward(dh, None, cache.stack, clip=self.config.clip_dh)
+        return {"W_e": embedding_backward(dx, cache.embedding), **more, **gradients}
+
+    # --- search ---------------------------------------------------------------------------------
+
+    def encode(
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
+    ) -> list[State]:
+        """The states, one per layer, with which `rows` texts begin: h_0 = 0 (section 2.2)."""
+        W_e, config = parameters["W_e"], self.config
+        xp = array_module(W_e)
+        return [zero_state(xp, config.unit, rows, config.hidden_size, W_e.dtype)
+                for _ in range(config.layers)]
+
+    def step(
+        self, parameters: Mapping[str, Array], state: list[State], tokens: np.ndarray
+    ) -> tuple[Array, list[State], None]:
+        """Feed one token per row: tokens (N,) host ids. Returns logits (N, V), the new states."""
+        check_ids(tokens, self.vocabulary_size, "tokens")
+        rows = gather_rows(parameters["W_e"], to_device(tokens))           # (N, E)
+        after: list[State] = []
+        for layer, before in enumerate(state):
+            now = UNITS[self.config.unit].step(
+                rows, before, parameters[f"rnn.{layer}.T"], parameters.get(f"rnn.{layer}.b")
+            )
+            after.append(now)
+            rows = now[0]
+        logits = matmul(rows, parameters["output.W_hy"].T)                 # (N, V)
+        if self.config.output_bias:
+            logits += parameters["output.b"]
+        return logits, after, None
+
+    def select(
+        self, state: list[State], rows: np.ndarray, sentences: np.ndarray
+    ) -> list[State]:
+        """Reorder, widen or drop hypotheses."""
+        on_device = to_device(rows)
+        return [tuple(a[on_device] for a in layer) for layer in state]
+
+
+def variants() -> dict[str, dict[str, Any]]:
+    """The configurations that the catalogue checks."""
+    return {}
+
+
+ARCHITECTURE = Architecture(
+    LanguageModelConfig, lambda config, tables: LanguageModel(config, tables.target), variants, 0
+)

@@ -1,0 +1,29 @@
+"""All architectures by the name that a recipe gives them: a new one is one line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nmt.models import language_model, rnnsearch, translator
+from nmt.models.contract import Architecture, Tables
+
+MODELS: dict[str, Architecture] = {
+    "luong": translator.ARCHITECTURE,
+    "rnnsearch": rnnsearch.ARCHITECTURE,
+    "language_model": language_model.ARCHITECTURE,
+}
+
+
+def name_of(config: Any) -> str:
+    """The name of the architecture that a configuration is of."""
+    return next(name for name, one in MODELS.items() if type(config) is one.config)
+
+
+def architecture_of(config: Any) -> Architecture:
+    """The architecture that a configuration is of."""
+    return MODELS[name_of(config)]
+
+
+def make_model(config: Any, tables: Tables) -> Any:
+    """The model of a configuration, over tables of these sizes; it holds no parameters."""
+    return architecture_of(config).build(config, tables)

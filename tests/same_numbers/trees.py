@@ -1,0 +1,188 @@
+"""The only file that knows what this tree calls things: edit it alone when the contract changes.
+
+What goes in and out is in the words of the stored file: names, options and shapes of the tree that
+stored the numbers. `RENAMED` says what its weights are called now and how their arrays are laid
+out now.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors.numpy import load_file
+from same_numbers import draws
+
+from backend.rows import RowGradient
+from lstm.language_model import LanguageModel, LanguageModelConfig
+from lstm.stack import UNITS
+from nmt.cli import main
+from nmt.models.config import ModelConfig
+from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.translator import Translator
+from nmt.search.beam import beam_search, greedy
+from nmt.search.interface import SearchOptions
+from nmt.text.batches import Batch, make_batch, source_batch
+from nmt.training.adadelta import Adadelta
+from nmt.training.optimizers import SGD, Adam, gradient_scale
+
+MASKS = 7  # seed of the dropout masks
+Arrays = dict[str, np.ndarray]
+
+
+def same(array: np.ndarray) -> np.ndarray:
+    """An array whose layout has not changed."""
+    return array
+
+
+class Renamed(NamedTuple):
+    """Weights of one pattern: their new name, and their arrays from the old layout and back."""
+
+    old: str  # a regular expression of the whole old name
+    new: str  # the new name, with the groups of `old` as \\1, \\2 ...
+    to_new: Callable[[np.ndarray], np.ndarray] = same
+    to_old: Callable[[np.ndarray], np.ndarray] = same  # of gradients: the inverse permutation
+
+
+RENAMED: tuple[Renamed, ...] = ()  # the first that fits counts; without one, nothing has changed
+
+
+def renamed(old: str) -> Renamed:
+    """What became of a weight."""
+    for one in RENAMED:
+        if match := re.fullmatch(one.old, old):
+            return one._replace(new=match.expand(one.new))
+    return Renamed(old, old)
+
+
+def to_new(parameters: Mapping[str, np.ndarray]) -> Arrays:
+    """Parameters under the names and in the layouts of this tree."""
+    table = {name: renamed(name) for name in parameters}
+    return {table[name].new: table[name].to_new(array) for name, array in parameters.items()}
+
+
+def to_old(gradients: Mapping[str, Any], names: Mapping[str, Any]) -> Arrays:
+    """Dense gradients under the old `names`; AssertionError where one is missing or too many."""
+    table = {name: renamed(name) for name in names}
+    assert {one.new for one in table.values()} == gradients.keys()
+    return {name: one.to_old(dense(gradients[one.new])) for name, one in table.items()}
+
+
+def dense(gradient: Any) -> np.ndarray:
+    """A gradient written out in full."""
+    return np.asarray(gradient.dense() if isinstance(gradient, RowGradient) else gradient)
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+CONFIGS: dict[str, Any] = {
+    "luong": ModelConfig, "rnnsearch": RNNSearchConfig, "language model": LanguageModelConfig}
+
+
+def make_model(architecture: str, config: Mapping[str, Any], size: int, reverse: bool) -> Any:
+    """A model with `size` words on each side."""
+    made = CONFIGS[architecture](**config)
+    if architecture == "luong":
+        return Translator(made, size, size, reverse)
+    return (RNNSearch(made, size, size) if architecture == "rnnsearch"
+            else LanguageModel(made, size))
+
+
+def make_pairs(batch: Mapping[str, Any], reverse: bool) -> Batch:
+    """A batch of sentence pairs; sources are reversed here if at all."""
+    pairs = list(zip(batch["sources"], batch["targets"], strict=True))
+    return make_batch(pairs, range(len(pairs)), reverse)
+
+
+def run(
+    architecture: str, config: Mapping[str, Any], size: int, reverse: bool,
+    batch: Mapping[str, Any], parameters: Arrays,
+) -> tuple[float, Arrays]:
+    """Loss in nats and gradients of one configuration, with dropout where it has any.
+
+    Arguments: size of each vocabulary; batch, `sources` and `targets`, lists of ids in reading
+    order without the end marker, or `inputs` and `targets` (T, B); parameters by old name. Beside
+    its gradients a language model returns the states that it ends in as `last.{layer}.{k}`.
+    """
+    model = make_model(architecture, config, size, reverse)
+    masks = np.random.default_rng(MASKS) if config.get("dropout") else None
+    if architecture == "language model":
+        return run_stream(model, batch, parameters, masks)
+    loss, cache = model.loss(to_new(parameters), make_pairs(batch, reverse), masks)
+    return float(loss), to_old(model.backward(cache), parameters)
+
+
+def run_stream(
+    model: LanguageModel, batch: Mapping[str, Any], parameters: Arrays,
+    masks: np.random.Generator | None,
+) -> tuple[float, Arrays]:
+    """The same of a language model, which goes on at a state and ends in one."""
+    inputs, targets = (np.array(batch[key]) for key in ("inputs", "targets"))
+    config = model.config
+    before = draws.states(config.layers, UNITS[config.unit].states, inputs.shape[1],
+                          config.hidden_size)
+    loss, cache = model.loss(to_new(parameters), inputs, targets, before, masks)
+    last = {f"last.{layer}.{k}": np.array(array) for layer, state in enumerate(cache.last)
+            for k, array in enumerate(state)}
+    return float(loss), to_old(model.backward(cache), parameters) | last
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+
+def search(
+    architecture: str, config: Mapping[str, Any], size: int, reverse: bool,
+    batch: Mapping[str, Any], parameters: Arrays, options: Mapping[str, Any],
+) -> list[list[Any]]:
+    """The hypotheses of each sentence, best first, with the fields of `Hypothesis`."""
+    model = make_model(architecture, config, size, reverse)
+    source, lengths = source_batch(batch["sources"], reverse)
+    how = SearchOptions(**options)
+    if how.beam == 1:
+        return [[one] for one in greedy(model, to_new(parameters), source, lengths, how)]
+    return beam_search(model, to_new(parameters), source, lengths, how)
+
+
+# --- optimizers -----------------------------------------------------------------------------------
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "sgd": lambda: SGD(0.5), "adam": lambda: Adam(0.01), "adadelta": lambda: Adadelta(0.8)}
+
+
+def update(
+    optimizer: Any, parameters: Arrays, gradients: Mapping[str, Any], sentences: int,
+    max_norm: float,
+) -> tuple[float, float]:
+    """One clipped update in place, as the trainer makes it: the factor, and the norm before.
+
+    A gradient is an array, or ids, values and the table's shape.
+    """
+    made = {name: RowGradient(*g) if isinstance(g, tuple) else g for name, g in gradients.items()}
+    scale, norm = gradient_scale(made, sentences, max_norm)
+    optimizer.update(parameters, made, scale)
+    return float(scale), float(norm)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def train(
+    kind: str, recipe: Path, folder: Path, *options: str
+) -> tuple[list[float], Arrays]:
+    """Train by the command line: all losses and scores of the log, and the last parameters.
+
+    The parameters have the names and layouts of this tree.
+    """
+    command = ["train"] if kind == "translator" else ["lm", "train"]
+    main([*command, str(recipe), "--output", str(folder), *options])
+    lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
+    losses = [number for record in map(json.loads, lines)
+              for number in (record["loss"], *record.get("scores", {}).values())]
+    prefix = "parameters/"
+    return losses, {name.removeprefix(prefix): array
+                    for name, array in load_file(folder / "last.safetensors").items()
+                    if name.startswith(prefix)}

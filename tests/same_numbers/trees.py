@@ -18,15 +18,16 @@ from safetensors.numpy import load_file
 from same_numbers import draws
 
 from backend.rows import RowGradient
-from lstm.language_model import LanguageModel, LanguageModelConfig
 from lstm.stack import UNITS
 from nmt.cli import main
 from nmt.models.config import ModelConfig
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
-from nmt.models.translator import Translator
+from nmt.models.contract import Noise, Tables
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.registry import make_model as build
+from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import Batch, make_batch, source_batch
+from nmt.text.batches import Batch, Side, make_batch, make_sources
 from nmt.training.adadelta import Adadelta
 from nmt.training.optimizers import SGD, Adam, gradient_scale
 
@@ -85,11 +86,7 @@ CONFIGS: dict[str, Any] = {
 
 def make_model(architecture: str, config: Mapping[str, Any], size: int, reverse: bool) -> Any:
     """A model with `size` words on each side."""
-    made = CONFIGS[architecture](**config)
-    if architecture == "luong":
-        return Translator(made, size, size, reverse)
-    return (RNNSearch(made, size, size) if architecture == "rnnsearch"
-            else LanguageModel(made, size))
+    return build(CONFIGS[architecture](**config), Tables((size,), size, reverse))
 
 
 def make_pairs(batch: Mapping[str, Any], reverse: bool) -> Batch:
@@ -109,24 +106,42 @@ def run(
     its gradients a language model returns the states that it ends in as `last.{layer}.{k}`.
     """
     model = make_model(architecture, config, size, reverse)
-    masks = np.random.default_rng(MASKS) if config.get("dropout") else None
     if architecture == "language model":
-        return run_stream(model, batch, parameters, masks)
-    loss, cache = model.loss(to_new(parameters), make_pairs(batch, reverse), masks)
+        return run_stream(model, batch, parameters)
+    made = make_pairs(batch, reverse)
+    loss, cache = model.loss(to_new(parameters), made, noise(model, made))
     return float(loss), to_old(model.backward(cache), parameters)
 
 
+class Given(Batch):
+    """A piece of streams whose stored targets are not the inputs one further: ids (2, T, B)."""
+
+    @property
+    def target_in(self) -> np.ndarray:
+        return self.target.ids[0]
+
+    @property
+    def target_out(self) -> np.ndarray:
+        return self.target.ids[1]
+
+
+def noise(model: Any, batch: Batch) -> Noise | None:
+    """The dropout masks of a batch."""
+    return model.noise(batch, np.random.default_rng(MASKS), "float64")
+
+
 def run_stream(
-    model: LanguageModel, batch: Mapping[str, Any], parameters: Arrays,
-    masks: np.random.Generator | None,
+    model: LanguageModel, batch: Mapping[str, Any], parameters: Arrays
 ) -> tuple[float, Arrays]:
     """The same of a language model, which goes on at a state and ends in one."""
     inputs, targets = (np.array(batch[key]) for key in ("inputs", "targets"))
     config = model.config
     before = draws.states(config.layers, UNITS[config.unit].states, inputs.shape[1],
                           config.hidden_size)
-    loss, cache = model.loss(to_new(parameters), inputs, targets, before, masks)
-    last = {f"last.{layer}.{k}": np.array(array) for layer, state in enumerate(cache.last)
+    T, B = inputs.shape
+    made = Given((), Side(np.stack([inputs, targets]), np.full(B, T)), np.arange(B), before)
+    loss, cache = model.loss(to_new(parameters), made, noise(model, made))
+    last = {f"last.{layer}.{k}": np.array(array) for layer, state in enumerate(cache.state)
             for k, array in enumerate(state)}
     return float(loss), to_old(model.backward(cache), parameters) | last
 
@@ -140,11 +155,11 @@ def search(
 ) -> list[list[Any]]:
     """The hypotheses of each sentence, best first, with the fields of `Hypothesis`."""
     model = make_model(architecture, config, size, reverse)
-    source, lengths = source_batch(batch["sources"], reverse)
+    sources = make_sources(batch["sources"], reverse)
     how = SearchOptions(**options)
     if how.beam == 1:
-        return [[one] for one in greedy(model, to_new(parameters), source, lengths, how)]
-    return beam_search(model, to_new(parameters), source, lengths, how)
+        return [[one] for one in greedy(model, to_new(parameters), sources, how)]
+    return beam_search(model, to_new(parameters), sources, how)
 
 
 # --- optimizers -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Scores between a target state h_t and the source states hbar_s (section 4.2.1).
+"""Scores between a target state h_t and the source states hbar_s (section 4.2.1): one row each.
 
-Every content-based score compares a query q_t, a linear map of h_t, with keys k_s, linear maps of
-the source states that are made once per sentence:
+Every score compares a query q_t, a linear map of h_t, with keys k_s, linear maps of the source
+states that are made once per sentence; its energy e_t(s) says how:
 
 | score | q_t | k_s | e_t(s) |
 |---|---|---|---|
@@ -13,38 +13,179 @@ the source states that are made once per sentence:
 | additive (Bahdanau et al., 2015, A.1.2) | W_a h_t | U_a hbar_s | v_a' tanh(q_t + k_s) |
 | location | W_a h_t | | q_t(s) |
 
-The score additive asks with h_t here; RNNsearch, which asks with the state before, is another
-model. `location` has a row of W_a for each of the first L_max positions: a source that is longer
-is attended up to there and no further (the footnote of Eq. 4.8, erratum 7).
+The score additive asks with h_t here; RNNsearch asks with the state before. `location` has a row
+of W_a for each of the first L_max positions: a source that is longer is attended up to there and no
+further (the footnote of Eq. 4.8, erratum 7). A new score is a row of `SCORES`, and where its energy
+is new, an `Energy`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from attention.blocks import rectangles
-from attention.way import Way
+from attention.variant import Variant
 from backend import Array, array_module, matmul
 from lstm.parameters import STD, Axis, Parameters, Scheme, Weight, axis
 
-PRODUCTS = ("dot", "general")  # q_t' k_s
-SUMS = ("concat", "concat-identity", "additive")  # v_a' tanh(q_t + k_s)
-CONTENT = (*PRODUCTS, *SUMS)  # they look at the source states
-SCORES = (*CONTENT, "location")
+Axes = dict[str, tuple[Axis, ...]]
+Weights = Mapping[str, Array]  # a score's own, by their short names
 
 
-class Maps(NamedTuple):
-    """The matrices of queries and of keys; None is the identity."""
+class Map(NamedTuple):
+    """A matrix of queries or keys: a weight, or the part of it that `part(W, S, He)` views."""
 
-    query: Array | None  # (A, H)
-    keys: Array | None  # (A, He)
+    name: str
+    part: Callable[[Array, int, int], Array] = lambda W, S, He: W
+
+
+class Energy(NamedTuple):
+    """e_t(s) of queries q (B, Q, A) and keys (B, S, A), and its gradients.
+
+    forward(q, keys, W) returns e (B, Q, S); backward(de, q, keys, W, sums) returns dq. The keys'
+    gradient comes in one of two ways: outer(de, q) returns (B, T, S) and (B, T, A), whose products
+    are summed over all target states after the loop; or backward adds it to `sums`, step by step,
+    together with the gradients of the weights named in `sums`.
+    """
+
+    forward: Callable[[Array, Array, Weights], Array]
+    backward: Callable[..., Array]
+    outer: Callable[[Array, Array], tuple[Array, Array]] | None = None
+    sums: tuple[str, ...] = ()
+
+
+class Sums(NamedTuple):
+    """Gradients that are summed step by step."""
+
+    keys: Array  # (B, S, A)
+    weights: Parameters  # by short name
+
+
+# --- e = q'k --------------------------------------------------------------------------------------
+
+
+def product_forward(q: Array, keys: Array, W: Weights) -> Array:
+    """e_t(s) = q_t' k_s."""
+    return array_module(q, keys).matmul(q, keys.transpose(0, 2, 1))        # (4.2.1 dot, general)
+
+
+def product_backward(
+    de: Array, q: Array, keys: Array, W: Weights, sums: Sums | None
+) -> Array:
+    """dq_t = sum over s of de_t(s) k_s."""
+    return array_module(de, keys).matmul(de, keys)                         # (2.13)
+
+
+# --- e = v_a' tanh(q + k) -------------------------------------------------------------------------
+
+
+def tanh_forward(q: Array, keys: Array, W: Weights) -> Array:
+    """e_t(s) = v_a' tanh(q_t + k_s), block by block; nothing of the tanh is kept."""
+    v = W["v_a"]
+    xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
+    e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
+    for b, t in rectangles(xp, B, Q, S * A):
+        e[b, t] = xp.matmul(_hidden(q[b, t], keys[b]), v)                  # (4.2.1 concat)
+    return e
+
+
+def _hidden(q: Array, keys: Array) -> Array:
+    """tanh(q_t + k_s), (B, Q, S, A)."""
+    u = q[:, :, None] + keys[:, None]
+    return array_module(u).tanh(u, out=u)
+
+
+def tanh_backward(de: Array, q: Array, keys: Array, W: Weights, sums: Sums) -> Array:
+    """dq (B, Q, A); the gradients of keys and v_a are added to `sums`. The tanh is made again."""
+    v, dkeys, dv = W["v_a"], sums.keys, sums.weights["v_a"]
+    xp, (B, Q, A), S = array_module(de, q, keys, v), q.shape, keys.shape[1]
+    dq = xp.empty(q.shape, dtype=np.result_type(de.dtype, q.dtype, keys.dtype, v.dtype))
+    for b, t in rectangles(xp, B, Q, S * A):
+        u, d = _hidden(q[b, t], keys[b]), de[b, t]
+        dv += (d.reshape(1, -1) @ u.reshape(-1, A))[0]     # (2.13) on e = tanh(u)' v_a
+        xp.subtract(1.0, xp.multiply(u, u, out=u), out=u)  # tanh' = 1 - u * u
+        dq[b, t] = xp.matmul(d[:, :, None], u)[:, :, 0]    # q_t stands beside every k_s
+        dkeys[b] += _over_queries(d, u) * v                # and k_s beside every q_t
+    dq *= v                                                # (2.14) on e = tanh(u)' v_a
+    return dq
+
+
+def _over_queries(d: Array, u: Array) -> Array:
+    """The sum over Q of d (B, Q, S) times u (B, Q, S, A), which it may overwrite: (B, S, A)."""
+    xp = array_module(d, u)
+    if u.shape[1] == 1:
+        return xp.multiply(u, d[..., None], out=u)[:, 0]
+    d = xp.ascontiguousarray(d.transpose(0, 2, 1))[:, :, None]  # (B, S, 1, Q)
+    return xp.matmul(d, u.transpose(0, 2, 1, 3))[:, :, 0]
+
+
+# --- e = q ----------------------------------------------------------------------------------------
+
+
+def location_forward(q: Array, keys: Array, W: Weights) -> Array:
+    """e_t(s) = q_t(s): W_a h_t itself, by position."""
+    return q * 1.0                                                         # (4.8)
+
+
+def location_backward(
+    de: Array, q: Array, keys: Array, W: Weights, sums: Sums | None
+) -> Array:
+    """dq_t(s) = de_t(s)."""
+    return de
+
+
+PRODUCT = Energy(product_forward, product_backward, lambda de, q: (de, q))  # dk = de q'  (2.14)
+TANH = Energy(tanh_forward, tanh_backward, sums=("v_a",))
+LOCATION = Energy(location_forward, location_backward)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+class Widths(NamedTuple):
+    """What the axes of a score's weights may count."""
+
+    unit: Axis  # H, of h_t and of hidden layers, as rows
+    input: Axis  # H, of h_t, as columns
+    source: Axis  # He, of hbar_s
+    both: Axis  # H + He
+    position: Axis  # L_max
+
+
+class Score(NamedTuple):
+    """A row: weights, the maps of queries and keys (None: the identity), the energy."""
+
+    weights: Callable[[Widths], Axes]
+    energy: Energy
+    query: Map | None = None
+    keys: Map | None = None
+    in_window: tuple[Map | None, Map | None] | None = None  # query and keys, where others there
+
+
+SCORES: dict[str, Score] = {
+    "dot": Score(lambda n: {}, PRODUCT),                                   # (4.2.1 dot)
+    "general": Score(                                                      # (4.2.1 general)
+        lambda n: {"W_a": (n.unit, n.source)}, PRODUCT, None, Map("W_a"),
+        in_window=(Map("W_a", lambda W, S, He: W.T), None)),
+    "concat": Score(                                                       # (4.2.1 concat)
+        lambda n: {"W_a": (n.unit, n.both), "v_a": (n.unit,)}, TANH,
+        Map("W_a", lambda W, S, He: W[:, :-He]), Map("W_a", lambda W, S, He: W[:, -He:])),
+    "concat-identity": Score(                                              # footnote 14
+        lambda n: {"W_a": (n.source, n.input), "v_a": (n.source,)}, TANH, Map("W_a")),
+    "additive": Score(                                                     # (Bahdanau A.1.2 score)
+        lambda n: {"W_a": (n.unit, n.input), "U_a": (n.unit, n.source), "v_a": (n.unit,)}, TANH,
+        Map("W_a"), Map("U_a")),
+    "location": Score(                                                     # (4.8), its top part
+        lambda n: {"W_a": (n.position, n.input)}, LOCATION, Map("W_a", lambda W, S, He: W[:S])),
+}
+CONTENT = tuple(name for name, score in SCORES.items() if score.energy is not LOCATION)
 
 
 def score_weights(
-    way: Way, prefix: str, hidden: int, source_hidden: int, scheme: Scheme, *,
+    variant: Variant, prefix: str, hidden: int, source_hidden: int, scheme: Scheme, *,
     bidirectional: bool = False, std: float = STD,
 ) -> dict[str, Weight]:
     """The parameters of a score, and of the predicted position, by name.
@@ -52,70 +193,34 @@ def score_weights(
     Arguments: hidden H, width of h_t; source_hidden He, width of hbar_s. The hidden layers of
     concat, additive and the position are H wide. bidirectional, whether hbar_s is two states side
     by side; std of the matrices under `orthogonal`.
-    Raises ValueError on an unknown score, and for `dot` unless H = He.
+    Raises ValueError on an unknown score, and for a score without maps unless H = He.
     """
     H, He = hidden, source_hidden
-    if way.score not in SCORES:
-        raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {way.score!r}")
-    if way.score == "dot" and H != He:
-        raise ValueError(
-            f"score: 'dot' needs source and target states of one width, got {He} and {H}"
-        )
-    unit, query = axis("unit", H), axis("input", H)
-    states = axis("source unit", {"forward": He // 2, "backward": He // 2} if bidirectional else He)
-    one_of_two = axis("column", {"h": H, "source": He})
-    by_score: dict[str, dict[str, tuple[Axis, ...]]] = {
-        "dot": {},
-        "general": {"W_a": (unit, states)},
-        "concat": {"W_a": (unit, one_of_two), "v_a": (unit,)},
-        "concat-identity": {"W_a": (states, query), "v_a": (states,)},
-        "additive": {"W_a": (unit, query), "U_a": (unit, states), "v_a": (unit,)},
-        "location": {"W_a": (axis("position", way.length), query)},
-    }
-    axes = by_score[way.score]
-    if way.window == "local-p":
-        axes |= {"W_p": (unit, query), "v_p": (unit,)}
+    if variant.score not in SCORES:
+        raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {variant.score!r}")
+    score = SCORES[variant.score]
+    if score.energy is PRODUCT and score.keys is None and H != He:
+        raise ValueError(f"score: {variant.score!r} needs source and target states of one width, "
+                         f"got {He} and {H}")
+    halves = {"forward": He // 2, "backward": He // 2}
+    widths = Widths(axis("unit", H), axis("input", H),
+                    axis("source unit", halves if bidirectional else He),
+                    axis("column", {"h": H, "source": He}), axis("position", variant.length))
+    axes = score.weights(widths)
+    if variant.window == "local-p":
+        axes |= {"W_p": (widths.unit, widths.input), "v_p": (widths.unit,)}
     return {f"{prefix}.{name}": Weight(own, scheme.matrix(std=std) if len(own) == 2
                                        else scheme.vector())
             for name, own in axes.items()}
 
 
-def score_maps(way: Way, parameters: Mapping[str, Array], prefix: str, hbar: Array) -> Maps:
-    """The maps of a score, views of its parameters; hbar (B, S, He) is looked at by them."""
-    W_a = parameters.get(f"{prefix}.W_a")
-    _, S, He = hbar.shape
-    if W_a is None:
-        return Maps(None, None)                            # (4.2.1 dot)
-    if way.score == "general":
-        return Maps(W_a.T, None) if way.local else Maps(None, W_a)  # (4.2.1 general)
-    if way.score == "concat":
-        return Maps(W_a[:, :-He], W_a[:, -He:])            # (4.2.1 concat)
-    if way.score == "location":
-        return Maps(W_a[:S], None)                         # W_a h_t of (4.8), its top part
-    return Maps(W_a, parameters.get(f"{prefix}.U_a"))      # footnote 14; (Bahdanau A.1.2 score)
-
-
-def map_gradients(
-    way: Way, d: Maps, parameters: Mapping[str, Array], prefix: str
-) -> Parameters:
-    """The parameters' gradients by name from those of `score_maps`; the reverse of it."""
-    name, d_query = f"{prefix}.W_a", d.query
-    if name not in parameters:
-        return {}
-    if way.score == "general":
-        return {name: d.keys if d_query is None else d_query.T}
-    if way.score == "concat":
-        return {name: array_module(d.keys).concatenate([d_query, d.keys], axis=1)}
-    if way.score == "location" and d_query is not None:
-        W_a = parameters[name]
-        dW_a = array_module(W_a).zeros(W_a.shape, dtype=W_a.dtype)
-        dW_a[: len(d_query)] = d_query                     # nobody looked behind the end
-        return {name: dW_a}
-    more = {} if d.keys is None else {f"{prefix}.U_a": d.keys}
-    return {name: d_query, **more}
-
-
 # --- linear maps ----------------------------------------------------------------------------------
+
+
+def maps_of(variant: Variant) -> tuple[Map | None, Map | None]:
+    """The maps of queries and of keys."""
+    score = SCORES[variant.score]
+    return score.in_window if variant.local and score.in_window else (score.query, score.keys)
 
 
 def map_forward(x: Array, W: Array | None) -> Array:
@@ -131,65 +236,23 @@ def map_backward(dy: Array, W: Array | None) -> Array:
     if W is None:
         return dy
     B, n, m = dy.shape
-    return matmul(dy.reshape(B * n, m), W).reshape(B, n, W.shape[1])  # (2.13)
+    return matmul(dy.reshape(B * n, m), W).reshape(B, n, W.shape[1])       # (2.13)
 
 
-def map_weight(dy: Array, x: Array, W: Array | None) -> Array | None:
-    """dW = sum of dy x' over rows dy (B, n, m), x (B, n, k); None without a W."""
-    if W is None:
-        return None
+def map_weight(dy: Array, x: Array) -> Array:
+    """dW = sum of dy x' over rows dy (B, n, m), x (B, n, k): (m, k)."""
     rows = dy.shape[0] * dy.shape[1]
-    return matmul(dy.reshape(rows, W.shape[0]).T, x.reshape(rows, W.shape[1]))  # (2.14)
+    return matmul(dy.reshape(rows, -1).T, x.reshape(rows, -1))             # (2.14)
 
 
-# --- v_a' tanh(q + k) -----------------------------------------------------------------------------
-
-
-def tanh_score_forward(q: Array, keys: Array, v: Array) -> Array:
-    """e_t(s) = v_a' tanh(q_t + k_s), block by block; nothing of the tanh is kept.
-
-    Arguments: q (B, Q, A); keys (B, S, A); v (A,). Returns e (B, Q, S).
-    """
-    xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
-    e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
-    for b, t in rectangles(xp, B, Q, S * A):
-        e[b, t] = xp.matmul(_hidden(q[b, t], keys[b]), v)  # (4.2.1 concat)
-    return e
-
-
-def _hidden(q: Array, keys: Array) -> Array:
-    """tanh(W_a h_t + U_a hbar_s), (B, Q, S, A)."""
-    u = q[:, :, None] + keys[:, None]
-    return array_module(u).tanh(u, out=u)
-
-
-def tanh_score_backward(
-    de: Array, q: Array, keys: Array, v: Array, dkeys: Array | None = None
-) -> tuple[Array, Array, Array]:
-    """Gradients of q (B, Q, A), of keys (B, S, A), and of v (A,).
-
-    Arguments: de (B, Q, S), the gradient at the scores; q, keys, v, as in the forward, whose tanh
-    is made again; dkeys (B, S, A), what to add the keys' gradient to, or None for zeros.
-    """
-    xp, (B, Q, A), S = array_module(de, q, keys, v), q.shape, keys.shape[1]
-    dtype = np.result_type(de.dtype, q.dtype, keys.dtype, v.dtype)
-    dq, dv = xp.empty(q.shape, dtype=dtype), xp.zeros((1, A), dtype=dtype)
-    if dkeys is None:
-        dkeys = xp.zeros(keys.shape, dtype=dtype)
-    for b, t in rectangles(xp, B, Q, S * A):
-        u, d = _hidden(q[b, t], keys[b]), de[b, t]
-        dv += d.reshape(1, -1) @ u.reshape(-1, A)          # (2.13) on e = tanh(u)' v_a
-        xp.subtract(1.0, xp.multiply(u, u, out=u), out=u)  # tanh'
-        dq[b, t] = xp.matmul(d[:, :, None], u)[:, :, 0]    # q_t stands beside every k_s
-        dkeys[b] += _over_states(d, u) * v                 # and k_s beside every q_t
-    dq *= v                                                # (2.14) on e = tanh(u)' v_a
-    return dq, dkeys, dv[0]
-
-
-def _over_states(d: Array, u: Array) -> Array:
-    """The sum over Q of d (B, Q, S) times u (B, Q, S, A), which it may overwrite: (B, S, A)."""
-    xp = array_module(d, u)
-    if u.shape[1] == 1:
-        return xp.multiply(u, d[..., None], out=u)[:, 0]
-    d = xp.ascontiguousarray(d.transpose(0, 2, 1))[:, :, None]  # (B, S, 1, Q)
-    return xp.matmul(d, u.transpose(0, 2, 1, 3))[:, :, 0]
+def map_gradients(
+    W: Weights, parts: list[tuple[Map, Array]], S: int, He: int
+) -> Parameters:
+    """Gradients of weights by short name from those of their parts; what no map reads is zero."""
+    gradients: Parameters = {}
+    for one, d_part in parts:
+        if one.name not in gradients:
+            whole = W[one.name]
+            gradients[one.name] = array_module(whole).zeros(whole.shape, dtype=d_part.dtype)
+        one.part(gradients[one.name], S, He)[...] = d_part
+    return gradients

@@ -9,20 +9,20 @@ LEAST = -1e30  # below any score, and a float32
 
 
 @fusable
-def softmax_forward(e: Array, dead: Array | None) -> Array:
+def softmax_forward(e: Array, mask: Array | None) -> Array:
     """a(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
 
-    Arguments: e (..., S); dead, bool, broadcast to e, True where there is no position; or None.
-    Returns a (..., S), exactly zero on dead positions, and on all of them if none is alive: a
-    window behind the sentence's end gives no context.
+    Arguments: e (..., S); mask, bool, broadcast to e, True where there is no position; or None.
+    Returns a (..., S), exactly zero where masked, everywhere if all is: a window behind the
+    sentence's end gives no context.
     """
     xp = array_module(e)
-    if dead is not None:
-        xp.copyto(e, -xp.inf, where=dead)
+    if mask is not None:
+        xp.copyto(e, -xp.inf, where=mask)
     e -= xp.maximum(e.real.max(axis=-1, keepdims=True), LEAST)
     a = xp.exp(e, out=e)
     total = a.sum(axis=-1, keepdims=True)
-    if dead is not None:
+    if mask is not None:
         total += total.real == 0.0
     a /= total                                             # a_t(s)                  (4.7)
     return a

@@ -10,11 +10,15 @@ from backend import Array, to_device
 
 
 class Padding(NamedTuple):
-    """Which steps of a padded batch (T, B) are real."""
+    """Which steps of a padded batch (T, B) are padding."""
 
-    full: int  # number of leading steps at which every sequence is alive
-    live: Array  # (T, B, 1) bool, True on real steps
-    dead: Array  # (T, B, 1) bool, its complement
+    full: int  # number of leading steps at which no sequence is padded
+    mask: Array  # (T, B, 1) bool, True on padding
+    lengths: Array  # (B,) int64, on the device
+
+    def at(self, t: int) -> Array | None:
+        """The mask (B, 1) of step t; None where nothing is padded."""
+        return self.mask[t] if t >= self.full else None
 
 
 def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
@@ -27,5 +31,5 @@ def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
         raise ValueError(f"lengths: expected 0 to {steps}, got {lengths.min()} to {lengths.max()}")
     if lengths.size == 0 or lengths.min() == steps:
         return None
-    live = (np.arange(steps)[:, None] < lengths[None, :])[:, :, None]  # (T, B, 1)
-    return Padding(int(lengths.min()), to_device(live), to_device(~live))
+    mask = (np.arange(steps)[:, None] >= lengths[None, :])[:, :, None]  # (T, B, 1)
+    return Padding(int(lengths.min()), to_device(mask), to_device(lengths))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attention.attend import attentional_backward, attentional_forward
+from attention.attentional import attentional_backward, attentional_forward
 from backend import Array, array_module, matmul
+from lstm.cells import CELLS, State
 from lstm.parameters import Parameters, Weight, axis
-from lstm.stack import UNITS, State
 from nmt.models.config import ModelConfig
 
 BridgeCache = list[tuple[Array, Array]]  # per layer: joined input (B, n He), output (B, n H)
@@ -21,7 +21,7 @@ def bridge_weights(config: ModelConfig) -> dict[str, Weight]:
     """`bridge.{l}.W` (n H, n He), n arrays in a state."""
     if not config.bridge:
         return {}
-    names = ("h", "c")[: UNITS[config.unit].states]
+    names = ("h", "c")[: CELLS[config.unit].states]
     ends = (" forward", " backward") if config.bidirectional else ("",)
     H, columns = config.hidden_size, [name + end for name in names for end in ends]
     axes = axis("state", dict.fromkeys(names, H)), axis("column", dict.fromkeys(columns, H))
@@ -35,7 +35,7 @@ def bridge_forward(
     """The decoder's initial states, one per layer, from the encoder's `last`[l][direction]."""
     if not config.bridge:
         return [ends[0] for ends in last], []
-    H, n = config.hidden_size, UNITS[config.unit].states
+    H, n = config.hidden_size, CELLS[config.unit].states
     states: list[State] = []
     cache: BridgeCache = []
     for layer, ends in enumerate(last):
@@ -54,7 +54,7 @@ def bridge_backward(
     """Gradients of the encoder's last states and of the bridge (Lemma 1 per layer)."""
     if not config.bridge:
         return [[state] for state in d_states], {}
-    H, n = config.hidden_size, UNITS[config.unit].states
+    H, n = config.hidden_size, CELLS[config.unit].states
     directions = config.source_width // H
     d_last: list[list[State]] = []
     gradients: Parameters = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attention.scores import CONTENT, SCORES
-from attention.way import WINDOWS, Way
+from attention.variant import WINDOWS, Variant
 from lstm.parameters import Scheme
-from lstm.stack import UNITS, check_among, check_stack_config
+from lstm.stack import check_among, check_stack_config
 
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
 
@@ -50,8 +50,6 @@ class ModelConfig:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
         if self.input_feeding and self.attention == "none":
             raise ValueError("input_feeding: expected false where attention is 'none', got true")
-        if self.input_feeding and not UNITS[self.unit].has_cell:
-            raise ValueError(f"input_feeding: expected false where unit is {self.unit!r}, got true")
         if self.attention != "none" and self.score == "dot" and self.bidirectional:
             raise ValueError("score: 'dot' needs states of one width, not a bidirectional encoder")
         if self.attention.startswith("local") and self.score not in CONTENT:
@@ -64,11 +62,11 @@ class ModelConfig:
             raise ValueError(f"concat_identity: expected false unless score is 'concat', got true "
                              f"with {self.score!r}")
 
-    def way(self, reverse: bool = False) -> Way:
+    def variant(self, reverse: bool = False) -> Variant:
         """How the decoder attends; reverse, whether the encoder reads the source from its end."""
         score = "concat-identity" if self.concat_identity else self.score
-        return Way(score, self.attention, self.window, self.location_length, self.renormalise,
-                   reverse)
+        return Variant(score, self.attention, self.window, self.location_length,
+                       self.renormalise, reverse)
 
     @property
     def scheme(self) -> Scheme:

@@ -1,83 +1,37 @@
-"""Decoders whose unit reads a context at every step, beside the word: [E y_{i-1}; c_i].
+"""Decoders whose cell reads a context at every step, beside the word: [E y_{i-1}; c_i].
 
 Source: Bahdanau et al. (2015), A.2.2, where W E y + C c is the product of `decoder.0.T`, columns
-word, context and state, (G, E + He + H), with the two side by side. Two of them: `searching`
-looks for its context with the state before (RNNsearch); `fixed` reads the same one at every step
-(RNNencdec: "if we fix c_i to ->h_Tx"; Nair and Shah, 2016). A padded target step needs no mask:
-nothing follows it and its loss is not counted, so every gradient through it is exactly zero.
+word, context and state, (G, E + He + H), with the two side by side. Two of them: `searching` finds
+its context with the state before (RNNsearch), by the loop of `nmt.models.feeding`; `fixed` reads
+the same one at every step (RNNencdec: "if we fix c_i to ->h_Tx"; Nair and Shah, 2016).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import Memory
-from attention.look import (
-    MemoryGradient,
-    Pulled,
-    Seen,
-    look_backward,
-    look_forward,
-    look_memory_backward,
-    make_sums,
+from attention.attention import (
+    AttentionCache,
+    Memory,
+    ScoreGradients,
+    accumulators,
+    attention_backward,
+    attention_forward,
+    memory_backward,
 )
-from backend import Array, array_module, matmul
-from backend.buffering import row_by_row
+from backend import Array, array_module
 from backend.rows import row_index
 from backend.workspace import Workspace
+from lstm.cells import CELLS
 from lstm.embedding import embedding_backward, embedding_forward
-from lstm.gru import gru_cell_backward, gru_cell_forward, gru_weight_gradient
 from lstm.parameters import Parameters
-from lstm.recurrence import clip_elements, transposed, weight_gradient
-from lstm.rnn import rnn_cell_backward
-from lstm.stack import UNITS
+from lstm.recurrent import RecurrentCache, recurrent_backward, recurrent_forward, recurrent_step
+from nmt.models.feeding import FeedingCache, feeding_backward, feeding_forward
 
 DECODER = "decoder.0"
-
-
-class Turn(NamedTuple):
-    """What is left of a step once word and context have had their share of the pre-activations.
-
-    forward(u, s_prev, T_s, m, s, scratch) and backward(ds, u, s_prev, T_s, dz, scratch), as
-    `gru_cell_forward` and `gru_cell_backward`; weights(dz, read, s_prev, m, workspace) is dT.
-    """
-
-    forward: Callable[..., None]
-    backward: Callable[..., None]
-    weights: Callable[[Array, Array, Array, Array, Workspace], Array]
-
-
-def _rnn_turn_forward(
-    u: Array, s_prev: Array, T_s: Array, m: Array, s: Array, scratch: Array
-) -> None:
-    """s = tanh(u + T_s s_prev), kept in u too."""
-    xp = array_module(u)
-    xp.matmul(s_prev, T_s.T, out=s)
-    u += s
-    xp.tanh(u, out=u)
-    s[...] = u
-
-
-def _rnn_turn_backward(
-    ds: Array, u: Array, s_prev: Array, T_s: Array, dz: Array, scratch: Array
-) -> None:
-    rnn_cell_backward(ds, u, dz)
-    array_module(u).matmul(dz, T_s, out=ds)
-
-
-def _rnn_turn_weights(
-    dz: Array, read: Array, s_prev: Array, m: Array, workspace: Workspace
-) -> Array:
-    return weight_gradient(dz, read, s_prev, workspace)
-
-
-TURNS = {
-    "gru": Turn(gru_cell_forward, gru_cell_backward, gru_weight_gradient),
-    "rnn": Turn(_rnn_turn_forward, _rnn_turn_backward, _rnn_turn_weights),
-}
 
 
 class Run(NamedTuple):
@@ -88,93 +42,77 @@ class Run(NamedTuple):
     c: Array  # (T, B, He)
 
 
+class ContextFeedback:
+    """fed_i = c_{i+1}, found with s_i, of one pass and its way back."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.width = memory.hbar.shape[2]  # He
+        self._memory, self._sums = memory, accumulators(memory)
+        self._caches: list[AttentionCache] = []
+        self._steps: list[ScoreGradients] = []
+
+    def forward(self, t: int, h: Array, out: Array) -> None:
+        """Write c_{t+1} (B, He) from s_t (B, H)."""
+        c, cache = attention_forward(h[:, None], self._memory, t + 1)
+        out[...] = c[:, 0]
+        self._caches.append(cache)
+
+    def backward(self, t: int, d_fed: Array) -> Array:
+        """ds_t (B, H) from dc_{t+1} (B, He)."""
+        ds, step = attention_backward(d_fed[:, None], self._caches[t], self._memory, self._sums)
+        self._steps.append(step)
+        return ds[:, 0]
+
+    def gradients(self, dc: Array, s: Array) -> tuple[Array, Parameters]:
+        """Of the annotations (S, B, He) and of the score's weights, by name.
+
+        Arguments: dc (T, B, He) and s (T, B, H), of all steps.
+        """
+        return memory_backward(dc.transpose(1, 0, 2), s.transpose(1, 0, 2), self._caches,
+                               self._steps[::-1], self._memory, self._sums)
+
+
 class SearchingCache(NamedTuple):
     embedding: Any
-    read: Array  # (T, B, E + He): [y; c]
-    s: Array  # (T + 1, B, H)
-    u: Array  # (T, B, G)
-    m: Array  # (T, B, H), r_i o s_{i-1} of a gated unit
-    seen: list[Seen]
+    feedback: ContextFeedback
+    feeding: FeedingCache
 
 
-@row_by_row
 def searching_forward(
     target_in: np.ndarray, s_0: Array, memory: Memory, parameters: Mapping[str, Array], unit: str,
     workspace: Workspace,
 ) -> tuple[Run, SearchingCache]:
-    """All steps of a decoder that scores the source with s_{i-1} and then turns (A.2.2).
+    """All steps of a decoder that scores the source with s_{i-1} and then reads [y; c] (A.2.2).
 
     Arguments: target_in (T, B) host ids; s_0 (B, H); memory, whose keys U_a h_j were made once.
     """
-    T, b = parameters[f"{DECODER}.T"], parameters.get(f"{DECODER}.b")
-    xp = array_module(T)
     y, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
-    (steps, B, E), (H, G), He = y.shape, (s_0.shape[1], T.shape[0]), memory.hbar.shape[2]
-    turned_c, turned_s = (
-        transposed(part, steps, workspace) for part in (T[:, E : E + He], T[:, E + He :])
-    )
-    read = workspace.empty(xp, (steps, B, E + He), y.dtype)
-    s = workspace.empty(xp, (steps + 1, B, H), y.dtype)
-    u, m = (workspace.empty(xp, (steps, B, n), y.dtype) for n in (G, H))
-    share, scratch = (workspace.empty(xp, (B, n), y.dtype) for n in (G, 2 * H))
-    xp.matmul(y.reshape(steps * B, E), T[:, :E].T, out=u.reshape(steps * B, G))
-    read[:, :, :E], s[0], seen = y, s_0, []
-    for i in range(steps):
-        c, one = look_forward(s[i][:, None], memory, parameters, i + 1)    # with s_{i-1}
-        read[i, :, E:] = c[:, 0]
-        xp.matmul(c[:, 0], turned_c, out=share)
-        u[i] += share
-        if b is not None:
-            u[i] += b
-        TURNS[unit].forward(u[i], s[i], turned_s.T, m[i], s[i + 1], scratch)
-        seen.append(one)
-    cache = SearchingCache(embedding_cache, read, s, u, m, seen)
-    return Run(s, read[:, :, :E], read[:, :, E:]), cache
+    feedback = ContextFeedback(memory)
+    s, fed, cache = feeding_forward(
+        y, [(s_0,)], feedback, "decoder", unit, parameters, [None], False, workspace)
+    return Run(s, y, fed[:-1]), SearchingCache(embedding_cache, feedback, cache)
 
 
-@row_by_row
 def searching_backward(
-    d: Run, memory: Memory, cache: SearchingCache, parameters: Mapping[str, Array], unit: str,
-    workspace: Workspace, clip: float | None = None,
-) -> tuple[Array, MemoryGradient, Parameters]:
-    """Backpropagation through time, the look inside the loop.
+    d: Run, cache: SearchingCache, parameters: Mapping[str, Array], clip: float | None = None
+) -> tuple[Array, Array, Parameters]:
+    """Backpropagation through time, the attention inside the loop.
 
     Arguments: d, gradients of what `searching_forward` returned; that of c is added to. Returns
-    ds_0 (B, H), the memory's gradient, the parameters' by name.
+    ds_0 (B, H), the gradient of the annotations (S, B, He), the parameters' by name.
     """
-    embedding_cache, read, s, u, m, seen = cache
-    T = parameters[f"{DECODER}.T"]
-    xp, (steps, B, E), (_, _, H), G = array_module(T), d.y.shape, s.shape, u.shape[2]
-    T_c, T_s, dc = T[:, E:-H], T[:, -H:], d.c
-    dz = workspace.empty(xp, u.shape, u.dtype)
-    scratch = workspace.empty(xp, (2, B, H), u.dtype)
-    ds, sums = d.s[steps].copy(), make_sums(memory, parameters)
-    pulled: list[Pulled] = []
-    for i in reversed(range(steps)):
-        clip_elements(ds, clip)
-        TURNS[unit].backward(ds, u[i], s[i], T_s, dz[i], scratch)
-        dc[i] += matmul(dz[i], T_c)                        # c_i is read by the unit, and predicts
-        ds_look, one = look_backward(dc[i][:, None], seen[i], memory, parameters, sums)
-        ds += ds_look[:, 0]
-        ds += d.s[i]                                       # s_{i-1} turns, looks, and predicts
-        pulled.insert(0, one)
-    d_memory, gradients = look_memory_backward(
-        dc.transpose(1, 0, 2), s[:-1].transpose(1, 0, 2), seen, pulled, memory, parameters, sums
-    )
-    rows, s_prev = dz.reshape(steps * B, G), s[:-1].reshape(steps * B, H)
-    gradients[f"{DECODER}.T"] = TURNS[unit].weights(
-        rows, read.reshape(steps * B, -1), s_prev, m.reshape(steps * B, H), workspace
-    )
-    if f"{DECODER}.b" in parameters:
-        gradients[f"{DECODER}.b"] = rows.sum(axis=0)
-    dy = matmul(rows, T[:, :E]).reshape(steps, B, E) + d.y  # E y_{i-1} is read twice
-    gradients["decoder.W_e"] = embedding_backward(dy, embedding_cache)
-    return ds, d_memory, gradients
+    feeding = cache.feeding
+    dy, [(ds_0,)], gradients = feeding_backward(
+        d.s, d.c, cache.feedback, feeding, parameters, clip=clip)
+    dstates, more = cache.feedback.gradients(d.c, feeding.steps[0].states[0][:-1])
+    dy += d.y                                              # E y_{i-1} is read twice
+    gradients["decoder.W_e"] = embedding_backward(dy, cache.embedding)
+    return ds_0, dstates, gradients | more
 
 
 class FixedCache(NamedTuple):
     embedding: Any
-    unit: Any
+    recurrent: RecurrentCache
 
 
 def fixed_forward(
@@ -183,25 +121,24 @@ def fixed_forward(
 ) -> tuple[Run, FixedCache]:
     """All steps of a decoder that reads c (B, He) at each of them."""
     y, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
-    xp, (steps, B, E), He = array_module(y), y.shape, c.shape[1]
-    read = workspace.empty(xp, (steps, B, E + He), y.dtype)
+    xp, (T, B, E), He = array_module(y), y.shape, c.shape[1]
+    read = workspace.empty(xp, (T, B, E + He), y.dtype)
     read[:, :, :E], read[:, :, E:] = y, c
-    _, _, unit_cache = UNITS[unit].forward(
-        read, (s_0,), parameters[f"{DECODER}.T"], parameters.get(f"{DECODER}.b"),
+    _, _, cache = recurrent_forward(
+        CELLS[unit], read, (s_0,), parameters[f"{DECODER}.T"], parameters.get(f"{DECODER}.b"),
         workspace=workspace,
     )
-    run = Run(unit_cache.h, read[:, :, :E], read[:, :, E:])
-    return run, FixedCache(embedding_cache, unit_cache)
+    run = Run(cache.steps.states[0], read[:, :, :E], read[:, :, E:])
+    return run, FixedCache(embedding_cache, cache)
 
 
 def fixed_backward(
-    d: Run, cache: FixedCache, parameters: Mapping[str, Array], unit: str,
-    clip: float | None = None,
+    d: Run, cache: FixedCache, parameters: Mapping[str, Array], clip: float | None = None
 ) -> tuple[Array, Array, Parameters]:
     """Returns ds_0 (B, H), dc (B, He) and the parameters' gradients by name."""
     E = d.y.shape[2]
-    d_read, (ds_0,), dT, db = UNITS[unit].backward(d.s[1:], (None,), cache.unit, clip)
-    gradients: Parameters = {f"{DECODER}.T": dT}
+    d_read, (ds_0,), dW, db = recurrent_backward(d.s[1:], None, cache.recurrent, clip=clip)
+    gradients: Parameters = {f"{DECODER}.T": dW}
     if f"{DECODER}.b" in parameters:
         gradients[f"{DECODER}.b"] = db
     gradients["decoder.W_e"] = embedding_backward(d_read[:, :, :E] + d.y, cache.embedding)
@@ -212,8 +149,6 @@ def contextual_step(
     y: Array, s: Array, c: Array, parameters: Mapping[str, Array], unit: str
 ) -> Array:
     """s_i (N, H) of one step for search, from rows y (N, E), s_{i-1} (N, H) and c_i (N, He)."""
-    read: Sequence[Array] = (y, c)
-    joined = array_module(y).concatenate(read, axis=1)     # (N, E + He)
-    return UNITS[unit].step(
-        joined, (s,), parameters[f"{DECODER}.T"], parameters.get(f"{DECODER}.b")
-    )[0]
+    joined = array_module(y).concatenate([y, c], axis=1)   # (N, E + He)
+    return recurrent_step(CELLS[unit], joined, (s,), parameters[f"{DECODER}.T"],
+                          parameters.get(f"{DECODER}.b"))[0]

@@ -13,23 +13,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import Memory, attentional_backward, attentional_forward
-from attention.look import (
-    MemoryGradient,
-    Seen,
+from attention.attention import (
+    AttentionCache,
+    Memory,
+    accumulators,
     alignment_of,
-    look_backward,
-    look_forward,
-    look_memory_backward,
-    make_sums,
+    attention_backward,
+    attention_forward,
+    memory_backward,
 )
+from attention.attentional import attentional_backward, attentional_forward
 from attention.scores import score_weights
 from backend import Array, array_module, matmul
 from backend.rows import row_index
 from backend.workspace import Workspace
+from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Parameters, Weight, axis
-from lstm.stack import UNITS, StackCache, State, stack_backward, stack_forward, stack_weights
+from lstm.stack import StackCache, stack_backward, stack_forward, stack_step, stack_weights
 from nmt.models.config import ModelConfig
 from nmt.models.contract import Noise
 
@@ -45,7 +46,7 @@ def decoder_weights(config: ModelConfig, vocabulary_size: int) -> dict[str, Weig
                         biases=config.biases),
     }
     if config.attention != "none":
-        weights |= score_weights(config.way(), "attention", H, He, scheme,
+        weights |= score_weights(config.variant(), "attention", H, He, scheme,
                                  bidirectional=config.bidirectional)
         axes = axis("unit", H), axis("column", {"c": He, "h": H})
         weights["attention.W_c"] = Weight(axes, scheme.matrix())
@@ -56,7 +57,7 @@ class DecoderCache(NamedTuple):
     embedding: Any
     stack: StackCache
     h: Array  # (B, T, H), the top states
-    seen: Seen | None  # of all steps
+    attention: AttentionCache | None  # of all steps
     joined: Array | None  # (B, T, He + H), after dropout
     h_tilde: Array | None  # (B, T, H)
     mask: Array | None  # of the joined vector, (T, B, He + H)
@@ -86,43 +87,43 @@ def decoder_forward(
         return out, DecoderCache(embedding_cache, stack_cache, top, None, None, None, mask)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
-    c, seen = look_forward(h, memory, parameters)                          # (4.7)
+    c, attention = attention_forward(h, memory)                            # (4.7)
     joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
     if mask is not None:
         joined *= mask.transpose(1, 0, 2)
     h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters["attention.W_c"])
     h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
-    cache = DecoderCache(embedding_cache, stack_cache, h, seen, joined, h_tilde, mask)
+    cache = DecoderCache(embedding_cache, stack_cache, h, attention, joined, h_tilde, mask)
     return h_tilde.transpose(1, 0, 2), cache
 
 
 def decoder_backward(
     d_out: Array, memory: Memory | None, cache: DecoderCache, parameters: Mapping[str, Array],
     config: ModelConfig,
-) -> tuple[list[State], MemoryGradient | None, Parameters]:
+) -> tuple[list[State], Array | None, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
-    Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned. Returns the gradient
-    of the initial states, of the memory, and of the parameters.
+    Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned. Returns the gradients
+    of the initial states, of the encoder's states (S, B, He) or None, and of the parameters.
     """
     gradients: Parameters = {}
-    d_memory = None
+    dstates = None
     if memory is None:
         d_top = d_out if cache.mask is None else d_out * cache.mask
     else:
-        d_top, d_memory, gradients = _attention_backward(d_out, memory, cache, parameters)
+        d_top, dstates, gradients = _attention_backward(d_out, memory, cache, parameters)
     dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=config.clip_dh)
     gradients["decoder.W_e"] = embedding_backward(dx, cache.embedding)
-    return [states[0] for states in d_initial], d_memory, gradients | stack_gradients
+    return [states[0] for states in d_initial], dstates, gradients | stack_gradients
 
 
 def _attention_backward(
     d_out: Array, memory: Memory, cache: DecoderCache, parameters: Mapping[str, Array]
-) -> tuple[Array, MemoryGradient, Parameters]:
-    """From dh~ (T, B, H) to dh (T, B, H), the memory's gradient and the attention's."""
+) -> tuple[Array, Array, Parameters]:
+    """From dh~ (T, B, H) to dh (T, B, H), gradients of the encoder's states and of the weights."""
     xp = array_module(d_out)
     h = cache.h
-    seen: Any = cache.seen
+    attention: Any = cache.attention
     joined: Any = cache.joined
     h_tilde: Any = cache.h_tilde
     B, T, H = h.shape
@@ -134,13 +135,11 @@ def _attention_backward(
     if cache.mask is not None:
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
-    sums = make_sums(memory, parameters)
-    dh_attention, pulled = look_backward(dc, seen, memory, parameters, sums)
-    d_memory, gradients = look_memory_backward(
-        dc, h, [seen], [pulled], memory, parameters, sums
-    )
+    sums = accumulators(memory)
+    dh_attention, step = attention_backward(dc, attention, memory, sums)
+    dstates, gradients = memory_backward(dc, h, [attention], [step], memory, sums)
     gradients["attention.W_c"] = dW_c
-    return (dh + dh_attention).transpose(1, 0, 2), d_memory, gradients
+    return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients
 
 
 def decoder_step(
@@ -156,19 +155,12 @@ def decoder_step(
     """
     xp = array_module(x)
     rows = x if h_tilde is None else xp.concatenate([x, h_tilde], axis=1)  # (4.2.3 feeding)
-    after: list[State] = []
-    for layer, state in enumerate(states):
-        name = f"decoder.{layer}"
-        state = UNITS[config.unit].step(
-            rows, state, parameters[f"{name}.T"], parameters.get(f"{name}.b")
-        )
-        after.append(state)
-        rows = state[0]
+    rows, after = stack_step(rows, states, parameters, "decoder", config.unit)
     if memory is None:
         return after, rows, None
     B, S, He = memory.hbar.shape
     N, H = rows.shape
-    c, seen = look_forward(rows.reshape(B, N // B, H), memory, parameters, t, together=True)
+    c, attention = attention_forward(rows.reshape(B, N // B, H), memory, t, together=True)
     joined = xp.concatenate([c.reshape(N, He), rows], axis=1)
-    a = alignment_of(seen, memory).reshape(N, S)
+    a = alignment_of(attention, memory).reshape(N, S)
     return after, attentional_forward(joined, parameters["attention.W_c"]), a

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from backend import Array, array_module
 from backend.rows import row_index
 from backend.workspace import Workspace
+from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.padding import Padding, make_padding
 from lstm.parameters import Parameters, Weight
-from lstm.stack import StackCache, State, stack_backward, stack_forward, stack_weights, zero_state
+from lstm.stack import StackCache, stack_backward, stack_forward, stack_weights, zero_state
 from nmt.models.config import ModelConfig
 from nmt.models.contract import Noise
 from nmt.text.batches import Side

@@ -15,15 +15,15 @@ import numpy as np
 from backend import Array, array_module, matmul, to_device
 from backend.rows import RowIndex, check_ids, gather_rows, row_index
 from backend.workspace import Workspace
+from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Scheme, Weight, dropout_mask
 from lstm.stack import (
-    UNITS,
     StackCache,
-    State,
     check_stack_config,
     stack_backward,
     stack_forward,
+    stack_step,
     stack_weights,
     zero_state,
 )
@@ -151,14 +151,8 @@ class LanguageModel(Model):
         """Feed one token per row: tokens (N,) host ids. Returns logits (N, V), the new states."""
         check_ids(tokens, self.vocabulary_size, "tokens")
         rows = gather_rows(parameters["W_e"], to_device(tokens))           # (N, E)
-        after: list[State] = []
-        for layer, before in enumerate(state):
-            now = UNITS[self.config.unit].step(
-                rows, before, parameters[f"rnn.{layer}.T"], parameters.get(f"rnn.{layer}.b")
-            )
-            after.append(now)
-            rows = now[0]
-        logits = matmul(rows, parameters["output.W_hy"].T)                 # (N, V)
+        h, after = stack_step(rows, state, parameters, "rnn", self.config.unit)
+        logits = matmul(h, parameters["output.W_hy"].T)                 # (N, V)
         if self.config.output_bias:
             logits += parameters["output.b"]
         return logits, after, None

@@ -1,8 +1,8 @@
 """RNNsearch and RNNencdec: encoder, alignment, decoder and deep output of Bahdanau et al. (2015).
 
 Source: their Appendix A.2; letters as there, shapes and names in `RNNSearch.weights`. The parts are
-the encoder, `attention.look` (score `additive`, asked with s_{i-1}), `nmt.models.contextual` and
-`nmt.models.deep_output`.
+the encoder, `attention.attention` (score `additive`, asked with s_{i-1}), `nmt.models.contextual`
+and `nmt.models.deep_output`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import Memory, memory_backward, memory_forward, memory_select
-from attention.look import alignment_of, look_forward
+from attention.attention import (
+    Memory,
+    alignment_of,
+    attention_forward,
+    memory_forward,
+    memory_select,
+)
 from attention.scores import score_weights
-from attention.way import Way
+from attention.variant import Variant
 from backend import Array, array_module, matmul, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
+from lstm.cells import CELLS, State
 from lstm.embedding import embedding_weight
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
-from lstm.stack import State, check_among, stack_weights
+from lstm.stack import check_among, stack_weights
 from nmt.models.config import ModelConfig
 from nmt.models.contextual import (
-    TURNS,
     Run,
     contextual_step,
     fixed_backward,
@@ -41,7 +46,8 @@ from nmt.text.batches import Batch, Side
 
 CONTEXTS = ("search", "last")
 DEEP_STATES = ("before", "now")
-ADDITIVE = Way("additive")
+ADDITIVE = Variant("additive")
+UNITS = tuple(name for name, cell in CELLS.items() if cell.states == 1)  # s_0 has one part
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class RNNSearchConfig:
     def __post_init__(self) -> None:
         check_among("architecture", self.architecture, ("rnnsearch",))
         check_among("context", self.context, CONTEXTS)
-        check_among("unit", self.unit, TURNS)
+        check_among("unit", self.unit, UNITS)
         check_among("layer", self.layer, LAYERS)
         check_among("deep_state", self.deep_state, DEEP_STATES)
         check_among("initialisation", self.initialisation, SCHEMES)
@@ -207,17 +213,9 @@ class RNNSearch(Model):
         d = Run(d_states, dy.reshape(steps, B, -1), dc.reshape(steps, B, -1))
         dstates = d_last = None
         if memory is not None:
-            ds_0, d_memory, more = searching_backward(
-                d, memory, cache.decoder, parameters, config.unit, self.workspace, config.clip_dh
-            )
-            dstates, looked = memory_backward(
-                d_memory.dhbar, d_memory.dkeys, memory, parameters, "attention", d_memory.d_query
-            )
-            gradients |= looked
+            ds_0, dstates, more = searching_backward(d, cache.decoder, parameters, config.clip_dh)
         else:
-            ds_0, d_last, more = fixed_backward(
-                d, cache.decoder, parameters, config.unit, config.clip_dh
-            )
+            ds_0, d_last, more = fixed_backward(d, cache.decoder, parameters, config.clip_dh)
         d_start, started = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
         end: State = (d_start if d_last is None else d_start + d_last,)
         ends: list[State] = [end] if memory is None else [(None,), end]
@@ -265,8 +263,8 @@ class RNNSearch(Model):
         y, alignment = gather_rows(W_e, to_device(tokens)), None           # (N, E)
         if memory is not None:
             B, S, He = memory.hbar.shape
-            found, seen = look_forward(s.reshape(B, N // B, H), memory, parameters, together=True)
-            c, alignment = found.reshape(N, He), alignment_of(seen, memory).reshape(N, S)
+            found, cached = attention_forward(s.reshape(B, N // B, H), memory, together=True)
+            c, alignment = found.reshape(N, He), alignment_of(cached, memory).reshape(N, S)
         context: Array = c
         after = contextual_step(y, s, context, parameters, config.unit)
         deep = s if config.deep_state == "before" else after

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import Memory, memory_backward, memory_forward, memory_select
-from attention.look import MemoryGradient
+from attention.attention import Memory, memory_forward, memory_select
 from backend import Array, array_module, matmul, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
+from lstm.cells import State
 from lstm.parameters import Weight, dropout_mask
-from lstm.stack import State
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.config import ModelConfig
 from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables
@@ -24,7 +23,7 @@ from nmt.models.decoder import (
     decoder_weights,
 )
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
-from nmt.models.input_feeding import feeding_backward, feeding_forward
+from nmt.models.input_feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.output import OutputCache, output_backward, output_forward, output_weights
 from nmt.text.batches import Batch, Side
 
@@ -64,7 +63,7 @@ class Translator(Model):
         which end a sentence begins (erratum 9).
         """
         self.config, self.source_size, self.target_size = config, source_size, target_size
-        self.way = config.way(reverse_source)
+        self.variant = config.variant(reverse_source)
         self.workspace = Workspace()
 
     def weights(self) -> dict[str, Weight]:
@@ -113,8 +112,8 @@ class Translator(Model):
         initial, bridge_cache = bridge_forward(last, parameters, config)
         memory = None
         if config.attention != "none":
-            memory = memory_forward(states, padding, self.way, parameters, "attention")
-        forward: Any = feeding_forward if config.input_feeding else decoder_forward
+            memory = memory_forward(states, padding, self.variant, parameters, "attention")
+        forward: Any = input_feeding_forward if config.input_feeding else decoder_forward
         h, decoder_cache = forward(
             batch.target_in, initial, memory, parameters, config, noise, self.workspace
         )
@@ -129,24 +128,17 @@ class Translator(Model):
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         dh, gradients = output_backward(cache.output, self.workspace)
-        d_memory: MemoryGradient | None
-        if config.input_feeding and memory is not None:
-            d_initial, d_memory, more = feeding_backward(
-                dh, memory, cache.decoder, parameters, config, self.workspace
+        if config.input_feeding:
+            d_initial, dstates, more = input_feeding_backward(
+                dh, cache.decoder, parameters, config, self.workspace
             )
         else:
-            d_initial, d_memory, more = decoder_backward(
+            d_initial, dstates, more = decoder_backward(
                 dh, memory, cache.decoder, parameters, config
             )
         gradients |= more
         d_last, more = bridge_backward(d_initial, cache.bridge, parameters, config)
         gradients |= more
-        dstates = None
-        if memory is not None and d_memory is not None:
-            dstates, more = memory_backward(
-                d_memory.dhbar, d_memory.dkeys, memory, parameters, "attention", d_memory.d_query
-            )
-            gradients |= more
         return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_dh)
 
     # --- search ---------------------------------------------------------------------------------
@@ -162,7 +154,7 @@ class Translator(Model):
         layers, _ = bridge_forward(last, parameters, config)
         memory = h_tilde = None
         if config.attention != "none":
-            memory = memory_forward(states, padding, self.way, parameters, "attention")
+            memory = memory_forward(states, padding, self.variant, parameters, "attention")
         if config.input_feeding:
             h_tilde = array_module(states).zeros_like(layers[0][0])
         return SearchState(layers, h_tilde, memory)

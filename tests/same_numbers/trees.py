@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from same_numbers import draws
 
 from backend.rows import RowGradient
-from lstm.stack import UNITS
+from lstm.cells import CELLS
 from nmt.cli import main
 from nmt.models.config import ModelConfig
 from nmt.models.contract import Noise, Tables
@@ -136,7 +136,7 @@ def run_stream(
     """The same of a language model, which goes on at a state and ends in one."""
     inputs, targets = (np.array(batch[key]) for key in ("inputs", "targets"))
     config = model.config
-    before = draws.states(config.layers, UNITS[config.unit].states, inputs.shape[1],
+    before = draws.states(config.layers, CELLS[config.unit].states, inputs.shape[1],
                           config.hidden_size)
     T, B = inputs.shape
     made = Given((), Side(np.stack([inputs, targets]), np.full(B, T)), np.arange(B), before)

@@ -19,16 +19,19 @@ from backend import Array, array_module
 
 
 class Window(NamedTuple):
-    """The columns of one window for each of Q target states, W = min(2D + 1, S) of them."""
+    """The columns that each of Q target states attends to, W of them.
 
-    rows: Array | None  # (B, Q, W) int64, rows of the states (B S, He), no two alike; None if W = S
-    offset: Array  # (B, Q, W), column - centre: s - p_t, with the other sign if reversed
-    out: Array  # (B, Q, W) bool, True on columns outside the window or behind the sentence
+    Without `rows` they are the first W columns, the same for all target states.
+    """
+
+    rows: Array | None  # (B, Q, W) int64, rows of the states (B S, He), no two alike
+    offset: Array | None  # (B, Q, W), column - centre: s - p_t, with the other sign if reversed
+    mask: Array | None  # (B, 1 or Q, W) bool, True on what is not attended to; None: nothing
 
     def of(self, states: slice) -> Window:
         """The windows of some of the target states."""
-        rows = None if self.rows is None else self.rows[:, states]
-        return Window(rows, self.offset[:, states], self.out[:, states])
+        return self if self.rows is None else Window(
+            *(None if one is None else one[:, states] for one in self))
 
 
 def make_window(centre: Array, lengths: Array, S: int, D: int) -> Window:
@@ -41,11 +44,11 @@ def make_window(centre: Array, lengths: Array, S: int, D: int) -> Window:
     first = xp.clip(xp.ceil(centre.real - D), 0.0, float(S - W))  # (B, Q)
     columns = first[..., None] + xp.arange(W, dtype=lengths.dtype)  # (B, Q, W)
     offset = columns - centre[..., None]
-    out = (columns >= lengths[:, None, None]) | (offset.real < -D) | (offset.real > D)
+    mask = (columns >= lengths[:, None, None]) | (offset.real < -D) | (offset.real > D)
     if W == S:
-        return Window(None, offset, out)
+        return Window(None, offset, mask)
     start = xp.arange(0, B * S, S, dtype="int64")[:, None, None]
-    return Window(columns.astype("int64") + start, offset, out)
+    return Window(columns.astype("int64") + start, offset, mask)
 
 
 def centre_of(p: Array, lengths: Array, reverse: bool) -> Array:
@@ -122,8 +125,8 @@ def position_weights(dk: Array, du: Array, u: Array, h: Array) -> tuple[Array, A
     return dW_p, (dk.reshape(1, -1) @ u.reshape(-1, P))[0]  # (2.14) on v_p' tanh(u)
 
 
-class Near(NamedTuple):
-    """What `nearness_backward` reads."""
+class GaussianCache(NamedTuple):
+    """What `gaussian_backward` reads."""
 
     align: Array  # (B, Q, W), the softmax over the window
     gauss: Array  # (B, Q, W)
@@ -131,9 +134,9 @@ class Near(NamedTuple):
     total: Array | None  # (B, Q, 1), what renormalised weights were divided by
 
 
-def nearness_forward(
+def gaussian_forward(
     align: Array, offset: Array, D: int, renormalise: bool
-) -> tuple[Array, Near]:
+) -> tuple[Array, GaussianCache]:
     """a_t(s) = align(s) exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2 (4.10).
 
     Arguments: align, offset (B, Q, W); renormalise, whether the weights are divided by their sum,
@@ -145,13 +148,15 @@ def nearness_forward(
     if renormalise:
         total = a.sum(axis=2, keepdims=True)
         a /= total
-    return a, Near(align, gauss, offset, total)
+    return a, GaussianCache(align, gauss, offset, total)
 
 
-def nearness_backward(da: Array, a: Array, near: Near, D: int) -> tuple[Array, Array]:
+def gaussian_backward(
+    da: Array, a: Array, cache: GaussianCache, D: int
+) -> tuple[Array, Array]:
     """d_align (B, Q, W), and the gradient at the window's centre (B, Q), given da (B, Q, W)."""
-    if near.total is not None:
-        da = (da - (a * da).sum(axis=2, keepdims=True)) / near.total
-    d_align = da * near.gauss                              # (2.17) on (4.10)
-    d_centre = (d_align * near.align * near.offset).sum(axis=2)
+    if cache.total is not None:
+        da = (da - (a * da).sum(axis=2, keepdims=True)) / cache.total
+    d_align = da * cache.gauss                             # (2.17) on (4.10)
+    d_centre = (d_align * cache.align * cache.offset).sum(axis=2)
     return d_align, d_centre * (4.0 / D**2)                # dgauss/dp = gauss (s - p) / sigma^2

@@ -7,8 +7,8 @@ from typing import NamedTuple
 WINDOWS = ("global", "local-m", "local-p")
 
 
-class Way(NamedTuple):
-    """One way of attending; what it means is said where its parts are computed."""
+class Variant(NamedTuple):
+    """One variant of attention; what it means is said where its parts are computed."""
 
     score: str = "general"  # one of `attention.scores.SCORES`
     window: str = "global"  # global, local-m (p_t = t), or local-p (p_t is predicted)
@@ -19,5 +19,5 @@ class Way(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether a window of the source is looked at, and not all of it."""
+        """Whether a window of the source is attended to, and not all of it."""
         return self.window != "global"

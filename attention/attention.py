@@ -1,0 +1,334 @@
+"""Attention: from h_t to the context c_t and back (Luong, 2016, sections 4.2.1 and 4.2.2).
+
+One forward and one backward serve every score in every window, for one target state of each
+sentence (inside a decoder step), for all T of them, or for K hypotheses. What the memory and the
+weights get from all steps is worked out after the last of them, by `memory_backward`. Q below is the
+number of target states that attend to a sentence at once, W the number of columns they attend to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from attention.blocks import block_size, pieces
+from attention.scores import (
+    SCORES,
+    Map,
+    Sums,
+    map_backward,
+    map_forward,
+    map_gradients,
+    map_weight,
+    maps_of,
+)
+from attention.softmax import softmax_backward, softmax_forward
+from attention.variant import Variant
+from attention.window import (
+    GaussianCache,
+    Window,
+    centre_of,
+    gather_window,
+    gaussian_backward,
+    gaussian_forward,
+    make_window,
+    position_backward,
+    position_forward,
+    position_weights,
+    scatter_window,
+)
+from backend import Array, array_module
+from lstm.padding import Padding
+from lstm.parameters import Parameters
+
+
+class Memory(NamedTuple):
+    """What the decoder attends to, made once per batch of source sentences."""
+
+    hbar: Array  # (B, S, He), the encoder's top states
+    keys: Array  # (B, S, A), what queries are compared with; hbar itself where they are equal
+    mask: Array | None  # (B, 1, S) bool, True on padding
+    lengths: Array | None  # (B,) real, for local attention
+    variant: Variant
+    prefix: str  # of the weights' names
+    W: Mapping[str, Array]  # the weights of score and position, by short name
+
+    def matrix(self, one: Map | None) -> Array | None:
+        """The matrix of a map; None is the identity."""
+        return None if one is None else one.part(self.W[one.name], *self.hbar.shape[1:])
+
+
+class AttentionCache(NamedTuple):
+    """What the way back reads of one call."""
+
+    a: Array  # (B, Q, W): a_t, over all positions, the first L_max, or those in the window
+    q: Array  # (B, Q, A), the queries
+    rows: Array | None = None  # (B, Q, W), which states the windows held; None: the first W
+    gaussian: GaussianCache | None = None  # of local-p, as the two that follow
+    u: Array | None = None  # (B, Q, P), the tanh of Eq. 4.9
+    ratio: Array | None = None  # (B, Q), its sigmoid
+
+
+class ScoreGradients(NamedTuple):
+    """Gradients inside the attention, of which the memory's and the weights' are made."""
+
+    de: Array  # (B, Q, W), at the energies
+    dq: Array  # (B, Q, A), at the queries
+    dk: Array | None = None  # (B, Q), of local-p: at v_p' tanh(W_p h)
+    du: Array | None = None  # (B, Q, P), at W_p h
+
+
+def memory_forward(
+    states: Array, padding: Padding | None, variant: Variant, parameters: Mapping[str, Array],
+    prefix: str,
+) -> Memory:
+    """Sentence-major copies of the encoder's `states` (S, B, He), and their keys."""
+    xp, (S, B, _) = array_module(states), states.shape
+    hbar = xp.ascontiguousarray(states.transpose(1, 0, 2))                 # (B, S, He)
+    mask = None if padding is None else padding.mask.transpose(1, 2, 0)    # (B, 1, S)
+    lengths, dtype = None, states.real.dtype
+    if variant.local:
+        lengths = (xp.full((B,), float(S), dtype=dtype) if padding is None
+                   else padding.lengths.astype(dtype))
+    W = {name.removeprefix(f"{prefix}."): array for name, array in parameters.items()
+         if name.startswith(f"{prefix}.")}
+    memory = Memory(hbar, hbar, mask, lengths, variant, prefix, W)
+    return memory._replace(keys=map_forward(hbar, memory.matrix(maps_of(variant)[1])))
+
+
+def memory_select(memory: Memory, sentences: Array) -> Memory:
+    """The memory of some of the sentences, numbers (B',) on the device."""
+    kept = {name: value[sentences] for name in ("hbar", "keys", "mask", "lengths")
+            if (value := getattr(memory, name)) is not None}
+    if memory.keys is memory.hbar:
+        kept["keys"] = kept["hbar"]
+    return memory._replace(**kept)
+
+
+# --- forward --------------------------------------------------------------------------------------
+
+
+def attention_forward(
+    h: Array, memory: Memory, t: int = 1, together: bool = False
+) -> tuple[Array, AttentionCache]:
+    """a_t = softmax of the scores (4.7), c_t = sum over s of a_t(s) hbar_s.
+
+    Arguments: h (B, Q, H); t, the time step, from 1, of the first of them; together, whether it
+    is that of all (hypotheses), and not one step after another. Only local-m asks for the time.
+    Returns c (B, Q, He) and the cache; padding has exactly no weight.
+    """
+    q = map_forward(h, memory.matrix(maps_of(memory.variant)[0]))
+    window, u, ratio = _place(h, q, memory, t, together)
+    parts = [_attend(q[:, some], window.of(some), memory) for some in _blocks(window.rows, memory)]
+    c, a, gaussian = (_joined(part) for part in zip(*parts, strict=True))
+    return c, AttentionCache(a, q, window.rows, gaussian, u, ratio)
+
+
+def _place(
+    h: Array, q: Array, memory: Memory, t: int, together: bool
+) -> tuple[Window, Array | None, Array | None]:
+    """Where the target states attend to; of local-p also the tanh and the sigmoid of Eq. 4.9."""
+    variant, xp, (_, S, _) = memory.variant, array_module(h), memory.hbar.shape
+    if not variant.local:
+        n = q.shape[2] if variant.score == "location" else S
+        mask = None if memory.mask is None else memory.mask[:, :, :n]
+        return Window(None, None, mask), None, None
+    lengths: Any = memory.lengths
+    u = ratio = None
+    if variant.window == "local-p":
+        p, u, ratio = position_forward(h, lengths, memory.W["W_p"], memory.W["v_p"])
+    else:
+        times = xp.arange(t, t + (1 if together else h.shape[1])).astype(lengths.dtype)
+        p = xp.zeros(h.shape[:2], dtype=lengths.dtype) + times             # (4.2.2 local-m)
+    centre = centre_of(p, lengths, variant.reverse)
+    return make_window(centre, lengths, S, variant.D), u, ratio
+
+
+def _blocks(rows: Array | None, memory: Memory) -> list[slice]:
+    """The target states, as many at a time as can gather their windows in the cache."""
+    if rows is None:
+        return [slice(None)]
+    B, Q, W = rows.shape
+    return list(pieces(Q, block_size(array_module(rows), B * W * memory.hbar.shape[2])))
+
+
+def _attend(
+    q: Array, window: Window, memory: Memory
+) -> tuple[Array, Array, GaussianCache | None]:
+    """c_t (B, Q, He) and a_t (B, Q, W) of queries (B, Q, A), through their windows."""
+    variant, (B, Q, A), xp = memory.variant, q.shape, array_module(q)
+    states, keys, shared = _gathered(window.rows, q, memory)
+    energy = SCORES[variant.score].energy
+    e = energy.forward(q.reshape(*shared, A), keys, memory.W).reshape(B, Q, states.shape[1])
+    a, gaussian = softmax_forward(e, window.mask), None                    # a_t(s)  (4.7)
+    if window.offset is not None and variant.window == "local-p":
+        a, gaussian = gaussian_forward(a, window.offset, variant.D, variant.renormalise)
+    c = xp.matmul(a.reshape(*shared, -1), states)          # c_t             (4.2.1 context)
+    return c.reshape(B, Q, states.shape[2]), a, gaussian
+
+
+def _gathered(
+    rows: Array | None, q: Array, memory: Memory
+) -> tuple[Array, Array, tuple[int, int]]:
+    """States (G, W, He) and keys (G, W, A) attended to by G groups of queries, and (G, queries each).
+
+    Without windows a sentence's Q queries share its states; else each query has its own.
+    """
+    B, Q, A = q.shape
+    if rows is not None:
+        states = gather_window(memory.hbar, rows)
+        same = memory.keys is memory.hbar
+        return states, states if same else gather_window(memory.keys, rows), (B * Q, 1)
+    n = A if memory.variant.score == "location" else memory.hbar.shape[1]
+    return memory.hbar[:, :n], memory.keys, (B, Q)
+
+
+# --- backward -------------------------------------------------------------------------------------
+
+
+def accumulators(memory: Memory) -> Sums | None:
+    """Zeros that `attention_backward` adds to; None where the gradients of the keys can wait."""
+    names = SCORES[memory.variant.score].energy.sums
+    if not names:
+        return None
+    xp = array_module(memory.keys)
+    return Sums(xp.zeros_like(memory.keys), {name: xp.zeros_like(memory.W[name]) for name in names})
+
+
+def attention_backward(
+    dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None
+) -> tuple[Array, ScoreGradients]:
+    """Gradient of h that a decoder step needs at once; that of the memory can wait.
+
+    Arguments: dc (B, Q, He); sums, from `accumulators`, added to. Returns dh (B, Q, H), and what
+    `memory_backward` reads.
+    """
+    parts = [_attend_backward(dc[:, some], _part(cache, some), memory, sums)
+             for some in _blocks(cache.rows, memory)]
+    de, dq, d_centre = (_joined(part) for part in zip(*parts, strict=True))
+    dh = map_backward(dq, memory.matrix(maps_of(memory.variant)[0]))       # (2.13)
+    if d_centre is None:
+        return dh, ScoreGradients(de, dq)
+    dp = -d_centre if memory.variant.reverse else d_centre
+    dh_position, dk, du = position_backward(
+        dp, cache.u, cache.ratio, memory.lengths, memory.W["W_p"], memory.W["v_p"])
+    return dh_position + dh, ScoreGradients(de, dq, dk, du)
+
+
+def _attend_backward(
+    dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None
+) -> tuple[Array, Array, Array | None]:
+    """Gradients at energies (B, Q, W), queries (B, Q, A) and, in local-p, centres (B, Q)."""
+    (B, Q, W), A, xp = cache.a.shape, cache.q.shape[2], array_module(dc)
+    states, keys, shared = _gathered(cache.rows, cache.q, memory)
+    da = xp.matmul(dc.reshape(*shared, -1), states.transpose(0, 2, 1))     # dc_t' hbar_s (2.13)
+    da, align, d_centre = da.reshape(B, Q, W), cache.a, None
+    if cache.gaussian is not None:
+        align = cache.gaussian.align
+        da, d_centre = gaussian_backward(da, cache.a, cache.gaussian, memory.variant.D)
+    de = softmax_backward(da, align)
+    own, energy = sums, SCORES[memory.variant.score].energy
+    if sums is not None and cache.rows is not None:        # keys that were gathered
+        own = Sums(xp.zeros_like(keys), sums.weights)
+    dq = energy.backward(de.reshape(*shared, W), cache.q.reshape(*shared, A), keys, memory.W, own)
+    if sums is not None and own is not sums:
+        scatter_window(sums.keys, own.keys, cache.rows)
+    return de, dq.reshape(B, Q, A), d_centre
+
+
+def memory_backward(
+    dc: Array, h: Array, caches: Sequence[AttentionCache], steps: Sequence[ScoreGradients],
+    memory: Memory, sums: Sums | None,
+) -> tuple[Array, Parameters]:
+    """Gradients of the encoder's states (S, B, He) and of the weights, by full name.
+
+    Arguments: dc (B, T, He) and h (B, T, H); caches, and steps from `attention_backward`, of calls
+    whose target states are, one after another, those T.
+    """
+    variant, (_, S, He) = memory.variant, memory.hbar.shape
+    query, keys = maps_of(variant)
+    outer = SCORES[variant.score].energy.outer
+    a, rows = _joined([one.a for one in caches]), _joined([one.rows for one in caches])
+    q, dq = _joined([one.q for one in caches]), _joined([one.dq for one in steps])
+    reads, dkeys, gradients = [(a, dc)], None, Parameters()                # c_t reads hbar_s
+    if sums is not None:
+        dkeys, gradients = sums.keys, dict(sums.weights)
+    elif outer is not None:
+        read = outer(_joined([one.de for one in steps]), q)                # and e_t reads k_s
+        if keys is None:
+            reads.append(read)
+        else:
+            dkeys = _outer_sum([read], rows, memory.keys)
+    dhbar, parts = _outer_sum(reads, rows, memory.hbar), []
+    if dkeys is not None:
+        dhbar += map_backward(dkeys, memory.matrix(keys))
+        parts += [] if keys is None else [(keys, map_weight(dkeys, memory.hbar))]
+    parts += [] if query is None else [(query, map_weight(dq, h))]
+    gradients |= map_gradients(memory.W, parts, S, He)
+    if variant.window == "local-p":
+        dk, du = _joined([one.dk for one in steps]), _joined([one.du for one in steps])
+        u = _joined([one.u for one in caches])
+        gradients["W_p"], gradients["v_p"] = position_weights(dk, du, u, h)
+    return dhbar.transpose(1, 0, 2), {f"{memory.prefix}.{name}": d for name, d in gradients.items()}
+
+
+def _outer_sum(
+    reads: Sequence[tuple[Array, Array]], rows: Array | None, like: Array
+) -> Array:
+    """The sum over target states of weights (B, T, W) times vectors (B, T, A), of each that reads.
+
+    Returns the gradient of what was read, an array like `like` (B, S, A). In windows only what they
+    held is added to, a few sentences and one target state at a time; that the rest is zero is
+    written down once a batch and not once a step.
+    """
+    xp, (B, S, A), (_, T, W) = array_module(like), like.shape, reads[0][0].shape
+    if rows is None and W == S:
+        return sum((xp.matmul(weights.transpose(0, 2, 1), x) for weights, x in reads[1:]),
+                   start=xp.matmul(reads[0][0].transpose(0, 2, 1), reads[0][1]))  # (2.14)
+    total = xp.zeros(like.shape, dtype=like.dtype)
+    if rows is None:                                       # nothing is attended to behind L_max
+        total[:, :W] = xp.matmul(reads[0][0].transpose(0, 2, 1), reads[0][1])
+        return total
+    weights = xp.stack([one for one, _ in reads], axis=3)  # (B, T, W, n)
+    vectors = xp.stack([x for _, x in reads], axis=2)      # (B, T, n, A)
+    for b in pieces(B, block_size(xp, W * A)):
+        for t in range(T):
+            scatter_window(total, xp.matmul(weights[b, t], vectors[b, t]), rows[b, t, None])
+    return total
+
+
+# --- alignment ------------------------------------------------------------------------------------
+
+
+def alignment_of(cache: AttentionCache, memory: Memory) -> Array:
+    """a_t (B, Q, S) over all source columns, zero where nothing was attended to."""
+    (B, Q, W), S = cache.a.shape, memory.hbar.shape[1]
+    if W == S and cache.rows is None:
+        return cache.a
+    xp = array_module(cache.a)
+    full = xp.zeros((B, Q, S), dtype=cache.a.dtype)
+    if cache.rows is None:
+        full[:, :, :W] = cache.a
+        return full
+    start = (xp.arange(B)[:, None] * (Q - 1) + xp.arange(Q)) * S  # rows count (B, S), not (B, Q, S)
+    full.reshape(-1)[cache.rows + start[..., None]] = cache.a
+    return full
+
+
+def _part(cache: AttentionCache, states: slice) -> AttentionCache:
+    """What some of the target states keep."""
+    if cache.rows is None:
+        return cache
+    gaussian = cache.gaussian
+    if gaussian is not None:
+        gaussian = GaussianCache(*(None if one is None else one[:, states] for one in gaussian))
+    return AttentionCache(cache.a[:, states], cache.q[:, states], cache.rows[:, states], gaussian)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Arrays of consecutive target states as one, (B, T, ...); what is None is so in all parts."""
+    if parts[0] is None or len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], GaussianCache):
+        return GaussianCache(*(_joined(part) for part in zip(*parts, strict=True)))
+    return array_module(parts[0]).concatenate(parts, axis=1)

@@ -1,0 +1,153 @@
+"""The gated hidden unit of Bahdanau et al. (2015), one time step.
+
+Source: their A.1.1 and A.2.1: h = (1 - z) o h_prev + z o h~, h~ = tanh(W x + U [r o h_prev]), r and
+z sigmoids of x and h_prev; x may be a word and a context side by side (A.2.2). The reset gate
+weighs the state inside the product and z weighs the new state, both unlike PyTorch's GRU (erratum
+17), so a step needs two products, the second one of m = r o h_prev.
+
+| here | Bahdanau et al. |
+|---|---|
+| `h_prev`, `h`, (B, H) | s_{i-1} (h_{i-1} in the encoder), s_i |
+| `W`, (3H, E + H), row blocks `GATES`, columns x then h | [W_r U_r; W_z U_z; W U] |
+| `u`, (B, 3H) | r, z and s~ side by side, once the pre-activations have been overwritten |
+| `m`, (B, H), saved | r_i o s_{i-1} |
+
+"We omit all bias terms", they write: biases are an option. The paper prints no backward; the rules
+are the thesis's (Eqs. 2.11-2.18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backend import Array, array_module
+from backend.fused import fusable
+from backend.workspace import Workspace
+from lstm.cells.cell import Cell, State, Step, add_share, clip_elements, copy_through
+
+GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, then the proposal
+
+
+def forward(
+    step: Step, b: Array | None, W_h: Array, pad: Array | None, scratch: Array
+) -> None:
+    """h_i from W_x x_i and h_{i-1} (A.2.1); arguments as in `Cell`."""
+    xp, u, (h_prev,), (h,), m = array_module(step.u), step.u, step.before, step.now, step.saved
+    H = h.shape[1]
+    add_share(u, None, b)
+    xp.matmul(h_prev, W_h[:, : 2 * H], out=scratch)
+    gru_gates_forward(u, scratch, h_prev, m)
+    xp.matmul(m, W_h[:, 2 * H :], out=h)
+    gru_state_forward(u, h_prev, h)
+    if pad is not None:
+        copy_through(pad, step.before, step.now)
+
+
+@fusable
+def gru_gates_forward(u: Array, share: Array, h_prev: Array, m: Array) -> None:
+    """r and z from their two shares of the pre-activation, u (B, 3H) and share (B, 2H); and m.
+
+    share is overwritten: the gates are worked out there, end to end.
+    """
+    xp, H = array_module(u), h_prev.shape[1]
+    gates = u[:, : 2 * H]
+    share += gates
+    share *= 0.5
+    xp.tanh(share, out=share)            # sigm(a) = tanh(a / 2) / 2 + 1 / 2
+    share *= 0.5
+    # r, z = sigm(a)                          (Bahdanau A.2.1 reset; Bahdanau A.2.1 update)
+    xp.add(share, 0.5, out=gates)
+    xp.multiply(u[:, :H], h_prev, out=m)  # m = r * h_prev
+
+
+@fusable
+def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
+    """h~ and h_i; h (B, H) holds U m and is overwritten by h_i."""
+    xp, H = array_module(u), h_prev.shape[1]
+    z, h_tilde = u[:, H : 2 * H], u[:, 2 * H :]
+    h += h_tilde
+    xp.tanh(h, out=h_tilde)              # h~_i                    (Bahdanau A.2.1 candidate)
+    xp.subtract(h_tilde, h_prev, out=h)
+    h *= z
+    h += h_prev                          # h = (1 - z) * h_prev + z * h~  (Bahdanau A.2.1 state)
+
+
+def backward(
+    d_state: State, d_out: Array | None, step: Step, W_h: Array, clip: float | None,
+    pad: Array | None, da: Array, scratch: Array,
+) -> None:
+    """From dh_i to da and dh_{i-1}; arguments as in `Cell`.
+
+    Order: da = g' of r, z and h~, into which update gate, proposal and reset gate are multiplied
+    one after the other; dh meanwhile collects its parts.
+    """
+    xp, u, (h_prev,), (dh,) = array_module(step.u), step.u, step.before, d_state
+    H, one, dm = dh.shape[1], scratch[0], scratch[1]
+    if d_out is not None:
+        dh += d_out
+    if pad is not None:
+        scratch[2] = dh
+    clip_elements(dh, clip)
+    gru_state_backward(dh, u, h_prev, da, one)
+    xp.matmul(da[:, 2 * H :], W_h[2 * H :], out=dm)  # dm = U' da                   (2.13)
+    gru_gates_backward(dm, dh, u, h_prev, da, one)
+    xp.matmul(da[:, : 2 * H], W_h[: 2 * H], out=one)
+    dh += one                            # U_r' da_r + U_z' da_z                    (2.13)
+    if pad is not None:
+        xp.copyto(da, 0.0, where=pad)
+        copy_through(pad, (scratch[2],), (dh,))
+
+
+@fusable
+def gru_state_backward(dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array) -> None:
+    """Up to the product U m: da of z and of h~; da of r holds its g' and waits for dm.
+
+    dh becomes (1 - z) o dh; scratch (B, H) is overwritten.
+    """
+    xp, H = array_module(u), dh.shape[1]
+    z, h_tilde, da_z, da_h = u[:, H : 2 * H], u[:, 2 * H :], da[:, H : 2 * H], da[:, 2 * H :]
+    gates, d_gates, one = u[:, : 2 * H], da[:, : 2 * H], scratch
+    xp.multiply(u, u, out=da)
+    xp.subtract(gates, d_gates, out=d_gates)                      # sigm' = u - u^2
+    xp.subtract(1.0, da_h, out=da_h)                              # tanh' = 1 - h~^2
+    xp.subtract(h_tilde, h_prev, out=one)
+    one *= dh                            # dz = (h~ - h_prev) * dh                  (2.17)
+    da_z *= one                          # da_z = sigm' * dz                        (2.11)
+    xp.multiply(z, dh, out=one)          # dh~ = z * dh                             (2.18)
+    dh -= one                            # (1 - z) * dh                             (2.18)
+    da_h *= one                          # da_h = tanh' * dh~                       (2.11)
+
+
+@fusable
+def gru_gates_backward(
+    dm: Array, dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array
+) -> None:
+    """From dm (B, H), the gradient of m = r o h_prev, which is overwritten: da of r, and dh.
+
+    scratch (B, H) is overwritten.
+    """
+    xp, H = array_module(u), dh.shape[1]
+    xp.multiply(h_prev, dm, out=scratch)  # dr = h_prev * dm                        (2.17)
+    da_r = da[:, :H]
+    da_r *= scratch                      # da_r = sigm' * dr                        (2.11)
+    dm *= u[:, :H]
+    dh += dm                             # r * dm                                   (2.18)
+
+
+def weight_gradient(
+    da: Array, inputs: Sequence[Array], h_prev: Array, m: Array, workspace: Workspace
+) -> Array:
+    """dW of all steps; U was multiplied by m, the gates' columns of the state by h_prev."""
+    xp, H, E = array_module(da), h_prev.shape[1], sum(x.shape[1] for x in inputs)
+    dW = workspace.empty(xp, (3 * H, E + H), da.dtype)
+    start = 0
+    for x in inputs:
+        end = start + x.shape[1]
+        xp.matmul(da.T, x, out=dW[:, start:end])                           # (2.14)
+        start = end
+    xp.matmul(da[:, : 2 * H].T, h_prev, out=dW[: 2 * H, E:])               # (2.14) on U_r, U_z
+    xp.matmul(da[:, 2 * H :].T, m, out=dW[2 * H :, E:])                    # (2.14) on U
+    return dW
+
+
+GRU = Cell(1, GATES, True, 2, forward, backward, weight_gradient)

@@ -1,0 +1,171 @@
+"""The one loop over time: any cell over a whole sequence, forward and backward through time.
+
+The input's share of all steps is one GEMM before the loop; weight, bias and input gradients are one
+GEMM each after it. The loop holds no calculus: that is the cell's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from backend import Array, array_module, matmul, on_host
+from backend.buffering import row_by_row
+from backend.workspace import Workspace
+from lstm.cells import Cell, State, Step
+from lstm.padding import Padding
+
+ENOUGH = 16  # products with a matrix from which on its transposed copy is worth making: measured
+ROWS = 64  # of the matrix, copied through a buffer that stays in the cache
+PAD = 16  # elements more a row: where strides are powers of two, few cache lines serve all rows
+
+
+class Steps(NamedTuple):
+    """The arrays of all steps of a sequence."""
+
+    u: Array  # (T, B, G)
+    states: tuple[Array, ...]  # (T + 1, B, H) each, the initial state where the loop starts
+    saved: Array | None  # (T, B, H)
+
+    def at(self, t: int, before: int, now: int) -> Step:
+        """Step t, whose states stand in the places `before` and `now`."""
+        return Step(self.u[t], tuple(one[before] for one in self.states),
+                    tuple(one[now] for one in self.states),
+                    None if self.saved is None else self.saved[t])
+
+
+def make_steps(
+    cell: Cell, T: int, state: State, start: int, workspace: Workspace
+) -> Steps:
+    """Buffers for T steps; `state` (B, H) is put where the loop starts, place `start`."""
+    xp, (B, H), dtype = array_module(state[0]), state[0].shape, state[0].dtype
+    u = workspace.empty(xp, (T, B, len(cell.gates) * H), dtype)
+    states = tuple(workspace.empty(xp, (T + 1, B, H), dtype) for _ in state)
+    saved = workspace.empty(xp, (T, B, H), dtype) if cell.saves else None
+    for one, initial in zip(states, state, strict=True):
+        one[start] = initial
+    return Steps(u, states, saved)
+
+
+def loop_order(T: int, reverse: bool) -> list[tuple[int, int, int]]:
+    """(t, place of the state before it, place of the state at t) for each step of the loop."""
+    if reverse:
+        return [(t, t + 1, t) for t in range(T - 1, -1, -1)]
+    return [(t, t, t + 1) for t in range(T)]
+
+
+class RecurrentCache(NamedTuple):
+    cell: Cell
+    x: Array  # (T, B, E)
+    W: Array  # (G, E + H)
+    steps: Steps
+    padding: Padding | None
+    reverse: bool
+    workspace: Workspace
+
+
+@row_by_row
+def recurrent_forward(
+    cell: Cell, x: Array, state: State, W: Array, b: Array | None = None, *,
+    padding: Padding | None = None, reverse: bool = False, workspace: Workspace | None = None,
+) -> tuple[Array, State, RecurrentCache]:
+    """The hidden states of a whole sequence: Eqs. 2.24, 2.35-2.40, Bahdanau A.1.1.
+
+    Arguments: x (T, B, E); state, where it starts, (B, H) each; W (G, E + H); b (G,) or None;
+    padding of a ragged batch; reverse runs from the last step to the first. One dtype.
+    Returns h (T, B, H), the last state, and the cache.
+    """
+    xp, workspace = array_module(x, state[0], W), workspace or Workspace()
+    (T, B, E), H = x.shape, state[0].shape[1]
+    steps = make_steps(cell, T, state, T if reverse else 0, workspace)
+    xp.matmul(x.reshape(T * B, E), W[:, :E].T, out=steps.u.reshape(T * B, -1))  # W_x x_t, all t
+    W_h = transposed(W[:, E:], T, workspace)                               # (H, G)
+    scratch = workspace.empty(xp, (B, cell.scratch * H), x.dtype)
+    for t, before, now in loop_order(T, reverse):
+        pad = None if padding is None else padding.at(t)
+        cell.forward(steps.at(t, before, now), b, W_h, pad, scratch)
+    h = steps.states[0]
+    last = tuple(one[0 if reverse else T] for one in steps.states)
+    return (h[:-1] if reverse else h[1:]), last, RecurrentCache(
+        cell, x, W, steps, padding, reverse, workspace)
+
+
+@row_by_row
+def recurrent_backward(
+    dh_out: Array | None, d_last: State | None, cache: RecurrentCache, *,
+    clip: float | None = None,
+) -> tuple[Array, State, Array, Array]:
+    """Backpropagation through time: Algorithms 1 and 2 over a batch.
+
+    Arguments: dh_out (T, B, H), gradient of the returned h; d_last, of the returned last state
+    (None stands for zero, also in parts); clip is tau of the element-wise clipping of dh_t at every
+    step (section 2.2.2). Returns dx (T, B, E), d_state (B, H) each, dW (G, E + H), db (G,).
+    """
+    cell, x, W, steps, padding, reverse, workspace = cache
+    xp, (T, B, E), H = array_module(x), x.shape, steps.states[0].shape[2]
+    da = workspace.empty(xp, steps.u.shape, x.dtype)
+    scratch = workspace.empty(xp, (3, B, H), x.dtype)
+    d_state = zeros_or_copies(d_last, cell, xp, (B, H), x.dtype)
+    for t, before, now in reversed(loop_order(T, reverse)):
+        pad = None if padding is None else padding.at(t)
+        d_out = None if dh_out is None else dh_out[t]
+        cell.backward(d_state, d_out, steps.at(t, before, now), W[:, E:], clip, pad, da[t], scratch)
+    rows = da.reshape(T * B, -1)
+    dW = cell.weight_gradient(rows, [x.reshape(T * B, E)], *earlier(steps, reverse), workspace)
+    return input_gradient(rows, W[:, :E], x.shape, workspace), d_state, dW, rows.sum(axis=0)
+
+
+def earlier(steps: Steps, reverse: bool = False) -> tuple[Array, Array | None]:
+    """h_{t-1} and what the cell saved, of all steps in rows (T B, H)."""
+    h, saved = steps.states[0], steps.saved
+    H = h.shape[2]
+    h_prev = (h[1:] if reverse else h[:-1]).reshape(-1, H)
+    return h_prev, None if saved is None else saved.reshape(-1, H)
+
+
+def zeros_or_copies(
+    d_last: State | None, cell: Cell, xp: Any, shape: tuple[int, ...], dtype: Any
+) -> State:
+    """Gradients of a state that may be written to: copies of those given, zeros for the others."""
+    given = (None,) * cell.states if d_last is None else d_last
+    return tuple(xp.zeros(shape, dtype=dtype) if d is None else d.copy() for d in given)
+
+
+def input_gradient(
+    da: Array, W_x: Array, shape: tuple[int, ...], workspace: Workspace
+) -> Array:
+    """dx_t = W_x' da_t of all steps (Eqs. 2.27, 2.47): an array of x's `shape` (T, B, E)."""
+    xp = array_module(da)
+    dx = workspace.empty(xp, shape, da.dtype)
+    xp.matmul(da, W_x, out=dx.reshape(-1, shape[-1]))                      # (2.27, 2.47)
+    return dx
+
+
+@row_by_row
+def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None) -> State:
+    """One step alone, for search: x (N, E), state (N, H) each. Returns the new state."""
+    xp, E, (N, H) = array_module(x, W), x.shape[1], state[0].shape
+    now = tuple(xp.empty_like(one) for one in state)
+    saved = xp.empty_like(state[0]) if cell.saves else None
+    scratch = xp.empty((N, cell.scratch * H), dtype=x.dtype)
+    step = Step(matmul(x, W[:, :E].T), state, now, saved)
+    cell.forward(step, b, W[:, E:].T, None, scratch)
+    return now
+
+
+def transposed(weights: Array, products: int, workspace: Workspace) -> Array:
+    """weights' (n, G), of `weights` (G, n), as the second factor of so many `products`.
+
+    A copy, where that pays: a BLAS on the host repacks a transposed factor at every product of
+    a few rows, at a tenth of its time. Plain assignment would cost ten times this copy by blocks.
+    """
+    xp = array_module(weights)
+    if not on_host(xp) or products < ENOUGH:
+        return weights.T
+    G, n = weights.shape
+    copy = workspace.empty(xp, (n, G + PAD), weights.dtype)[:, :G]
+    block = workspace.empty(xp, (ROWS, n + PAD), weights.dtype)[:, :n]
+    for start in range(0, G, ROWS):
+        rows = block[: min(ROWS, G - start)]
+        rows[...] = weights[start : start + ROWS]
+        copy[:, start : start + ROWS] = rows.T
+    return copy

@@ -34,6 +34,7 @@ REAL_SHAPES = {  # source lengths, target lengths without the end marker
     "real": ((20, 13, 7, 1, 17), (23, 9, 15, 0, 4)),
     "real, long": ((40, 40, 37, 31, 40, 22, 40, 9), (39, 39, 39, 20, 39, 30, 11, 39)),
     "real, two": ((64, 51), (39, 33)),
+    "real, many": (tuple(range(30, 40)) * 7, (2,) * 70),  # more sentences than a block of windows
 }
 REAL_LUONG: dict[str, tuple[Any, ...]] = {
     "unit": ("lstm", "rnn", "gru"), "layers": (1, 2, 4), "bidirectional": (False, True),
@@ -54,8 +55,9 @@ LONG = [{"score": score, "attention": attention, "input_feeding": feeding, "laye
                                 ("general", False))
         for attention, feeding in (("global", False), ("global", True), ("local-m", False),
                                    ("local-p", False))]
-TWO = [{"score": score, "input_feeding": False, "layers": 1, "hidden_size": 128}
-       for score in ("concat", "additive")]
+WIDE = {"input_feeding": False, "layers": 1, "hidden_size": 128}
+WINDOWS = [WIDE | {"attention": attention, "window": 16} for attention in ("local-m", "local-p")]
+TWO = [*(WIDE | {"score": score} for score in ("concat", "additive")), *WINDOWS]
 SEARCHES = [
     ({}, {"beam": 5, "nbest": 5, "length_normalisation": 1.0}),
     ({}, {"beam": 1}),
@@ -185,7 +187,7 @@ def real(document: Document) -> None:
     for options in pairwise("luong", REAL_LUONG):
         reverse = options.pop("reverse")
         document.add(named(options), "luong", sizes | options, reverse, ["real"])
-    for batch, chosen in (("real, long", LONG), ("real, two", TWO)):
+    for batch, chosen in (("real, long", LONG), ("real, two", TWO), ("real, many", WINDOWS)):
         for options in chosen:
             document.add(f"{named(options)}, {batch}", "luong", sizes | options, False, [batch])
     for options in rnnsearch.models().values():

@@ -22,8 +22,9 @@ BENCHMARKS = {
     "attention": "a look's time against the source's length: a local window's does not grow",
     "crossover": "batch x width: where the GPU overtakes the CPU",
     "gradcheck": "our gradient check against torch.autograd.gradcheck",
+    "two-trees": "this work tree against another one, the same work in turns",
     "table": "rewrites the README's figures from the result files",
-}  # each is the module of that name; its docstring says more
+}  # each is the module of that name, - written as _; its docstring says more
 
 
 def main(arguments: list[str]) -> int:
@@ -56,8 +57,13 @@ def find(name: str) -> Callable[[list[str]], None]:
         near = get_close_matches(name, BENCHMARKS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise UserError(f"expected one of {', '.join(BENCHMARKS)}, got {name or 'nothing'!r}{hint}")
-    run: Callable[[list[str]], None] = import_module(f"benchmarks.{name}").main
+    run: Callable[[list[str]], None] = import_module(module_of(name)).main
     return run
+
+
+def module_of(name: str) -> str:
+    """The module of a benchmark."""
+    return f"benchmarks.{name.replace('-', '_')}"
 
 
 def usage() -> str:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.__main__ import BENCHMARKS, main, module_of
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def ran(monkeypatch):
     seen = []
     for name in BENCHMARKS:
         fake = SimpleNamespace(main=lambda options, name=name: seen.append((name, options)))
-        monkeypatch.setitem(sys.modules, f"benchmarks.{name}", fake)
+        monkeypatch.setitem(sys.modules, module_of(name), fake)
     return seen
 
 
@@ -58,5 +58,5 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_each_can_say_its_options(name, capsys):
     with pytest.raises(SystemExit) as stopped:
-        import_module(f"benchmarks.{name}").main(["--help"])
+        import_module(module_of(name)).main(["--help"])
     assert stopped.value.code == 0 and "--" in capsys.readouterr().out

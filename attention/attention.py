@@ -2,8 +2,8 @@
 
 One forward and one backward serve every score in every window, for one target state of each
 sentence (inside a decoder step), for all T of them, or for K hypotheses. What the memory and the
-weights get from all steps is worked out after the last of them, by `memory_backward`. Q below is the
-number of target states that attend to a sentence at once, W the number of columns they attend to.
+weights get from all steps is worked out after the last of them, by `memory_backward`. Q below is
+the number of target states that attend to a sentence at once, W that of the columns they attend to.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _attend(
 def _gathered(
     rows: Array | None, q: Array, memory: Memory
 ) -> tuple[Array, Array, tuple[int, int]]:
-    """States (G, W, He) and keys (G, W, A) attended to by G groups of queries, and (G, queries each).
+    """States (G, W, He) and keys (G, W, A) for G groups of queries; and (G, queries of a group).
 
     Without windows a sentence's Q queries share its states; else each query has its own.
     """
@@ -227,11 +227,12 @@ def _attend_backward(
         align = cache.gaussian.align
         da, d_centre = gaussian_backward(da, cache.a, cache.gaussian, memory.variant.D)
     de = softmax_backward(da, align)
-    own, energy = sums, SCORES[memory.variant.score].energy
-    if sums is not None and cache.rows is not None:        # keys that were gathered
+    own, gathered = sums, sums is not None and cache.rows is not None
+    if sums is not None and gathered:
         own = Sums(xp.zeros_like(keys), sums.weights)
+    energy = SCORES[memory.variant.score].energy
     dq = energy.backward(de.reshape(*shared, W), cache.q.reshape(*shared, A), keys, memory.W, own)
-    if sums is not None and own is not sums:
+    if sums is not None and own is not None and gathered:
         scatter_window(sums.keys, own.keys, cache.rows)
     return de, dq.reshape(B, Q, A), d_centre
 

@@ -81,8 +81,9 @@ def feeding_forward(
         for layer, name in enumerate(names):
             if layer:
                 below = steps[layer - 1].states[0][t + 1]
-                if masks[layer] is not None:
-                    xp.multiply(below, masks[layer][t], out=inputs[layer - 1][t])
+                mask = masks[layer]
+                if mask is not None:
+                    xp.multiply(below, mask[t], out=inputs[layer - 1][t])
                     below = inputs[layer - 1][t]
                 xp.matmul(below, W_below[layer - 1], out=steps[layer].u[t])
             cell.forward(steps[layer].at(t, t, t + 1), parameters.get(f"{name}.b"), W_h[layer],
@@ -127,8 +128,9 @@ def feeding_backward(
                           None, da[layer][t], scratch)
             if layer:
                 xp.matmul(da[layer][t], W[layer][:, :H], out=d_below)      # (2.47)
-                if masks[layer] is not None:
-                    d_below *= masks[layer][t]
+                mask = masks[layer]
+                if mask is not None:
+                    d_below *= mask[t]
                 dh = d_below
         xp.matmul(da[0][t], W[0][:, E : E + F], out=share)                 # (2.47)
         d_fed[t] += share

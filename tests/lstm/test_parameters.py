@@ -117,8 +117,8 @@ def test_the_seed_decides():
 
 
 def test_unknown_scheme():
-    with pytest.raises(ValueError, match="initialisation: expected one of uniform, xavier, orthog"
-                                         ".*, got 'he'"):
+    with pytest.raises(ValueError, match="initialisation: expected one of uniform, xavier, "
+                                         "orthogonal, got 'he'"):
         Scheme("he")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from backend.rows import RowGradient
+from nmt.text.batches import Batch, Side
 
 DTYPES = [np.float64, np.complex128]
 TOLERANCE = 1e-12  # of the largest entry: a few thousand roundings of 1.1e-16
@@ -16,6 +17,19 @@ def draw(rng, shape, dtype=np.float64, scale=0.6):
     if np.dtype(dtype).kind != "c":
         return real.astype(dtype)
     return real + 1j / 3 * rng.normal(scale=scale, size=shape)
+
+
+def noisy_loss(model, parameters, batch, seed=None):
+    """What `model.loss` returns, with dropout masks drawn from a seed; None: without dropout."""
+    dtype = next(iter(parameters.values())).dtype
+    noise = None if seed is None else model.noise(batch, np.random.default_rng(seed), dtype)
+    return model.loss(parameters, batch, noise)
+
+
+def piece_of(ids, state=None):
+    """A piece of the streams ids (T + 1, B), which goes on at `state`."""
+    steps, streams = len(ids) - 1, ids.shape[1]
+    return Batch((), Side(ids, np.full(streams, steps)), np.arange(streams), state, state is None)
 
 
 def draw_parameters(rng, weights, dtype=np.float64, scale=0.6):

@@ -15,8 +15,12 @@ MODELS: dict[str, Architecture] = {
 
 
 def name_of(config: Any) -> str:
-    """The name of the architecture that a configuration is of."""
-    return next(name for name, one in MODELS.items() if type(config) is one.config)
+    """The name of the architecture that a configuration is of. Raises TypeError for others."""
+    for name, one in MODELS.items():
+        if type(config) is one.config:
+            return name
+    known = ", ".join(one.config.__name__ for one in MODELS.values())
+    raise TypeError(f"config: expected one of {known}, got {type(config).__name__}")
 
 
 def architecture_of(config: Any) -> Architecture:

@@ -18,7 +18,7 @@ import numpy as np
 from backend import Array
 from nmt.models.contract import Searchable
 from nmt.search.history import Ended, History
-from nmt.search.interface import Hypothesis, SearchOptions, check_sources
+from nmt.search.interface import Hypothesis, SearchOptions, check_limits, check_sources
 from nmt.search.topk import best_candidates
 from nmt.text.batches import Side
 from nmt.text.vocabulary import END
@@ -119,9 +119,10 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         lengths: (B,) columns that each sentence's alignment is cut to; None: it has none.
 
     Returns, raises:
-        As `beam_search`.
+        As `beam_search`; ValueError also for limits that are not B, or below 1.
     """
-    B = len(limits)
+    B = len(limits if lengths is None else lengths)
+    check_limits(limits, B)
     ended: list[list[Ended]] = [[] for _ in range(B)]
     history = History()
     start = np.arange(B)

@@ -87,12 +87,22 @@ class Hypothesis:
 
 
 def check_sources(sources: tuple[Side, ...]) -> None:
-    """Raise ValueError unless each source is (S, B) with lengths (B,) within 0 .. S."""
+    """Raise ValueError unless there are sources, each (S, B) with lengths (B,) within 0 .. S."""
+    if not sources:
+        raise ValueError("sources: expected at least one, got none; without any, "
+                         "`nmt.search.beam.search` starts from a state")
+    B = sources[0].ids.shape[-1]
     for source in sources:
-        if source.ids.ndim != 2:
-            raise ValueError(f"source: expected shape (S, B), got {source.ids.shape}")
-        (S, B), lengths = source.ids.shape, source.lengths
+        if source.ids.ndim != 2 or source.ids.shape[1] != B:
+            raise ValueError(f"source: expected shape (S, {B}), got {source.ids.shape}")
+        S, lengths = source.ids.shape[0], source.lengths
         if lengths.shape != (B,):
             raise ValueError(f"source lengths: expected shape ({B},), got {lengths.shape}")
         if B and not (0 <= lengths.min() and lengths.max() <= S):
             raise ValueError(f"source lengths: expected values in 0 .. {S}, got {lengths}")
+
+
+def check_limits(limits: np.ndarray, B: int) -> None:
+    """Raise ValueError unless each of B sentences may take a step: the search would not end."""
+    if limits.shape != (B,) or (B and limits.min() < 1):
+        raise ValueError(f"limits: expected {B} numbers of at least 1, got {limits}")

@@ -300,9 +300,9 @@ class Trainer:
             "dropout_rng": self._dropout_rng.bit_generator.state,
         }
         arrays = _prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
-        for layer, arrays_of in enumerate(self._stream or ()):
+        for layer, parts in enumerate(self._stream or ()):
             arrays |= {f"{checkpoint.CARRIED}{layer}.{place}": array
-                       for place, array in enumerate(arrays_of)}
+                       for place, array in enumerate(parts)}
         self._save(LAST, arrays, {"training": state})
 
     def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from attention.scores import PRODUCTS, SCORES, score_weights
 from attention.way import Way
 from grads.derivations.attention import align, attend, attend_grad
 from lstm.padding import make_padding
+from lstm.parameters import Scheme
 
 S, H, Q = 5, 3, 2
 BATCHES = [(5, 3, 1), (5, 5), (1,)]
@@ -142,7 +143,7 @@ def test_attentional_writes_where_it_is_told():
 
 def test_score_weights():
     def shapes(prefix, H, He, *way, **options):
-        weights = score_weights(Way(*way, **options), prefix, H, He)
+        weights = score_weights(Way(*way, **options), prefix, H, He, Scheme())
         return {name: weight.shape for name, weight in weights.items()}
 
     assert shapes("attention", 4, 4, "dot") == {}

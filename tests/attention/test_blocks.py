@@ -13,6 +13,7 @@ from attention.look import look_backward, look_forward, look_memory_backward, ma
 from attention.scores import score_weights
 from attention.way import Way
 from lstm.padding import make_padding
+from lstm.parameters import Scheme
 
 H, Q, LENGTHS = 4, 5, (7, 4, 1, 6)
 WAYS = [Way("concat"), Way("additive"), Way("dot", "local-m", 1), Way("concat", "local-m", 1),
@@ -39,7 +40,7 @@ def run(way):
     """Contexts and all gradients of Q target states that look at a ragged batch."""
     rng, B, S = np.random.default_rng(3), len(LENGTHS), max(LENGTHS)
     parameters = {name: draw(rng, weight.shape, np.float64, 0.8)
-                  for name, weight in score_weights(way, "attention", H, H).items()}
+                  for name, weight in score_weights(way, "attention", H, H, Scheme()).items()}
     h, dc = (draw(rng, (B, Q, H), np.float64, 1.0) for _ in range(2))
     states = draw(rng, (S, B, H), np.float64, 1.0)
     memory = memory_forward(states, make_padding(np.array(LENGTHS), S), way, parameters,

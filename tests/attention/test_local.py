@@ -14,6 +14,7 @@ from attention.way import Way
 from grads.derivations.attention_step import Way as LiteralWay
 from grads.derivations.attention_step import align_in_a_way, weights_of
 from lstm.padding import make_padding
+from lstm.parameters import Scheme
 
 H, Q = 3, 4
 WAYS = [
@@ -29,7 +30,7 @@ def make(way, lengths, dtype=np.float64, scale=0.7):
     rng, B, S = np.random.default_rng(4), len(lengths), max(lengths)
     He = H if way.score == "dot" else 4
     h, states = draw(rng, (B, Q, H), dtype, scale), draw(rng, (S, B, He), dtype, scale)
-    weights = score_weights(way, "attention", H, He)
+    weights = score_weights(way, "attention", H, He, Scheme())
     parameters = {name: draw(rng, w.shape, dtype, scale) for name, w in weights.items()}
     padding = make_padding(np.array(lengths), S)
     return h, states, parameters, memory_forward(states, padding, way, parameters, "attention")

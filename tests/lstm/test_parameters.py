@@ -1,4 +1,4 @@
-"""Initialisation: ranges, forget bias, determinism. Dropout masks: values, mean, replay."""
+"""Weights: axes, ranges, forget bias, determinism. Dropout masks: values, mean, replay."""
 
 from __future__ import annotations
 
@@ -7,15 +7,36 @@ import pytest
 from strict.module import StrictArray, strict, to_numpy
 
 import backend
+from attention.scores import score_weights
+from attention.way import Way
+from lstm.embedding import embedding_weight
 from lstm.lstm import GATES
-from lstm.parameters import Weight, dropout_mask, initialise, orthogonal
+from lstm.parameters import (
+    SCHEMES,
+    Axis,
+    Scheme,
+    Weight,
+    axis,
+    dropout_mask,
+    initialise,
+    orthogonal,
+)
 from lstm.stack import stack_weights
 
 H, E = 40, 30
-WEIGHTS = {
-    "W_e": Weight((500, E), embedding=True), **stack_weights("s", "lstm", 2, E, H),
-    **stack_weights("r", "rnn", 1, E, H), "W_hy": Weight((200, H)),
-}  # fmt: skip
+
+
+def weights_of(*scheme):
+    """A table, two stacks and a matrix, by a scheme."""
+    how = Scheme(*scheme)
+    return {
+        "W_e": embedding_weight(500, E, how), **stack_weights("s", "lstm", 2, {"x": E}, H, how),
+        **stack_weights("r", "rnn", 1, {"x": E}, H, how),
+        "W_hy": Weight((axis("word", 200), axis("unit", H)), how.matrix()),
+    }  # fmt: skip
+
+
+WEIGHTS = weights_of()
 
 
 def limits(parameters, names):
@@ -35,7 +56,8 @@ def test_names_shapes_and_dtype():
 @pytest.mark.parametrize("scale", [0.1, 0.8])
 def test_uniform(scale):
     """Luong, 4.3.1: every matrix in [-scale, scale], filling it, with mean zero."""
-    parameters = initialise(WEIGHTS, np.random.default_rng(2), scale=scale, dtype="float64")
+    weights = weights_of("uniform", scale)
+    parameters = initialise(weights, np.random.default_rng(2), "float64")
     for name in (n for n, w in WEIGHTS.items() if len(w.shape) == 2):
         a = parameters[name] / scale
         assert 0.99 < np.abs(a).max() <= 1.0, name
@@ -45,8 +67,7 @@ def test_uniform(scale):
 
 def test_xavier():
     """a = sqrt(6 / (rows + columns)) of each gate's own matrix; a look-up table keeps the scale."""
-    found = initialise(WEIGHTS, np.random.default_rng(3), scheme="xavier", scale=0.1,
-                       dtype="float64")  # fmt: skip
+    found = initialise(weights_of("xavier", 0.1), np.random.default_rng(3), "float64")
     expected = {"s.0.T": (H + E + H), "s.1.T": (H + H + H), "r.0.T": (H + E + H), "W_hy": (200 + H)}
     for name, size in expected.items():
         a = np.abs(found[name]).max() / np.sqrt(6 / size)
@@ -56,9 +77,11 @@ def test_xavier():
 
 def test_orthogonal():
     """Bahdanau et al., B.1: each block's matrix of the state is orthogonal, the rest is normal."""
-    weights = {**stack_weights("g", "gru", 1, 30, 20), "W_a": Weight((40, 50), deviation=0.001),
-               "v_a": Weight((40,), drawn=True)}
-    found = initialise(weights, np.random.default_rng(5), scheme="orthogonal", dtype="float64")
+    scheme, rows, columns = Scheme("orthogonal"), axis("unit", 40), axis("input", 50)
+    weights = {**stack_weights("g", "gru", 1, {"x": 30}, 20, scheme),
+               "W_a": Weight((rows, columns), scheme.matrix(std=0.001)),
+               "v_a": Weight((rows,), scheme.vector())}
+    found = initialise(weights, np.random.default_rng(5), "float64")
     blocks = found["g.0.T"][:, 30:].reshape(3, 20, 20)
     for block in blocks:
         np.testing.assert_allclose(block @ block.T, np.eye(20), atol=1e-14)
@@ -76,9 +99,9 @@ def test_random_orthogonal_matrices_have_no_preferred_signs():
     assert abs(traces.mean()) < 0.08 and 0.9 < (traces**2).mean() < 1.1
 
 
-@pytest.mark.parametrize("scheme", ["uniform", "xavier", "orthogonal"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_forget_bias_is_on_the_f_block_alone(scheme):
-    found = initialise(WEIGHTS, np.random.default_rng(4), scheme=scheme, forget_bias=1.5)
+    found = initialise(weights_of(scheme, 0.1, 1.5), np.random.default_rng(4))
     for name in ("s.0.b", "s.1.b"):
         blocks = dict(zip(GATES, found[name].reshape(4, H), strict=True))
         assert (blocks.pop("f") == 1.5).all()
@@ -94,8 +117,68 @@ def test_the_seed_decides():
 
 
 def test_unknown_scheme():
-    with pytest.raises(ValueError, match="scheme: expected one of uniform, xavier, orthog"):
-        initialise(WEIGHTS, np.random.default_rng(0), scheme="he")
+    with pytest.raises(ValueError, match="initialisation: expected one of uniform, xavier, "
+                                         "orthogonal, got 'he'"):
+        Scheme("he")
+
+
+def test_weights_are_drawn_in_their_order():
+    """One generator draws them all, each by its own `initial`: two models that share a beginning
+    share its values."""
+    weights = {"a": WEIGHTS["W_e"], "b": WEIGHTS["W_hy"]}
+    rng = np.random.default_rng(8)
+    expected = [rng.uniform(-0.1, 0.1, (500, E)), rng.uniform(-0.1, 0.1, (200, H))]
+    found = initialise(weights, np.random.default_rng(8), "float64")
+    for array, own in zip(found.values(), expected, strict=True):
+        np.testing.assert_array_equal(array, own)
+
+
+# --- what the axes count --------------------------------------------------------------------------
+
+
+def test_an_axis_has_parts_where_there_are_several():
+    assert axis("unit", 4) == Axis("unit", 4)
+    assert axis("unit", 4).parts == axis("column", {"x": 3}).parts == ()
+    assert axis("gate", {"i": 2, "f": 3}) == Axis("gate", 5, (("i", 2), ("f", 3)))
+
+
+@pytest.mark.parametrize("unit, gates", [
+    ("lstm", ("i", "f", "o", "h_hat")), ("gru", ("r", "z", "h~")), ("rnn", None)])
+def test_a_stack_says_what_its_axes_count(unit, gates):
+    """Rows: the gates in their order; columns: what is read, and the state before."""
+    weights = stack_weights("s", unit, 2, {"x": E, "c": 7}, H, Scheme(), bidirectional=True)
+    assert list(weights) == [f"s.{layer}.{direction}.{name}" for layer in (0, 1)
+                             for direction in ("forward", "backward") for name in ("T", "b")]
+    rows = axis("gate", dict.fromkeys(gates, H)) if gates else Axis("gate", H)
+    for name, weight in weights.items():
+        assert weight.axes[0] == rows
+        below = (("x", E), ("c", 7)) if ".0." in name else (("x", 2 * H),)
+        parts = (*below, ("h", H))
+        columns = Axis("column", sum(size for _, size in parts), parts)
+        assert weight.axes[1:] == ((columns,) if name.endswith("T") else ())
+        assert weight.shape == tuple(one.size for one in weight.axes)
+
+
+def test_scores_say_what_their_axes_count():
+    weights = score_weights(Way("concat", "local-p"), "a", 4, 6, Scheme(), bidirectional=True)
+    assert {name: [one.name for one in weight.axes] for name, weight in weights.items()} == {
+        "a.W_a": ["unit", "column"], "a.v_a": ["unit"], "a.W_p": ["unit", "input"],
+        "a.v_p": ["unit"]}
+    assert weights["a.W_a"].axes[1].parts == (("h", 4), ("source", 6))
+    states = score_weights(Way("general"), "a", 4, 6, Scheme(), bidirectional=True)["a.W_a"].axes[1]
+    assert states == Axis("source unit", 6, (("forward", 3), ("backward", 3)))
+    states = score_weights(Way("general"), "a", 4, 6, Scheme())["a.W_a"].axes[1]
+    assert states == Axis("source unit", 6)
+
+
+def test_how_a_score_starts():
+    """Under `orthogonal` its matrices are normals of the deviation asked for, its vectors zero."""
+    weights = score_weights(Way("additive", "local-p"), "a", 90, 90, Scheme("orthogonal"),
+                            std=0.001)
+    found = initialise(weights, np.random.default_rng(1), "float64")
+    for name in ("a.W_a", "a.U_a", "a.W_p"):
+        assert 0.95 < found[name].std() / 0.001 < 1.05, name
+    assert not found["a.v_a"].any() and not found["a.v_p"].any()
 
 
 def test_parameters_and_masks_are_made_where_the_backend_says():
@@ -126,9 +209,9 @@ def test_mask_values_and_mean(rate, dtype):
     kept = (mask > 0).mean()
     assert abs(kept - (1 - rate)) < 5 * np.sqrt(rate * (1 - rate) / mask.size)
     assert abs(mask.mean(dtype="f8") - 1) < 5 * np.sqrt(rate / (1 - rate) / mask.size)
-    for axis in range(3):  # no position, sentence or unit is special
-        means = (mask > 0).mean(axis=axis)
-        deviation = np.sqrt(rate * (1 - rate) / shape[axis])
+    for number, size in enumerate(shape):  # no position, sentence or unit is special
+        means = (mask > 0).mean(axis=number)
+        deviation = np.sqrt(rate * (1 - rate) / size)
         assert np.abs(means - (1 - rate)).max() < 6 * deviation
 
 
@@ -157,8 +240,9 @@ def test_masks_in_two_dtypes_drop_the_same():
 @pytest.mark.parametrize("scheme", ["uniform", "xavier"])
 def test_a_score_s_vector_is_drawn(scheme):
     """v_a and v_p are matrices of one row, and no biases: from zero a score would say nothing."""
-    weights = {"v_a": Weight((400,), drawn=True), "b": Weight((400,))}
-    made = initialise(weights, np.random.default_rng(1), scheme=scheme, scale=0.1)
+    how, rows = Scheme(scheme, 0.1), axis("unit", 400)
+    weights = {"v_a": Weight((rows,), how.vector()), "b": Weight((rows,), how.bias())}
+    made = initialise(weights, np.random.default_rng(1))
     limit = 0.1 if scheme == "uniform" else np.sqrt(6 / 401)
     assert 0.9 * limit < np.abs(made["v_a"]).max() <= limit
     assert not made["b"].any()

@@ -14,6 +14,7 @@ from grads.derivations import rnn as literal_rnn
 from lstm import gru
 from lstm.lstm import GATES, lstm_step_forward
 from lstm.padding import make_padding
+from lstm.parameters import Scheme
 from lstm.stack import UNITS, stack_backward, stack_forward, stack_weights
 
 E, H, STEPS = 3, 2, 6
@@ -197,7 +198,7 @@ def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional):
     """Two layers; outputs at padding are not looked at and get no gradient."""
     lengths, directions = (6, 4, 1), 1 + bidirectional
     rng = np.random.default_rng(2)
-    weights = stack_weights("s", unit, 2, E, H, bidirectional=bidirectional)
+    weights = stack_weights("s", unit, 2, {"x": E}, H, Scheme(), bidirectional=bidirectional)
     parameters = {name: draw(rng, weight.shape) for name, weight in weights.items()}
     x, dh = draw(rng, (STEPS, 3, E)), draw(rng, (STEPS, 3, directions * H))
     dh *= np.arange(STEPS)[:, None, None] < np.array(lengths)[:, None]

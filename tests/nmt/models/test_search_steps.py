@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import LUONG, RNNSEARCH, WAYS
 from literal import assert_close, draw_parameters
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from grads.catalogue.configurations import MODELS as ALL_MODELS
-from grads.catalogue.configurations import WAYS
 from nmt.models.config import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch, make_sources
 
-RNNSEARCH = {
-    "rnnsearch": {}, "rnnsearch, state now": {"deep_state": "now", "output_bias": False},
-    "rnnsearch, simplified": {"unit": "rnn", "layer": "tanh", "biases": False},
-    "rnnencdec": {"context": "last"},
-}
-MODELS = {name: how for name, how in {**ALL_MODELS, **WAYS}.items() if "hidden_size" not in how}
-MODELS |= RNNSEARCH
-
+MODELS = LUONG | WAYS | RNNSEARCH
 V_S, V_T, E, H, K = 7, 8, 3, 2, 3
 SOURCES = [[2, 4, 2, 5], [6, 3], [3]]
 # K targets of equal length for each source: hypotheses of one sentence end together
@@ -61,7 +53,7 @@ def follow(model, parameters, seed=None):
     """
     rng = np.random.default_rng(seed)
     nats, seen = np.zeros((len(SOURCES), K)), []
-    state = model.encode(parameters, make_sources(SOURCES, REVERSE))
+    state = model.encode(parameters, make_sources(SOURCES, REVERSE), 3)
     alive = np.arange(len(SOURCES))
     state = model.select(state, np.repeat(alive, K), alive)
     order = np.tile(np.arange(K), (len(SOURCES), 1))  # which target each row follows
@@ -127,11 +119,11 @@ def test_steps_on_the_stand_in(name):
 def test_states_are_not_written_into(name):
     """A state can be stepped from twice, and selected from after."""
     model, parameters = make(name)
-    state = model.encode(parameters, make_sources(SOURCES, REVERSE))
+    state = model.encode(parameters, make_sources(SOURCES, REVERSE), 3)
     kept = to_numpy(to_strict(state))
     first, after, _ = model.step(parameters, state, np.full(3, END))
     model.step(parameters, after, np.array([2, 3, 4]))
-    model.encode(parameters, make_sources([[2, 3]], REVERSE))
+    model.encode(parameters, make_sources([[2, 3]], REVERSE), 1)
     second, _, _ = model.step(parameters, state, np.full(3, END))
     np.testing.assert_array_equal(first, second)
     swapped = model.select(state, np.array([2, 1, 0]), np.arange(3))
@@ -146,11 +138,11 @@ def test_states_are_not_written_into(name):
 def test_selecting_keeps_hypotheses_with_their_sentence():
     """Of three sentences the middle one is dropped; what the others look at stays theirs."""
     model, parameters = make("general, feeding")
-    state = model.encode(parameters, make_sources(SOURCES, REVERSE))
+    state = model.encode(parameters, make_sources(SOURCES, REVERSE), 3)
     one = model.select(state, np.array([0, 0, 2, 2]), np.array([0, 2]))
     logits, _, alignment = model.step(parameters, one, np.array([1, 2, 1, 2]))
     for row, (b, token) in enumerate([(0, 1), (0, 2), (2, 1), (2, 2)]):
-        alone = model.encode(parameters, make_sources([SOURCES[b]], REVERSE))
+        alone = model.encode(parameters, make_sources([SOURCES[b]], REVERSE), 1)
         expected, _, a = model.step(parameters, alone, np.array([token]))
         assert_close(logits[row], expected[0])
         assert_close(alignment[row, : len(SOURCES[b])], a[0])

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from configurations import LUONG
 from literal import (
     DTYPES,
     assert_close,
@@ -13,19 +14,18 @@ from literal import (
     clipping,
     dense,
     draw_parameters,
+    noisy_loss,
     total,
 )
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from grads.catalogue.configurations import MODELS as ALL_MODELS
 from grads.derivations import attention, nmt
+from lstm.parameters import dropout_mask
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 from nmt.training.optimizers import gradient_scale
-
-MODELS = {name: how for name, how in ALL_MODELS.items() if "hidden_size" not in how}
 
 V_S, V_T, E, H = 7, 8, 3, 2
 RAGGED = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 4, 5, 2, 3]), ([3], []), ([5, 5, 2], [7])]
@@ -51,8 +51,7 @@ def batch_of(pairs, reverse=False):
 
 def run(model, parameters, pairs, seed=None, reverse=False):
     """Loss and dense gradients of one batch."""
-    rng = None if seed is None else np.random.default_rng(seed)
-    loss, cache = model.loss(parameters, batch_of(pairs, reverse), rng)
+    loss, cache = noisy_loss(model, parameters, batch_of(pairs, reverse), seed)
     return loss, {name: dense(d) for name, d in model.backward(cache).items()}
 
 
@@ -140,9 +139,9 @@ def test_both_clippings_together():
 # --- batches and sentences, for every configuration ---------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", LUONG)
 def test_a_padded_batch_is_the_sum_of_its_sentences(name):
-    options = MODELS[name] | {"dropout": 0.0}
+    options = LUONG[name] | {"dropout": 0.0}
     model, parameters = make(clip_dh=0.5, **options)
     loss, gradients = run(model, parameters, RAGGED)
     alone = [run(model, parameters, [pair]) for pair in RAGGED]
@@ -152,17 +151,17 @@ def test_a_padded_batch_is_the_sum_of_its_sentences(name):
     assert not gradients["decoder.W_e"][0].any()  # an id that does not occur
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", LUONG)
 def test_padding_is_not_looked_at(name):
     """Loss and gradients to the last bit, whatever ids stand on padding."""
-    model, parameters = make(**MODELS[name])
+    model, parameters = make(**LUONG[name])
     batch, other = batch_of(RAGGED), batch_of(RAGGED)
     other.sources[0].ids[np.arange(4)[:, None] >= other.sources[0].lengths] = 6
-    for ids in (other.target_in, other.target_out):
-        ids[np.arange(len(ids))[:, None] >= other.target.lengths] = 7
+    ids = other.target.ids  # one more than there are predictions
+    ids[np.arange(len(ids))[:, None] > other.target.lengths] = 7
     found = []
     for each in (batch, other):
-        loss, cache = model.loss(parameters, each, np.random.default_rng(1))
+        loss, cache = noisy_loss(model, parameters, each, 1)
         found.append((loss, {k: dense(d) for k, d in model.backward(cache).items()}))
     assert found[0][0] == found[1][0]
     for name_, gradient in found[0][1].items():
@@ -183,10 +182,53 @@ def test_dropout_masks_are_replayed(look):
         np.testing.assert_array_equal(gradient, gradients[name])
 
 
-@pytest.mark.parametrize("name", MODELS)
+# --- noise --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["general, feeding", "general", "no attention", "both ends"])
+def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_joined_vector(name):
+    """In the order of the sites, all drawn from one generator, in the dtype asked for."""
+    model, _ = make(layers=2, **LUONG[name] | {"dropout": 0.3})
+    He = model.config.source_width
+    S, T, B = 4, 6, len(RAGGED)
+    joined = H if model.config.attention == "none" else He + H
+    shapes = {"encoder.0": (S, B, E), "encoder.1": (S, B, He), "decoder.0": (T, B, E),
+              "decoder.1": (T, B, H), "joined": (T, B, joined)}
+    noise = model.noise(batch_of(RAGGED), np.random.default_rng(7), "float32")
+    assert list(noise) == list(shapes)
+    rng = np.random.default_rng(7)
+    for site, shape in shapes.items():
+        assert noise[site].dtype == np.float32
+        np.testing.assert_array_equal(noise[site], dropout_mask(rng, shape, 0.3))
+    assert make(**LUONG[name])[0].noise(batch_of(RAGGED), rng, "float32") is None
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("site, weight, width", [
+    ("encoder.0", "encoder.0.T", E), ("encoder.1", "encoder.1.T", H),
+    ("decoder.0", "decoder.0.T", E), ("decoder.1", "decoder.1.T", H), ("joined", None, None)])
+def test_each_mask_acts_at_its_site(look, site, weight, width):
+    """Ones everywhere leave the loss alone; zeros at a site leave its reader's columns no gradient,
+    and those of no other site."""
+    model, parameters = make(dropout=0.5, **LOOKS[look])
+    weight = weight or ("output.W_hy" if look == "no attention" else "attention.W_c")
+    batch = batch_of(RAGGED)
+    ones = {name: np.ones_like(mask)
+            for name, mask in model.noise(batch, np.random.default_rng(1), "float64").items()}
+    loss, cache = model.loss(parameters, batch, ones)
+    assert loss == model.loss(parameters, batch)[0]
+    before = model.backward(cache)[weight]
+    _, cache = model.loss(parameters, batch, {**ones, site: np.zeros_like(ones[site])})
+    after = model.backward(cache)[weight]
+    assert np.abs(before[:, :width]).max() > 0 == np.abs(after[:, :width]).max()
+    if width is not None:
+        assert np.abs(after[:, width:]).max() > 0
+
+
+@pytest.mark.parametrize("name", LUONG)
 def test_names_shapes_and_initialisation(name):
     """Gradients have the parameters' names, shapes and dtype."""
-    config = ModelConfig(hidden_size=H, embedding_size=E, forget_bias=1.0, **MODELS[name])
+    config = ModelConfig(hidden_size=H, embedding_size=E, forget_bias=1.0, **LUONG[name])
     model = Translator(config, V_S, V_T)
     parameters = model.initial_parameters(np.random.default_rng(1))
     again = model.initial_parameters(np.random.default_rng(1))
@@ -203,14 +245,14 @@ def test_names_shapes_and_initialisation(name):
 # --- on the stand-in ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", LUONG)
 def test_a_training_step_on_the_stand_in(name):
     """Forward and backward: NumPy's numbers, no transfer to the host and no wait."""
-    model, parameters = make(**MODELS[name])
+    model, parameters = make(**LUONG[name])
     expected, gradients = run(model, parameters, RAGGED, 3)
     on_device = to_strict(parameters)
     with backend.using(strict):
-        loss, cache = model.loss(on_device, batch_of(RAGGED), np.random.default_rng(3))
+        loss, cache = noisy_loss(model, on_device, batch_of(RAGGED), 3)
         found = model.backward(cache)
     assert (strict.counts.to_host, strict.counts.syncs) == (0, 0)
     assert strict.counts.to_device > 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from literal import noisy_loss, piece_of
 
 from backend.workspace import Workspace
-from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.config import ModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
@@ -47,7 +48,7 @@ def dense(gradients):
 def fresh(look, parameters, batch):
     """Loss and gradients by a model that nobody used before."""
     model = translator(look)
-    loss, cache = model.loss(parameters, batch, np.random.default_rng(9))
+    loss, cache = noisy_loss(model, parameters, batch, 9)
     return loss, dense(model.backward(cache))
 
 
@@ -63,7 +64,7 @@ def test_two_forwards_before_two_backwards(look):
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
     for batch in batches():  # leave memory behind that could be taken twice
         model.backward(model.loss(parameters, batch)[1])
-    passes = [model.loss(parameters, b, np.random.default_rng(9)) for b in batches()]
+    passes = [noisy_loss(model, parameters, b, 9) for b in batches()]
     expected = [fresh(look, parameters, b) for b in batches()]
     for i in (1, 0, 1):
         assert passes[i][0] == expected[i][0]
@@ -81,7 +82,7 @@ def test_two_models_in_turn(look, order):
     for _ in range(2):  # leave memory behind in both
         for m, b in passes:
             models[m].backward(models[m].loss(parameters[m], batches()[b])[1])
-    caches = [models[m].loss(parameters[m], batches()[b], np.random.default_rng(9))[1]
+    caches = [noisy_loss(models[m], parameters[m], batches()[b], 9)[1]
               for m, b in passes]
     found = {i: models[passes[i][0]].backward(caches[i]) for i in order}
     for i, (m, b) in enumerate(passes):
@@ -94,9 +95,9 @@ def test_gradients_stay_while_the_model_goes_on(look):
     model = translator(look)
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
     one, two = batches()
-    kept = model.backward(model.loss(parameters, one, np.random.default_rng(9))[1])
+    kept = model.backward(noisy_loss(model, parameters, one, 9)[1])
     for _ in range(3):
-        model.backward(model.loss(parameters, two, np.random.default_rng(3))[1])
+        model.backward(noisy_loss(model, parameters, two, 3)[1])
     assert_equal(dense(kept), fresh(look, parameters, one)[1])
 
 
@@ -106,13 +107,13 @@ def test_a_search_state_stays_while_the_model_goes_on(look):
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
     one, two = batches()
     tokens = np.full(16, 1)
-    state = model.encode(parameters, one.sources[0].ids, one.sources[0].lengths)
+    state = model.encode(parameters, one.sources, 16)
     before, after, _ = model.step(parameters, state, tokens)
     model.backward(model.loss(parameters, two)[1])
-    model.encode(parameters, two.sources[0].ids, two.sources[0].lengths)
+    model.encode(parameters, two.sources, 16)
     np.testing.assert_array_equal(model.step(parameters, state, tokens)[0], before)
     again = translator(look)
-    state = again.encode(parameters, one.sources[0].ids, one.sources[0].lengths)
+    state = again.encode(parameters, one.sources, 16)
     _, expected, _ = again.step(parameters, state, tokens)
     np.testing.assert_array_equal(model.step(parameters, after, tokens)[0],
                                   again.step(parameters, expected, tokens)[0])
@@ -125,7 +126,7 @@ def test_memory_stays_constant_over_steps(look):
     sizes = []
     for _ in range(4):
         for batch in batches(3):
-            model.backward(model.loss(parameters, batch, np.random.default_rng(9))[1])
+            model.backward(noisy_loss(model, parameters, batch, 9)[1])
         sizes.append(model.workspace.nbytes)
     assert sizes[0] > 0
     assert sizes[1] <= 1.05 * sizes[0]  # free memory fits the second pass in another order
@@ -135,21 +136,20 @@ def test_memory_stays_constant_over_steps(look):
 def test_two_language_models_and_two_pieces():
     """Interleaved passes of two models equal each model's alone; the pool does not grow."""
     rng, config = np.random.default_rng(3), LanguageModelConfig(**SIZE)
-    text = rng.integers(0, V, (2, 20, 16))
+    text = rng.integers(0, V, (21, 16))
     first, second, alone = (LanguageModel(config, V) for _ in range(3))
     parameters = first.initial_parameters(rng, "float64")
-    states = first.zero_states(parameters, 16)
-    caches = [model.loss(parameters, *text, states)[1] for model in (first, second, first)]
+    caches = [model.loss(parameters, piece_of(text))[1] for model in (first, second, first)]
     found = [dense(model.backward(cache))
              for model, cache in zip((second, first, second), reversed(caches), strict=True)]
-    expected = dense(alone.backward(alone.loss(parameters, *text, states)[1]))
+    expected = dense(alone.backward(alone.loss(parameters, piece_of(text))[1]))
     for gradients in found:
         assert_equal(gradients, expected)
     del caches
-    held = []
+    held, state = [], None
     for _ in range(5):
-        loss, cache = first.loss(parameters, *text, states)
-        states = [tuple(a.copy() for a in state) for state in cache.last]
+        loss, cache = first.loss(parameters, piece_of(text, state))
+        state = cache.state
         first.backward(cache)
         del cache, loss
         held.append(first.workspace.nbytes)

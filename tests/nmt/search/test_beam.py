@@ -2,14 +2,19 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from strict.module import strict
 
 import backend
-from nmt.search.beam import beam_search, greedy
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
+from nmt.search.beam import beam_search, greedy, search
 from nmt.search.interface import SearchOptions
+from nmt.search.sample import sample
+from nmt.search.topk import best_candidates
+from nmt.text.batches import Side
 from nmt.text.vocabulary import END
 
 SOURCES = [(3, 4), (5,), (2, 2, 7), (6, 3), (4, 4, 4, 9)]
@@ -56,9 +61,11 @@ class Model:
         self.rule, self.dtype, self.aligned = rule, dtype, aligned
         self.rows_per_step = []
 
-    def encode(self, parameters, source, lengths):
-        sources = [tuple(source[:n, b]) for b, n in enumerate(lengths)]
-        return sources, [()] * len(sources)
+    def encode(self, parameters, sources, rows):
+        [side] = sources
+        read = [tuple(side.ids[:n, b]) for b, n in enumerate(side.lengths)]
+        assert len(read) == rows
+        return read, [()] * rows
 
     def step(self, parameters, state, tokens):
         sources, prefixes = state
@@ -86,7 +93,7 @@ class Model:
 def pad(sources):
     S = max(map(len, sources))
     padded = [[*source, *[END] * (S - len(source))] for source in sources]
-    return np.array(padded).T, np.array([len(source) for source in sources])
+    return (Side(np.array(padded).T, np.array([len(source) for source in sources])),)
 
 
 def enumerate_all(rule, source, limit, alpha=0.0):
@@ -125,7 +132,7 @@ def check(hypothesis, expected):
 def test_a_wide_beam_finds_every_translation_in_order(rule, alpha):
     options = SearchOptions(beam=400, nbest=400, minimum_steps=5, length_factor=1.0,
                             length_normalisation=alpha)
-    found = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    found = beam_search(Model(rule), {}, pad(SOURCES), options)
     for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
         expected = enumerate_all(rule, source, limit, alpha)
         assert len([h for h in hypotheses if h.finished]) == len(expected)
@@ -139,7 +146,7 @@ def test_longer_translations_that_normalisation_favours_are_waited_for(seed, alp
     rule = Remembering(3, seed=seed)
     options = SearchOptions(beam=32, minimum_steps=6, length_factor=1.0,
                             length_normalisation=alpha)
-    found = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    found = beam_search(Model(rule), {}, pad(SOURCES), options)
     for source, [best] in zip(SOURCES, found, strict=True):
         check(best, enumerate_all(rule, source, 6, alpha)[0])
 
@@ -150,7 +157,7 @@ def test_the_best_of_a_wide_beam_survives_early_stopping(alpha):
     options = SearchOptions(beam=81, minimum_steps=5, length_factor=1.0, nbest=3,
                             length_normalisation=alpha)
     model = Model(rule)
-    found = beam_search(model, {}, *pad(SOURCES), options)
+    found = beam_search(model, {}, pad(SOURCES), options)
     for source, hypotheses in zip(SOURCES, found, strict=True):
         assert len(hypotheses) == 3
         for hypothesis, one in zip(hypotheses, enumerate_all(rule, source, 5, alpha), strict=False):
@@ -164,14 +171,14 @@ def test_length_normalisation_reorders():
     assert plain[0][2] != normalised[0][2]
     for alpha, expected in ((0.0, plain), (1.0, normalised)):
         options = SearchOptions(beam=64, minimum_steps=6, length_normalisation=alpha)
-        [[best]] = beam_search(Model(rule), {}, *pad([(4,)]), options)
+        [[best]] = beam_search(Model(rule), {}, pad([(4,)]), options)
         check(best, expected[0])
 
 
 @pytest.mark.parametrize("rule", [Markov(6), Remembering(150)], ids=["markov", "remembering"])
 def test_greedy_is_the_chain_of_largest_logits(rule):
     options = SearchOptions(minimum_steps=8)
-    found = greedy(Model(rule), {}, *pad(SOURCES), options)
+    found = greedy(Model(rule), {}, pad(SOURCES), options)
     for source, limit, hypothesis in zip(SOURCES, limits(SOURCES, options), found, strict=True):
         prefix, total = (END,), 0.0
         while len(prefix) <= limit:
@@ -188,8 +195,8 @@ def test_greedy_is_the_chain_of_largest_logits(rule):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_beam_of_one_is_greedy(seed):
     model = Model(Remembering(5, seed=seed))
-    beams = beam_search(model, {}, *pad(SOURCES), SearchOptions(beam=1))
-    for [one], other in zip(beams, greedy(model, {}, *pad(SOURCES), SearchOptions()), strict=True):
+    beams = beam_search(model, {}, pad(SOURCES), SearchOptions(beam=1))
+    for [one], other in zip(beams, greedy(model, {}, pad(SOURCES), SearchOptions()), strict=True):
         assert (one.tokens, one.finished) == (other.tokens, other.finished)
         assert one.log_probability == pytest.approx(other.log_probability)
 
@@ -213,7 +220,7 @@ def reference_beam(rule, source, limit, K):
 def test_a_narrow_beam_equals_a_plain_one(K, seed):
     rule = Remembering(6, seed=seed)
     options = SearchOptions(beam=K, nbest=K, minimum_steps=7)
-    found = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    found = beam_search(Model(rule), {}, pad(SOURCES), options)
     for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
         finished, live = reference_beam(rule, source, limit, K)
         expected = [list(p[1:-1]) for p, _ in finished[:K]]
@@ -223,7 +230,7 @@ def test_a_narrow_beam_equals_a_plain_one(K, seed):
 
 def test_n_best_are_sorted_and_distinct():
     options = SearchOptions(beam=8, nbest=8, length_normalisation=0.6)
-    for hypotheses in beam_search(Model(Remembering(120)), {}, *pad(SOURCES), options):
+    for hypotheses in beam_search(Model(Remembering(120)), {}, pad(SOURCES), options):
         finished = [h.score for h in hypotheses if h.finished]
         assert finished == sorted(finished, reverse=True)
         assert len({(*h.tokens, h.finished) for h in hypotheses}) == 8
@@ -234,8 +241,8 @@ def test_one_best_is_the_first_of_n_best(alpha):
     options = SearchOptions(beam=5, nbest=5, length_normalisation=alpha)
     model = Model(Remembering(7, seed=9))
     for nbest in (1, 2):
-        few = beam_search(model, {}, *pad(SOURCES), replace(options, nbest=nbest))
-        many = beam_search(model, {}, *pad(SOURCES), options)
+        few = beam_search(model, {}, pad(SOURCES), replace(options, nbest=nbest))
+        many = beam_search(model, {}, pad(SOURCES), options)
         for one, other in zip(few, many, strict=True):
             assert [h.tokens for h in one] == [h.tokens for h in other[:nbest]]
 
@@ -244,9 +251,9 @@ def test_one_best_is_the_first_of_n_best(alpha):
                          ids=["markov", "remembering"])
 def test_a_batch_equals_each_sentence_alone(rule):
     options = SearchOptions(beam=4, nbest=4, minimum_steps=2, length_normalisation=0.8)
-    together = beam_search(Model(rule), {}, *pad(SOURCES), options)
+    together = beam_search(Model(rule), {}, pad(SOURCES), options)
     for source, hypotheses in zip(SOURCES, together, strict=True):
-        [alone] = beam_search(Model(rule), {}, *pad([source]), options)
+        [alone] = beam_search(Model(rule), {}, pad([source]), options)
         assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
         assert [h.score for h in hypotheses] == pytest.approx([h.score for h in alone])
         for one, other in zip(hypotheses, alone, strict=True):
@@ -255,7 +262,7 @@ def test_a_batch_equals_each_sentence_alone(rule):
 
 def test_alignments_follow_the_ancestors():
     options = SearchOptions(beam=6, nbest=6, minimum_steps=6)
-    found = beam_search(Model(Remembering(6, seed=1)), {}, *pad(SOURCES), options)
+    found = beam_search(Model(Remembering(6, seed=1)), {}, pad(SOURCES), options)
     for source, hypotheses in zip(SOURCES, found, strict=True):
         for hypothesis in hypotheses:
             read = (END, *hypothesis.tokens)
@@ -265,7 +272,7 @@ def test_alignments_follow_the_ancestors():
 
 
 def test_without_attention_there_is_no_alignment():
-    found = beam_search(Model(Markov(4), aligned=False), {}, *pad(SOURCES), SearchOptions(beam=2))
+    found = beam_search(Model(Markov(4), aligned=False), {}, pad(SOURCES), SearchOptions(beam=2))
     assert all(h.alignment is None for hypotheses in found for h in hypotheses)
 
 
@@ -281,21 +288,21 @@ class Endless:
 
 def test_the_limit_returns_what_there_is():
     options = SearchOptions(beam=3, nbest=3, minimum_steps=2, length_factor=1.5)
-    found = beam_search(Model(Endless(-np.inf)), {}, *pad(SOURCES), options)
+    found = beam_search(Model(Endless(-np.inf)), {}, pad(SOURCES), options)
     log_p = log_softmax(Endless(-np.inf).logits((), ()))
     for limit, hypotheses in zip([3, 2, 5, 3, 6], found, strict=True):
         assert [h.finished for h in hypotheses] == [False] * 3
         assert hypotheses[0].tokens == [2] * limit
         assert hypotheses[0].log_probability == pytest.approx(limit * log_p[2])
         assert len(hypotheses[0].alignment) == limit
-    chains = greedy(Model(Endless(-20.0)), {}, *pad(SOURCES), options)
+    chains = greedy(Model(Endless(-20.0)), {}, pad(SOURCES), options)
     assert [h.tokens for h in chains] == [[2] * limit for limit in (3, 2, 5, 3, 6)]
 
 
 def test_finished_ones_stand_before_unfinished_ones():
     rule = Endless(-3.0)
     options = SearchOptions(beam=12, nbest=12, minimum_steps=2)
-    [hypotheses] = beam_search(Model(rule), {}, *pad([(5,)]), options)
+    [hypotheses] = beam_search(Model(rule), {}, pad([(5,)]), options)
     assert [h.finished for h in hypotheses] == [True] * 4 + [False] * 8
     assert hypotheses[0].score < hypotheses[4].score
 
@@ -303,12 +310,12 @@ def test_finished_ones_stand_before_unfinished_ones():
 def test_done_sentences_leave_the_batch():
     model = Model(Markov(8, seed=2))
     options = SearchOptions(beam=3, minimum_steps=2, length_factor=2.0)
-    beam_search(model, {}, *pad([(3,), (3, 4, 4), (3, 4, 4, 4, 4)]), options)
+    beam_search(model, {}, pad([(3,), (3, 4, 4), (3, 4, 4, 4, 4)]), options)
     assert model.rows_per_step[0] == 3
     assert sorted(model.rows_per_step[1:], reverse=True) == model.rows_per_step[1:]
     assert model.rows_per_step[-1] < 9
     model = Model(Endless(-np.inf))
-    beam_search(model, {}, *pad([(3,), (3, 4, 4)]), options)
+    beam_search(model, {}, pad([(3,), (3, 4, 4)]), options)
     assert model.rows_per_step == [2, 6, 3, 3, 3, 3]
 
 
@@ -316,7 +323,7 @@ def test_only_candidates_come_to_the_host(monkeypatch):
     sizes = []
     monkeypatch.setattr(backend, "to_host", lambda a: sizes.append(np.size(a)) or np.asarray(a))
     model = Model(Remembering(500), aligned=False)
-    beam_search(model, {}, *pad(SOURCES), SearchOptions(beam=3, nbest=3))
+    beam_search(model, {}, pad(SOURCES), SearchOptions(beam=3, nbest=3))
     assert max(sizes) == len(SOURCES) * 6
     assert len(sizes) == 2 * len(model.rows_per_step)
 
@@ -325,11 +332,11 @@ def test_only_candidates_come_to_the_host(monkeypatch):
 def test_on_a_device_the_result_is_the_same(K):
     strict.install()
     options = SearchOptions(beam=K, nbest=K, length_normalisation=0.5)
-    expected = beam_search(Model(Remembering(450)), {}, *pad(SOURCES), options)
+    expected = beam_search(Model(Remembering(450)), {}, pad(SOURCES), options)
     model = Model(Remembering(450))
     with backend.using(strict):
         strict.counts.reset()
-        found = beam_search(model, {}, *pad(SOURCES), options)
+        found = beam_search(model, {}, pad(SOURCES), options)
     for one, other in zip(found, expected, strict=True):
         assert [(h.tokens, h.score, h.finished) for h in one] == [
             (h.tokens, h.score, h.finished) for h in other]
@@ -343,8 +350,8 @@ def test_on_a_device_the_result_is_the_same(K):
 
 def test_float32_finds_the_same():
     options = SearchOptions(beam=4, nbest=4, minimum_steps=5)
-    single = beam_search(Model(Remembering(130), np.float32), {}, *pad(SOURCES), options)
-    double = beam_search(Model(Remembering(130)), {}, *pad(SOURCES), options)
+    single = beam_search(Model(Remembering(130), np.float32), {}, pad(SOURCES), options)
+    double = beam_search(Model(Remembering(130)), {}, pad(SOURCES), options)
     for one, other in zip(single, double, strict=True):
         assert [h.tokens for h in one] == [h.tokens for h in other]
         assert [h.score for h in one] == pytest.approx([h.score for h in other], rel=1e-5)
@@ -360,12 +367,12 @@ class Broken:
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_diverged_model_is_an_error():
     with pytest.raises(FloatingPointError, match="not finite"):
-        greedy(Model(Broken()), {}, *pad(SOURCES), SearchOptions())
+        greedy(Model(Broken()), {}, pad(SOURCES), SearchOptions())
 
 
 def test_an_empty_batch():
-    nothing = np.zeros((0, 0), np.int64), np.zeros(0, np.int64)
-    assert beam_search(Model(Markov(4)), {}, *nothing, SearchOptions(beam=2)) == []
+    nothing = (Side(np.zeros((0, 0), np.int64), np.zeros(0, np.int64)),)
+    assert beam_search(Model(Markov(4)), {}, nothing, SearchOptions(beam=2)) == []
 
 
 @pytest.mark.parametrize("bad", [
@@ -379,8 +386,85 @@ def test_bad_options_name_themselves(bad):
 
 
 def test_bad_shapes_name_themselves():
-    source, lengths = pad(SOURCES)
-    for bad, name in (((source[0], lengths), "source:"), ((source, lengths[1:]), "source_lengths"),
-                      ((source, lengths + 1), "source_lengths")):
+    [(good, lengths)] = [(side.ids, side.lengths) for side in pad(SOURCES)]
+    for bad, name in (
+        ([Side(good[0], lengths)], "source: expected shape"),
+        ([Side(good, lengths[1:])], "source lengths: expected shape"),
+        ([Side(good, lengths + 1)], "source lengths: expected values in 0 .. 4"),
+        ([Side(good, lengths), Side(good[:, 1:], lengths[1:])], "source: expected shape .S, 5."),
+        ([], "sources: expected at least one, got none"),
+    ):
         with pytest.raises(ValueError, match=name):
-            beam_search(Model(Markov(4)), {}, *bad, SearchOptions())
+            beam_search(Model(Markov(4)), {}, tuple(bad), SearchOptions())
+
+
+# --- limits on steps, and search from a state -----------------------------------------------------
+
+
+def test_the_limits_given_stand_before_those_of_the_options():
+    """Greedy, beam and sampling alike; lengths of sources then say nothing."""
+    own, model, options = np.array([1, 4, 2, 6, 3]), Model(Endless(-np.inf)), SearchOptions(beam=2)
+    found = [one for [one] in beam_search(model, {}, pad(SOURCES), options, own)]
+    drawn = sample(model, {}, pad(SOURCES), options, 1.0, np.random.default_rng(1), own)
+    for hypotheses in (found, greedy(model, {}, pad(SOURCES), options, own), drawn):
+        assert [len(one.tokens) for one in hypotheses] == own.tolist()
+
+
+@pytest.mark.parametrize("limits", [[3, 3, 3, 3], [[3] * 5], [3, 3, 0, 3, 3]])
+def test_bad_limits_name_themselves(limits):
+    with pytest.raises(ValueError, match="limits: expected 5 numbers of at least 1, got"):
+        beam_search(Model(Markov(4)), {}, pad(SOURCES), SearchOptions(), np.array(limits))
+
+
+def test_a_search_from_a_state_is_the_search_after_its_sources():
+    """Whose alignments are cut where `lengths` says, and not kept without them."""
+    rule, options = Remembering(6, seed=3), SearchOptions(beam=4, nbest=4)
+    [side], model = pad(SOURCES), Model(rule)
+    expected = beam_search(model, {}, (side,), options)
+    how = options.step_limits(side.lengths), options, partial(best_candidates, count=8)
+    for lengths in (side.lengths, None):
+        state = model.encode({}, (side,), len(SOURCES))
+        found = search(model, {}, state, *how, lengths)
+        for one, other in zip(found, expected, strict=True):
+            assert [(h.tokens, h.score) for h in one] == [(h.tokens, h.score) for h in other]
+            for here, there in zip(one, other, strict=True):
+                if lengths is None:
+                    assert here.alignment is None
+                else:
+                    np.testing.assert_array_equal(here.alignment, there.alignment)
+
+
+def test_a_language_model_is_searched_from_its_state():
+    """Wide enough, the beam finds every text within the limits, best first, from where texts
+    begin and from the middle of one."""
+    model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3), 4)
+    parameters = {name: 8.0 * array for name, array in
+                  model.initial_parameters(np.random.default_rng(2), "float64").items()}
+    begin = model.encode(parameters, (), 2)
+    _, later, _ = model.step(parameters, begin, np.array([2, 3]))
+    limits, options = np.array([3, 4]), SearchOptions(beam=200, nbest=200)
+    for state in (begin, later):
+        found = search(model, parameters, state, limits, options,
+                       partial(best_candidates, count=400))
+        for b, (limit, hypotheses) in enumerate(zip(limits, found, strict=True)):
+            rule = Stepping(model, parameters, model.select(state, np.array([b]), np.array([b])))
+            finished = [h for h in hypotheses if h.finished]
+            expected = enumerate_all(rule, (), limit)
+            assert len(finished) == len(expected) == sum(3**n for n in range(limit))
+            for hypothesis, one in zip(finished, expected, strict=True):
+                check(hypothesis, one)
+    with pytest.raises(ValueError, match="sources: expected at least one, got none"):
+        beam_search(model, parameters, (), options)
+
+
+class Stepping:
+    """A model as a rule: the logits after all that was read, step by step from a state."""
+
+    def __init__(self, model, parameters, state):
+        self.V, self.model, self.parameters, self.state = 4, model, parameters, state
+
+    def logits(self, source, prefix):
+        state = self.state
+        for token in prefix:
+            logits, state, _ = self.model.step(self.parameters, state, np.array([token]))
+        return logits[0]

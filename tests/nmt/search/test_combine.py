@@ -76,8 +76,8 @@ def test_a_model_beside_itself_translates_as_it_does_alone(average) -> None:
     twins = ensemble([MEMBERS[0]] * 3, average)
     batch = make_sources([source for source, _ in PAIRS], False)
     options = SearchOptions(beam=4, nbest=3)
-    alone = beam_search(model, parameters, *batch, options)
-    for one, other in zip(alone, beam_search(*twins, *batch, options), strict=True):
+    alone = beam_search(model, parameters, batch, options)
+    for one, other in zip(alone, beam_search(*twins, batch, options), strict=True):
         for a, b in zip(one, other, strict=True):
             assert a.tokens == b.tokens
             assert a.log_probability == pytest.approx(b.log_probability, rel=1e-12)
@@ -89,7 +89,7 @@ def test_members_of_any_architecture_are_averaged_at_each_step(average) -> None:
     model, parameters = ensemble(MEMBERS, average)
     for place, (source, target) in enumerate(PAIRS):
         batch = make_batch(PAIRS, [place], False)
-        states = [one.encode(own, batch.sources[0].ids, batch.sources[0].lengths) for one, own in MEMBERS]
+        states = [one.encode(own, batch.sources, 1) for one, own in MEMBERS]
         total, looked = 0.0, []
         for read, word in zip([END, *target], [*target, END], strict=True):
             steps = [one.step(own, state, np.array([read]))

@@ -8,6 +8,7 @@ import backend
 from nmt.search.interface import SearchOptions
 from nmt.search.sample import draw, sample
 from nmt.search.topk import CHUNK
+from nmt.text.batches import Side
 from nmt.text.vocabulary import END
 
 LOGITS = np.array([0.3, -0.5, 1.2, -np.inf, 0.0])
@@ -19,8 +20,8 @@ class Memoryless:
     def __init__(self, logits):
         self.all = np.asarray(logits)
 
-    def encode(self, parameters, source, lengths):
-        return len(lengths)
+    def encode(self, parameters, sources, rows):
+        return rows
 
     def step(self, parameters, state, tokens):
         assert len(tokens) == state
@@ -32,10 +33,10 @@ class Memoryless:
 
 
 def run(logits, count, temperature=1.0, seed=0, steps=30):
-    source = np.full((1, count), 4)
+    sources = (Side(np.full((1, count), 4), np.ones(count, int)),)
     options = SearchOptions(minimum_steps=steps)
     rng = np.random.default_rng(seed)
-    return sample(Memoryless(logits), {}, source, np.ones(count, int), options, temperature, rng)
+    return sample(Memoryless(logits), {}, sources, options, temperature, rng)
 
 
 def softmax(logits):

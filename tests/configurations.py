@@ -1,0 +1,62 @@
+"""Translators of every kind, small, that tests go through one by one.
+
+The gradient catalogue checks the product of all choices; what is tested here costs more a model.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from attention.scores import PRODUCTS
+from attention.way import WINDOWS
+from nmt.models.config import CHOICES
+
+BOTH_ENDS = {"bidirectional": True, "bridge": True}
+NO_ATTENTION = {"attention": "none", "input_feeding": False}
+
+LUONG: dict[str, dict[str, Any]] = {
+    "general, feeding": {},
+    "dot, feeding": {"score": "dot"},
+    "general": {"input_feeding": False},
+    "dot, 1 layer": {"input_feeding": False, "score": "dot", "layers": 1},
+    "no attention": NO_ATTENTION,
+    "both ends, feeding": BOTH_ENDS,
+    "both ends": BOTH_ENDS | {"input_feeding": False},
+    "both ends, no attention": BOTH_ENDS | NO_ATTENTION,
+    "bridge, no bias": {"bridge": True, "biases": False},
+    "output bias, 3 layers": {"output_bias": True, "layers": 3},
+    "3 layers": {"layers": 3, "input_feeding": False},
+    "dropout, feeding": {"dropout": 0.3},
+    "dropout": {"dropout": 0.3, "input_feeding": False},
+    "dropout, no attention": {"dropout": 0.3, **NO_ATTENTION},
+    "rnn, feeding": {"unit": "rnn"},
+    "rnn, both ends": {"unit": "rnn", **BOTH_ENDS, "input_feeding": False},
+    "rnn, no attention": {"unit": "rnn", **NO_ATTENTION},
+    "gru": {"unit": "gru", "input_feeding": False},
+    "gru, both ends, dropout": {"unit": "gru", **BOTH_ENDS, "input_feeding": False, "dropout": 0.3},
+}
+RNNSEARCH: dict[str, dict[str, Any]] = {
+    "rnnsearch": {},
+    "rnnsearch, state now": {"deep_state": "now", "output_bias": False},
+    "rnnsearch, simplified": {"unit": "rnn", "layer": "tanh", "biases": False},
+    "rnnencdec": {"context": "last"},
+}
+
+
+def ways_of_attending() -> dict[str, dict[str, Any]]:
+    """Every score in every window that it can look through, with feeding and not, 1-2 layers."""
+    found = {}
+    scores, windows = (*CHOICES, "concat, identity"), (*WINDOWS, "local-p, renormalised")
+    for score, window, feeding, layers in product(scores, windows, (True, False), (1, 2)):
+        options = {"score": score.split(",")[0], "attention": window.split(",")[0],
+                   "input_feeding": feeding, "layers": layers, "window": 1, "location_length": 3}
+        options |= {"concat_identity": True} if "identity" in score else {}
+        options |= {"renormalise": True} if "renormalised" in window else {}
+        plain = window == "global" and score in PRODUCTS  # above
+        if not plain and not (score == "location" and window != "global"):
+            found[f"{score}, {window}{', feeding' * feeding}, {layers} layers"] = options
+    return found
+
+
+WAYS = ways_of_attending()

@@ -6,12 +6,12 @@ sorted order) is worked out there once, when the batch is made; no kernel has to
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend.fused import fusable
-from backend.switch import Array, array_module, on_host, to_device
+from backend.switch import Array, array_module, on_host, to_device, to_host
 
 FEW = 16  # segments: below this a loop over them is faster than a loop over their rows
 
@@ -25,6 +25,7 @@ class RowIndex(NamedTuple):
     order: Array  # (number of ids,) positions sorted by id, stable
     starts: Array  # (N,) where each distinct id begins in `order`
     extremes: tuple[int, int] | None  # the smallest and the largest id, on the host; None of none
+    distinct: np.ndarray  # (N,) `unique` on the host
 
 
 class RowGradient(NamedTuple):
@@ -33,6 +34,7 @@ class RowGradient(NamedTuple):
     ids: Array  # (N,) distinct row numbers, ascending
     values: Array  # (N, E)
     shape: tuple[int, int]  # (V, E), of the whole table
+    on_host: np.ndarray | None = None  # the ids once more, where they are known on the host
 
     def dense(self) -> Array:
         """The same gradient as a full (V, E) array."""
@@ -50,7 +52,7 @@ def row_index(ids: np.ndarray) -> RowIndex:
     place[order] = inverse
     extremes = (int(unique[0]), int(unique[-1])) if unique.size else None
     return RowIndex(to_device(flat.reshape(ids.shape)), to_device(unique), to_device(place),
-                    to_device(order), to_device(starts), extremes)
+                    to_device(order), to_device(starts), extremes, unique)
 
 
 def check_ids(ids: np.ndarray, number: int, name: str = "ids") -> None:
@@ -94,7 +96,34 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
     """
     width = d_rows.shape[-1]
     values = sum_segments(d_rows.reshape(-1, width), index.order, index.starts, index.inverse)
-    return RowGradient(index.unique, values, (number, width))
+    return RowGradient(index.unique, values, (number, width), index.distinct)
+
+
+def add_gradients(one: Any, other: Any) -> Any:
+    """The sum of two gradients of one parameter, arrays or rows; a dense one is written to.
+
+    Rows and rows are merged by id, so that ids stay distinct; rows and an array make an array.
+    """
+    if isinstance(one, RowGradient) and isinstance(other, RowGradient):
+        return _merge(one, other)
+    if isinstance(one, RowGradient):
+        one, other = other, one
+    if isinstance(other, RowGradient):
+        one[other.ids] += other.values
+    else:
+        one += other
+    return one
+
+
+def _merge(one: RowGradient, other: RowGradient) -> RowGradient:
+    """The rows of both; where the ids of both are known on the host, no device is waited for."""
+    first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (one, other))
+    ids = np.union1d(first, second)
+    xp = array_module(one.values)
+    values = xp.zeros((len(ids), one.shape[1]), dtype=one.values.dtype)
+    values[to_device(np.searchsorted(ids, first))] = one.values
+    values[to_device(np.searchsorted(ids, second))] += other.values
+    return RowGradient(to_device(ids), values, one.shape, ids)
 
 
 @fusable

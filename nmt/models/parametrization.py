@@ -1,0 +1,271 @@
+"""Parametrizations: a model's parameters made from stored ones, each a pair forward and backward.
+
+The word is PyTorch's (torch.nn.utils.parametrize). `Parametrized` is trained as the model is; what
+is stored, initialised, clipped and updated are the stored parameters. The model's kernels never
+learn of them.
+
+| parametrization | the model's parameter | source |
+|---|---|---|
+| `Tied` | a stored one, which others may be, too | Press and Wolf (2017); Nguyen (2019), 3.1.2 |
+| `Normalized` | rows of one length, r g / |g| | fixnorm: Nguyen (2019), 3.1.1 |
+| `Masked` | m o g, with a fixed mask of zeros and ones | pruning: Luong (2016), section 6.2 |
+| `Stacked` | several stored ones side by side | shared and private parts |
+| `Frozen` | the stored one, which has no gradient | |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from backend import Array, array_module, on_host
+from backend.rows import RowGradient, add_gradients
+from lstm.parameters import Axis, Parameters, Weight, initialise
+from nmt.models.contract import Gradients, Noise, Trainable
+from nmt.text.batches import Batch
+
+
+class Parametrization(Protocol):
+    """How one parameter of a model is made."""
+
+    def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
+        """What is stored for the model's parameter `name`; ValueError if that cannot be."""
+
+    def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
+        """The model's parameter."""
+
+    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        """Gradients of what is stored, from the parameter's: an array, or rows of a table."""
+
+
+@dataclass(frozen=True)
+class Tied:
+    """The stored parameter `to`: another of the model's, or one of its own. W = g."""
+
+    to: str
+
+    def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
+        return {self.to: weight}
+
+    def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
+        return stored[self.to]
+
+    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        return {self.to: d}
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """Rows of length r: w_i = r g_i / |g_i| (fixnorm). A row of zeros is a ValueError.
+
+    radius: r; learned: whether r is a parameter, `{name}.radius` (1,), that starts there; of: the
+    stored table, by default that of the parameter's own name.
+    """
+
+    radius: float
+    learned: bool = False
+    of: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.radius > 0:
+            raise ValueError(f"radius: expected a positive number, got {self.radius}")
+
+    def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
+        if len(weight.shape) != 2:
+            raise ValueError(f"{name}: expected a matrix to normalise, got shape {weight.shape}")
+        radius = Weight((Axis("radius", 1),), lambda rng, shape: np.full(shape, self.radius))
+        return {self.of or name: weight} | ({f"{name}.radius": radius} if self.learned else {})
+
+    def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
+        g = stored[self.of or name]
+        return g * (self._radius(name, stored) / _lengths(name, g))        # (Nguyen 3.1.1 fixnorm)
+
+    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        g, r = stored[self.of or name], self._radius(name, stored)
+        rows, dw = (g[d.ids], d.values) if isinstance(d, RowGradient) else (g, d)
+        length = _lengths(name, rows)
+        u = rows / length                                                  # (N, E), of length 1
+        along = (u * dw).sum(axis=1, keepdims=True)                        # u'dw, (N, 1)
+        dg = (dw - u * along) * (r / length)               # dg = r / |g| (dw - u u'dw)
+        gradients = {self.of or name: d._replace(values=dg) if isinstance(d, RowGradient) else dg}
+        return gradients | ({f"{name}.radius": along.sum(axis=0)} if self.learned else {})
+
+    def _radius(self, name: str, stored: Mapping[str, Array]) -> Any:
+        return stored[f"{name}.radius"] if self.learned else self.radius
+
+
+def _lengths(name: str, rows: Array) -> Array:
+    """|g_i| of rows (N, E): (N, 1). Only the host looks for a row of zeros, a ValueError."""
+    xp = array_module(rows)
+    squares = (rows * rows).sum(axis=1, keepdims=True)
+    if on_host(xp) and not squares.real.all():
+        raise ValueError(f"{name}: expected no row of zeros, got row {int(squares.real.argmin())}")
+    return xp.sqrt(squares)
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """m o g: entries where the mask is False are zero, and stay so."""
+
+    mask: Array  # bool, of the parameter's shape, on the backend in use
+
+    def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
+        if self.mask.shape != weight.shape:
+            raise ValueError(f"{name}: expected a mask of shape {weight.shape}, got "
+                             f"{self.mask.shape}")
+        return {name: weight}
+
+    def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
+        return stored[name] * self.mask
+
+    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        if isinstance(d, RowGradient):
+            return {name: d._replace(values=d.values * self.mask[d.ids])}
+        return {name: d * self.mask}
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Stored arrays side by side along an axis: shared and private parts of one parameter.
+
+    parts: stored name -> its size along the axis, in order. blocks: matrices that are stacked along
+    the axis already, an LSTM's gates: each consists of all parts, so that half of an LSTM's rows is
+    half of each gate. A part of n rows then stores blocks times n.
+    """
+
+    parts: Mapping[str, int]
+    axis: int = 0
+    blocks: int = 1
+
+    def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
+        own, size = weight.axes[self.axis], weight.shape[self.axis]
+        if sum(self.parts.values()) * self.blocks != size:
+            raise ValueError(
+                f"{name}: expected parts that make up {size // self.blocks} in each of "
+                f"{self.blocks} blocks along axis {self.axis}, got {dict(self.parts)}")
+        found = {}
+        for part, n in self.parts.items():
+            gated = len(own.parts) == self.blocks
+            gates = tuple((gate, n) for gate, _ in own.parts) if gated else ()
+            axes = list(weight.axes)
+            axes[self.axis] = Axis(own.name, n * self.blocks, gates)
+            found[part] = Weight(tuple(axes), weight.initial)
+        return found
+
+    def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
+        arrays = [self._by_block(stored[part]) for part in self.parts]
+        joined = array_module(arrays[0]).concatenate(arrays, axis=self.axis + 1)
+        return joined.reshape(*joined.shape[: self.axis], -1, *joined.shape[self.axis + 2 :])
+
+    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        if isinstance(d, RowGradient):
+            if self.axis == 1 and self.blocks == 1:
+                return {part: d._replace(values=d.values[:, place], shape=(d.shape[0], n))
+                        for part, n, place in self._places()}
+            d = d.dense()
+        blocks = self._by_block(d)
+        index = (slice(None),) * (self.axis + 1)
+        return {part: blocks[(*index, place)].reshape(stored[part].shape)
+                for part, _, place in self._places()}
+
+    def _by_block(self, array: Array) -> Array:
+        """The axis in two: blocks, and what is in each."""
+        before, after = array.shape[: self.axis], array.shape[self.axis + 1 :]
+        return array.reshape(*before, self.blocks, -1, *after)
+
+    def _places(self) -> Iterator[tuple[str, int, slice]]:
+        """Each part, its size, and where it stands in a block."""
+        start = 0
+        for part, n in self.parts.items():
+            yield part, n, slice(start, start + n)
+            start += n
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The stored parameter as it is; it has no gradient, and so no update."""
+
+    def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
+        return {name: weight}
+
+    def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
+        return stored[name]
+
+    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        return {}
+
+
+class ParametrizedCache(NamedTuple):
+    stored: Mapping[str, Array]
+    inner: Any  # the model's
+    state: Any  # of streams, as the model's
+
+
+class Parametrized:
+    """A model some of whose parameters are made from stored ones: Trainable as the model is."""
+
+    def __init__(self, model: Trainable, table: Mapping[str, Parametrization]) -> None:
+        """table: parametrization by name of a parameter of the model.
+
+        Raises ValueError for a name that the model does not have, and for stored shapes that do
+        not fit each other.
+        """
+        known = model.weights()
+        for name in table:
+            if name not in known:
+                raise ValueError(f"{name}: expected a parameter of the model, one of "
+                                 f"{', '.join(known)}")
+        self.model, self.config, self.table = model, model.config, dict(table)
+        self._weights = self._collect(known)
+
+    def _collect(self, known: Mapping[str, Weight]) -> dict[str, Weight]:
+        """All stored weights; a name that several parameters are made from must have one shape."""
+        found: dict[str, Weight] = {}
+        plain = {name: weight for name, weight in known.items() if name not in self.table}
+        for name, weight in known.items():
+            own = self.table[name].stored(name, weight) if name in self.table else {name: weight}
+            for stored, one in own.items():
+                first: Weight = found.get(stored) or plain.get(stored) or one
+                if first.shape != one.shape:
+                    raise ValueError(f"{name}: expected {stored}, which it is made from, to have "
+                                     f"shape {one.shape}, got {first.shape}")
+                found.setdefault(stored, first)
+        return found
+
+    def weights(self) -> dict[str, Weight]:
+        """All stored parameters by name, in the order in which they are initialised."""
+        return dict(self._weights)
+
+    def initial_parameters(self, rng: np.random.Generator, dtype: Any = "float32") -> Parameters:
+        """Fresh stored parameters on the backend in use, drawn from `rng`."""
+        return initialise(self.weights(), rng, dtype)
+
+    def plain(self, stored: Mapping[str, Array]) -> Parameters:
+        """The model's parameters: what search and validation get, made once for each."""
+        return {name: self.table[name].forward(name, stored) if name in self.table else stored[name]
+                for name in self.model.weights()}
+
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """The model's."""
+        return self.model.noise(batch, rng, dtype)
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
+    ) -> tuple[Array, ParametrizedCache]:
+        """The model's loss, from stored parameters."""
+        loss, inner = self.model.loss(self.plain(parameters), batch, noise)
+        return loss, ParametrizedCache(parameters, inner, getattr(inner, "state", None))
+
+    def backward(self, cache: ParametrizedCache) -> Gradients:
+        """Gradients of the stored parameters; those of one name are added."""
+        gradients: Gradients = {}
+        for name, d in self.model.backward(cache.inner).items():
+            one = self.table.get(name)
+            for stored, own in ({name: d} if one is None
+                                else one.backward(name, d, cache.stored)).items():
+                gradients[stored] = (add_gradients(gradients[stored], own)
+                                     if stored in gradients else own)
+        return gradients

@@ -1,0 +1,196 @@
+"""Parametrizations on the translator: gradients, rows of tables, Adam, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from strict.module import strict, to_numpy, to_strict
+
+import backend
+from backend.rows import RowGradient, add_gradients
+from grads.check import check_gradients
+from nmt.models.config import ModelConfig
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.parametrization import (
+    Frozen,
+    Masked,
+    Normalized,
+    Parametrized,
+    Stacked,
+    Tied,
+)
+from nmt.models.translator import Translator
+from nmt.text.batches import make_batch, stream_batches
+from nmt.training.optimizers import Adam
+
+V, H = 7, 4
+PAIRS = [([3, 4, 5], [2, 3, 3]), ([2, 6], [5, 6, 4, 2])]
+MASK = np.random.default_rng(3).random((4 * H, 3 * H)) < 0.6
+
+
+def tables():
+    """Parametrizations by what they are; masks on the backend in use."""
+    halves = {"shared": H // 2, "private": H // 2}
+    return {
+        "tied target tables": {"output.W_hy": Tied("decoder.W_e")},
+        "three tables tied": {"output.W_hy": Tied("decoder.W_e"),
+                              "encoder.W_e": Tied("decoder.W_e")},
+        "tables of its own name": {"output.W_hy": Tied("words"), "decoder.W_e": Tied("words")},
+        "fixnorm": {"output.W_hy": Normalized(2.0)},
+        "fixnorm of a tied table": {"output.W_hy": Normalized(2.0, of="decoder.W_e")},
+        "fixnorm of rows, learned": {"decoder.W_e": Normalized(0.7, learned=True)},
+        "fixnorm of both, learned": {
+            "output.W_hy": Normalized(2.0, learned=True, of="decoder.W_e"),
+            "decoder.W_e": Normalized(0.7, learned=True)},
+        "mask": {"decoder.0.T": Masked(backend.to_device(MASK)),
+                 "encoder.W_e": Masked(backend.to_device(MASK[:V, :H]))},
+        "shared and private gates": {"encoder.0.T": Stacked(halves, blocks=4),
+                                     "encoder.0.b": Stacked({"s": 1, "p": 3}, blocks=4)},
+        "shared and private columns": {
+            "decoder.W_e": Stacked({"left": 1, "right": H - 1}, axis=1)},
+        "shared and private words": {"encoder.W_e": Stacked({"few": 4, "more": V - 4})},
+        "frozen": {"encoder.W_e": Frozen(), "attention.W_a": Frozen()},
+    }
+
+
+NAMES = list(tables())
+
+
+def make(name, dtype="float64"):
+    """A parametrized translator, its stored parameters, a batch."""
+    config = ModelConfig(layers=1, hidden_size=H, embedding_size=H, scale=0.8, dropout=0.2)
+    model = Parametrized(Translator(config, V, V), tables()[name])
+    stored = model.initial_parameters(np.random.default_rng(1), dtype)
+    return model, stored, make_batch(PAIRS, [0, 1], True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients(name):
+    """Every stored parameter's, against complex step; what is frozen has none."""
+    model, stored, batch = make(name)
+    noise = model.noise(batch, np.random.default_rng(2), "float64")
+    gradients = model.backward(model.loss(stored, batch, noise)[1])
+    frozen = {key for key, one in model.table.items() if isinstance(one, Frozen)}
+    assert gradients.keys() == model.weights().keys() - frozen == stored.keys() - frozen
+    trained = {key: value for key, value in stored.items() if key not in frozen}
+    report = check_gradients(
+        lambda p: model.loss({**stored, **p}, batch, noise)[0], trained, gradients)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plain_parameters_give_the_same_loss(name):
+    """What search and validation get has the model's names and shapes, and the model's loss."""
+    model, stored, batch = make(name)
+    plain = model.plain(stored)
+    assert {key: value.shape for key, value in plain.items()} == {
+        key: weight.shape for key, weight in model.model.weights().items()}
+    assert model.model.loss(plain, batch)[0] == model.loss(stored, batch)[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float32_and_the_stand_in(name):
+    """Single precision stays single; the same numbers on the stand-in, nothing fetched."""
+    model, stored, batch = make(name, "float32")
+    loss, cache = model.loss(stored, batch)
+    gradients = model.backward(cache)
+    for gradient in gradients.values():
+        assert getattr(gradient, "values", gradient).dtype == np.float32
+    with backend.using(strict):
+        other = make(name, "float32")[0]
+        strict.counts.reset()
+        d_loss, cache = other.loss(to_strict(stored), batch)
+        found = other.backward(cache)
+        assert (strict.counts.to_host, strict.counts.syncs) == (0, 0)
+    np.testing.assert_allclose(to_numpy(d_loss), loss, rtol=1e-6)
+    for key, gradient in to_numpy(found).items():
+        mine, theirs = (getattr(g, "values", g) for g in (gradients[key], gradient))
+        np.testing.assert_allclose(theirs, mine, rtol=1e-4, atol=1e-5)
+
+
+def test_a_tied_table_of_rows_and_rows_has_distinct_ids():
+    """Source and target look up one table: rows are merged by id, and Adam updates each once."""
+    config = ModelConfig(layers=1, hidden_size=H, embedding_size=H, scale=0.8)
+    model = Parametrized(Translator(config, V, V), {"encoder.W_e": Tied("decoder.W_e")})
+    stored = model.initial_parameters(np.random.default_rng(1), "float64")
+    batch = make_batch(PAIRS, [0, 1], True)
+    plain = model.model.backward(model.model.loss(model.plain(stored), batch)[1])
+    merged = model.backward(model.loss(stored, batch)[1])["decoder.W_e"]
+    assert isinstance(merged, RowGradient) and len(set(merged.ids.tolist())) == len(merged.ids)
+    assert merged.ids.tolist() == sorted(
+        {*plain["encoder.W_e"].ids.tolist(), *plain["decoder.W_e"].ids.tolist()})
+    whole = plain["encoder.W_e"].dense() + plain["decoder.W_e"].dense()
+    np.testing.assert_allclose(merged.dense(), whole, rtol=1e-14)
+    one, other = ({"W": stored["decoder.W_e"].copy()} for _ in range(2))
+    rows, dense = Adam(0.1), Adam(0.1)
+    for _ in range(3):
+        rows.update(one, {"W": merged})
+        dense.update(other, {"W": whole})
+    np.testing.assert_allclose(one["W"], other["W"], rtol=1e-12)
+
+
+def test_sums_of_gradients():
+    rows = RowGradient(np.array([1, 3]), np.array([[1.0], [2.0]]), (5, 1))
+    other = RowGradient(np.array([0, 3]), np.array([[4.0], [8.0]]), (5, 1))
+    dense = np.arange(5.0)[:, None]
+    expected = rows.dense() + dense
+    assert add_gradients(rows, other).ids.tolist() == [0, 1, 3]
+    np.testing.assert_array_equal(add_gradients(rows, other).values, [[4.0], [1.0], [10.0]])
+    np.testing.assert_array_equal(add_gradients(rows, dense.copy()), expected)
+    np.testing.assert_array_equal(add_gradients(dense.copy(), rows), expected)
+    np.testing.assert_array_equal(add_gradients(dense.copy(), dense), 2 * dense)
+
+
+def test_half_of_a_stacked_lstm_is_half_of_each_gate():
+    model, stored, _ = make("shared and private gates")
+    for name in ("shared", "private"):
+        stored[name] = np.full_like(stored[name], ["shared", "private"].index(name))
+    made = model.plain(stored)["encoder.0.T"].reshape(4, H, -1)
+    assert not made[:, : H // 2].any() and (made[:, H // 2 :] == 1).all()
+
+
+def test_masked_entries_are_zero_and_have_no_gradient():
+    model, stored, batch = make("mask")
+    assert not model.plain(stored)["decoder.0.T"][~MASK].any()
+    gradient = model.backward(model.loss(stored, batch)[1])["decoder.0.T"]
+    assert not gradient[~MASK].any() and gradient[MASK].all()
+
+
+def test_normalized_rows_have_their_length():
+    model, stored, _ = make("fixnorm")
+    lengths = np.linalg.norm(model.plain(stored)["output.W_hy"], axis=1)
+    np.testing.assert_allclose(lengths, 2.0)
+
+
+def test_a_stream_goes_on_through_a_parametrized_language_model():
+    config = LanguageModelConfig(layers=1, hidden_size=H, embedding_size=H, scale=0.8)
+    model = Parametrized(LanguageModel(config, V), {"output.W_hy": Tied("W_e")})
+    stored = model.initial_parameters(np.random.default_rng(1), "float64")
+    first = stream_batches([2, 3, 4, 5, 6, 2, 3], 1, 3)[0]
+    assert [a.shape for a in model.loss(stored, first)[1].state[0]] == [(1, H)] * 2
+
+
+@pytest.mark.parametrize("table, message", [
+    ({"W": Frozen()}, "W: expected a parameter of the model, one of encoder.W_e"),
+    ({"encoder.W_e": Tied("output.W_hy")}, r"to have shape \(7, 4\), got \(8, 4\)"),
+    ({"encoder.W_e": Tied("x"), "decoder.0.T": Tied("x")}, r"decoder.0.T: expected x, which it"),
+    ({"encoder.0.b": Normalized(1.0)}, "encoder.0.b: expected a matrix to normalise"),
+    ({"encoder.W_e": Masked(np.ones((2, 3), bool))}, r"a mask of shape \(7, 4\), got \(2, 3\)"),
+    ({"encoder.0.T": Stacked({"a": 3, "b": 2}, blocks=4)}, "parts that make up 4 in each of 4"),
+])  # fmt: skip
+def test_what_does_not_fit_is_named(table, message):
+    config = ModelConfig(layers=1, hidden_size=H, embedding_size=H)
+    with pytest.raises(ValueError, match=message):
+        Parametrized(Translator(config, V, V + 1), table)
+
+
+def test_a_row_of_zeros_cannot_be_normalised():
+    model, stored, batch = make("fixnorm")
+    stored["output.W_hy"][5] = 0.0
+    with pytest.raises(ValueError, match=r"output.W_hy: expected no row of zeros, got row 5"):
+        model.loss(stored, batch)
+
+
+def test_a_radius_is_positive():
+    with pytest.raises(ValueError, match="radius: expected a positive number, got 0"):
+        Normalized(0.0)

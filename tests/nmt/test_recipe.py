@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 import nmt as package
 from backend.errors import UserError
@@ -13,6 +14,7 @@ from nmt.models.registry import MODELS
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
 from nmt.recipe_file import as_mapping, load_recipe, save_recipe
+from nmt.recipe_tree import plain, read_tree
 
 RECIPES = Path(package.__file__).parent / "recipes"
 SHIPPED = sorted(RECIPES.rglob("*.yaml"))
@@ -35,9 +37,27 @@ def test_the_recipes_that_come_along_load_and_survive_a_round_trip(tmp_path, pat
         assert getattr(recipe, section) is not None
 
 
+def test_the_recipes_that_come_along_say_their_command() -> None:
+    for path in SHIPPED:
+        name = path.relative_to(RECIPES.parents[1])
+        if path.stem not in ("multi30k", "demo"):  # a base only; a command of its own
+            assert re.search(rf"^# nmt (lm )?train {name} ", path.read_text(), re.MULTILINE), name
+
+
+def test_a_recipe_on_a_base_does_not_repeat_it() -> None:
+    for path in SHIPPED:
+        own = yaml.safe_load(path.read_text())
+        if "base" in own:
+            base = plain(read_tree(path.parent / own.pop("base")))
+            if "architecture" in own.get("model", {}):
+                base.pop("model", None)
+            for section, values in own.items():
+                assert not values.items() & base.get(section, {}).items(), path
+
+
 @pytest.mark.parametrize("path", PAPER_SIZE, ids=lambda path: path.stem)
-def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
-    """Section 4.3.1, and a twin that differs in data, sizes and epochs only."""
+def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_version(path) -> None:
+    """Section 4.3.1, and a version that differs in data, sizes and epochs only."""
     recipe = load_recipe(Recipe, path)
     model, train = recipe.model, recipe.train
     assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)
@@ -50,10 +70,10 @@ def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
     if path.stem not in ("base", "base-reverse", "base-reverse-dropout",
                          "global-location-no-feeding"):
         assert model.input_feeding and model.dropout == 0.2 and recipe.data.reverse_source
-    twin = load_recipe(Recipe, RECIPES / "thesis-small" / path.name)
+    small = load_recipe(Recipe, RECIPES / "thesis-small" / path.name)
     sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "window": 1}
-    assert replace(twin.model, **sizes) == replace(model, **sizes)
-    assert twin.data.reverse_source == recipe.data.reverse_source
+    assert replace(small.model, **sizes) == replace(model, **sizes)
+    assert small.data.reverse_source == recipe.data.reverse_source
 
 
 @pytest.mark.parametrize("longest", [30, 50])
@@ -62,7 +82,7 @@ def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
     ("rnnencdec", {30: ("13.93", "24.19"), 50: ("17.82", "26.71")}),
 ])  # fmt: skip
 def test_a_row_of_bahdanau_s_table_1_is_the_appendices_(name, reported, longest) -> None:
-    """Appendices A.2.3 and B, and a twin that differs in data, sizes and training's length."""
+    """Appendices A.2.3 and B, and a version that differs in data, sizes and training's length."""
     path = RECIPES / f"{name}-{longest}.yaml"
     recipe = load_recipe(Recipe, path)
     model, train, data = recipe.model, recipe.train, recipe.data
@@ -75,9 +95,9 @@ def test_a_row_of_bahdanau_s_table_1_is_the_appendices_(name, reported, longest)
     for figure in reported[longest]:
         assert figure in path.read_text()
     assert f"multi30k-{name}.yaml" in path.read_text()
-    twin = load_recipe(Recipe, RECIPES / f"multi30k-{name}.yaml")
+    small = load_recipe(Recipe, RECIPES / f"multi30k-{name}.yaml")
     sizes = {"hidden_size": 1, "embedding_size": 1, "layer_size": 1}
-    assert replace(twin.model, **sizes) == replace(model, **sizes)
+    assert replace(small.model, **sizes) == replace(model, **sizes)
 
 
 def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
@@ -89,9 +109,9 @@ def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
     assert {(r.model.hidden_size, r.model.embedding_size, r.model.initialisation, r.model.scale)
             for r in every} == {(192, 192, "uniform", 0.1)}
     del recipes["rnnsearch"]
-    ways = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding)
+    found = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding)
             for name, r in recipes.items() if not name.startswith("base")}
-    assert len(ways) == len(recipes) - 3  # no row stands twice
+    assert len(found) == len(recipes) - 3  # no row stands twice
 
 
 def test_values_of_every_type_arrive(tmp_path) -> None:

@@ -14,7 +14,8 @@ from nmt import commands
 from nmt.evaluation.arguments import add_aligned_word, add_commands, add_replace_unk
 from nmt.search.combine import AVERAGES
 
-RECIPE_COMMANDS = (commands.demo, commands.train, commands.lm_train)  # take `--section.key VALUE`
+# These take `--section.key VALUE`.
+RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train)
 
 
 def build_parser() -> Parser:
@@ -23,6 +24,7 @@ def build_parser() -> Parser:
     sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     _add_demo(sub.add_parser("demo", help="train a small translator on the embedded corpus"))
     _add_train(sub.add_parser("train", help="train a translator from a recipe"))
+    _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
     score = sub.add_parser("score", help="BLEU and chrF of a file against a reference")
@@ -71,6 +73,15 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, metavar="DIR",
                         help="go on where this model directory's last checkpoint stands")
     parser.set_defaults(run=commands.train)
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("recipe", nargs="?", type=Path, help="a YAML file: its bases merged, every "
+                                                           "default filled in")
+    what.add_argument("--doc", action="store_true",
+                      help="docs/recipe.md: every key, its type, default and meaning")
+    parser.set_defaults(run=commands.recipe)
 
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:

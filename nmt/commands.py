@@ -16,14 +16,14 @@ from rich.console import Console
 
 from backend.errors import UserError
 from nmt import demo as demonstration
-from nmt import language_models
+from nmt import language_models, recipe_page
 from nmt.data import check_lengths, load_corpus, tokenisers
 from nmt.evaluate import Score, bleu, chrf
 from nmt.evaluate import perplexity as perplexity_of
 from nmt.evaluation.commands import need_attention, tell_precision, unk_replacement
 from nmt.folder import RECIPE, check_model, check_new
-from nmt.recipe import LanguageModelRecipe, Recipe
-from nmt.recipe_file import load_recipe
+from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
+from nmt.recipe_file import as_text, load_recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System, Translation
 from nmt.text.align import pharaoh_line
@@ -65,6 +65,14 @@ def train(options: argparse.Namespace) -> None:
         console.print(f"test: {_described('BLEU', score)}, beam {recipe.search.beam}, perplexity "
                       f"{system.perplexity(pairs.test.pairs):.2f}", soft_wrap=True)
     console.print(f"model directory: {folder}", soft_wrap=True)
+
+
+def recipe(options: argparse.Namespace) -> None:
+    """`nmt recipe`."""
+    if options.doc:
+        print(recipe_page.page(), end="")
+    else:
+        print(as_text(load_recipe(AnyRecipe, options.recipe, options.overrides)), end="")
 
 
 def _recipe_and_folder(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:

@@ -1,4 +1,8 @@
-"""Recipes: a system described by the names of its parts; `recipe_file` reads and writes them."""
+"""Recipes: a system described by the names of its parts.
+
+`nmt.recipe_file` reads and writes them; `docs/recipe.md`, made by `nmt.recipe_page`, lists every
+key with what the comment behind its field says.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,19 @@ from typing import Any
 from nmt.evaluate import TOKENISATIONS
 from nmt.models.config import ModelConfig
 from nmt.models.language_model import LanguageModelConfig
-from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.registry import MODELS
 from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions
+
+DEFAULT_ARCHITECTURE = "luong"
+
+
+class AnyRecipe:
+    """What the recipes of all architectures have."""
+
+    model: Any  # of the type `MODELS[...].config`, which tells the architecture
+    train: TrainOptions
+    reverse_source = False  # whether the model reads its source from the end
 
 
 @dataclass(frozen=True)
@@ -20,18 +34,18 @@ class DataConfig:
 
     corpus: str = "files"  # files; or generated: cldr, the embedded corpus, reverse, of numbers
     folder: str = "."  # files: where the four or six below are
-    train_source: str = ""  # line-aligned UTF-8 text
-    train_target: str = ""
-    dev_source: str = ""
-    dev_target: str = ""
-    test_source: str = ""  # optional: scored at the end of training
-    test_target: str = ""
-    source_language: str = "en"  # language codes, for the tokeniser; cldr: the two locales
-    target_language: str = "fr"
+    train_source: str = ""  # files: the sources to train on, UTF-8 text, a sentence a line
+    train_target: str = ""  # files: their translations, line by line
+    dev_source: str = ""  # files: validated on at the end of each epoch
+    dev_target: str = ""  # files: their translations
+    test_source: str = ""  # files, optional: scored at the end of training
+    test_target: str = ""  # files: their translations
+    source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
+    target_language: str = "fr"  # the same of the target
     tokenise: str = "moses"  # files: moses, characters, or none (words stand between spaces)
     train_size: int = 20000  # cldr, reverse: pairs to generate
-    dev_size: int = 500
-    test_size: int = 500
+    dev_size: int = 500  # cldr, reverse: pairs to validate on
+    test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
     seed: int = 1  # cldr, reverse: of the pairs drawn
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
@@ -74,11 +88,11 @@ class EvaluateConfig:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(AnyRecipe):
     """A translation system: data, model, training, search, evaluation."""
 
     data: DataConfig
-    model: ModelConfig | RNNSearchConfig = field(default_factory=ModelConfig)  # by architecture
+    model: Any = field(default_factory=ModelConfig)
     train: TrainOptions = field(default_factory=TrainOptions)
     search: SearchOptions = field(default_factory=lambda: SearchOptions(beam=5))
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
@@ -87,16 +101,21 @@ class Recipe:
         scores = ("perplexity", "bleu") if self.evaluate.bleu else ("perplexity",)
         _check_criterion(self.train, scores)
 
+    @property
+    def reverse_source(self) -> bool:  # type: ignore[override]
+        """Whether the model reads its source from the end."""
+        return self.data.reverse_source
+
 
 @dataclass(frozen=True)
 class TextConfig:
-    """The text of a language model."""
+    """The text of a language model, and how it becomes ids."""
 
     train: str = ""  # UTF-8 text
     dev: str = ""  # UTF-8 text; "" takes the last tenth of `train`
     level: str = "words"  # words or characters
     min_frequency: int = 1  # rarer ones become <unk>
-    max_vocabulary: int | None = None
+    max_vocabulary: int | None = None  # words or characters kept, <unk> and </s> included
     dev_share: float = 0.1  # where dev is "": the share taken from the end of `train`
     streams: int = 32  # B, parallel streams of text
     length: int = 35  # T, steps of truncated backpropagation
@@ -113,15 +132,20 @@ class TextConfig:
 
 
 @dataclass(frozen=True)
-class LanguageModelRecipe:
+class LanguageModelRecipe(AnyRecipe):
     """A language model: text, model, training."""
 
     text: TextConfig
-    model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
+    model: Any = field(default_factory=LanguageModelConfig)
     train: TrainOptions = field(default_factory=TrainOptions)
 
     def __post_init__(self) -> None:
         _check_criterion(self.train, ("perplexity",))
+
+
+def kind_of(architecture: str) -> type[AnyRecipe]:
+    """The kind of recipe that an architecture has: a translator's, or one of streams of text."""
+    return Recipe if MODELS[architecture].sources else LanguageModelRecipe
 
 
 def _check_least(section: Any, least: int, *names: str) -> None:

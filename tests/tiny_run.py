@@ -29,7 +29,8 @@ RECIPE = {
 }
 TEXT_RECIPE = {
     "text": {"train": "train.de", "level": "words", "streams": 4, "length": 5},
-    "model": {"layers": 2, "hidden_size": 8, "embedding_size": 8, "dropout": 0.1},
+    "model": {"architecture": "language_model", "layers": 2, "hidden_size": 8, "embedding_size": 8,
+              "dropout": 0.1},
     "train": {"epochs": 2, "log_every": 2, "optimizer": "adam", "learning_rate": 0.02},
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attention.scores import CONTENT, SCORES
 from attention.variant import WINDOWS, Variant
@@ -16,7 +17,8 @@ CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that
 class ModelConfig:
     """The parts of a translator and their sizes; checked when made (ValueError)."""
 
-    architecture: str = "luong"  # this one; rnnsearch is `nmt.models.rnnsearch`'s
+    attends_before_reading: ClassVar[bool] = False  # a_t is made from h_t, which has read y_{t-1}
+
     unit: str = "lstm"  # recurrent unit: lstm, rnn or gru
     layers: int = 2  # depth of the encoder and of the decoder
     hidden_size: int = 256  # H, units per layer (and per direction)
@@ -39,7 +41,6 @@ class ModelConfig:
     forget_bias: float = 0.0  # where the forget gates' biases start
 
     def __post_init__(self) -> None:
-        check_among("architecture", self.architecture, ("luong",))
         check_stack_config(self)
         check_among("attention", self.attention, (*WINDOWS, "none"))
         check_among("score", self.score, CHOICES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,8 @@ class RNNSearchConfig:
     (2016) has `unit: rnn` and `layer: tanh`; Nair and Shah's (2016) has these and `context: last`.
     """
 
-    architecture: str = "rnnsearch"  # this one; luong is `nmt.models.config`'s
+    attends_before_reading: ClassVar[bool] = True  # a_i is made from s_{i-1}: y_{i-1} comes after
+
     context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
     unit: str = "gru"  # recurrent unit: gru or rnn
     hidden_size: int = 1000  # n, units of a state, and of the alignment model
@@ -74,7 +75,6 @@ class RNNSearchConfig:
     scale: float = 0.1  # half-width of the uniform initialisation
 
     def __post_init__(self) -> None:
-        check_among("architecture", self.architecture, ("rnnsearch",))
         check_among("context", self.context, CONTEXTS)
         check_among("unit", self.unit, UNITS)
         check_among("layer", self.layer, LAYERS)
@@ -98,7 +98,7 @@ class RNNSearchConfig:
 
     @property
     def score(self) -> str:
-        """As of other models. It is asked with s_{i-1}, before y_{i-1} has been read."""
+        """As of other models."""
         return ADDITIVE.score
 
     @property

@@ -17,27 +17,17 @@ class SearchOptions:
     Source: thesis section 2.3.2 and Algorithm 5; length normalisation from Nguyen 2019 and Wu et
     al. 2016: s(e | f) = log p(e | f) / lp(e), lp(e) = (5 + |e|)^alpha / (5 + 1)^alpha.
 
-    Arguments:
-        beam: K, hypotheses kept per sentence, at least 1.
-        length_factor: alpha of Algorithm 5: at most ceil(alpha * m_x) steps for a source of m_x
-            tokens; the step that emits the end marker counts.
-        minimum_steps: lower bound on that limit, so that a one-word source can still become a
-            few words; 1 leaves the limit to `length_factor` alone.
-        length_normalisation: alpha of lp(e); 0 ranks by log-probability.
-        nbest: hypotheses returned per sentence, at most `beam`.
-
-    Raises:
-        ValueError: a value is out of range.
+    Raises ValueError for a value out of range.
 
     Departures: Algorithm 5 loops while t <= alpha * m_x, which is floor(alpha * m_x) steps and
     leaves a one-word source no step for its end marker; we round up and add `minimum_steps`.
     """
 
-    beam: int = 1
-    length_factor: float = 1.5
-    minimum_steps: int = 10
-    length_normalisation: float = 0.0
-    nbest: int = 1
+    beam: int = 1  # K, hypotheses kept per sentence
+    length_factor: float = 1.5  # alpha: at most ceil(alpha * source words) steps, with the end's
+    minimum_steps: int = 10  # never fewer than these: one source word may become a few
+    length_normalisation: float = 0.0  # alpha of lp(e); 0 ranks by log-probability
+    nbest: int = 1  # hypotheses returned per sentence, at most `beam`
 
     def __post_init__(self) -> None:
         for name in ("beam", "minimum_steps", "nbest"):

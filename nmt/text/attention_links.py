@@ -34,8 +34,8 @@ class Aligning(Protocol):
     """What decides: the model's configuration."""
 
     @property
-    def architecture(self) -> str:
-        """luong or rnnsearch."""
+    def attends_before_reading(self) -> bool:
+        """Whether a_t is computed before y_{t-1} is read."""
 
     @property
     def score(self) -> str:
@@ -51,7 +51,7 @@ def resolve(aligned_word: str, model: Aligning) -> str:
         raise ValueError(f"aligned_word: expected one of {', '.join(ALIGNED_WORDS)}, got "
                          f"{aligned_word!r}")
     if aligned_word == "thesis":
-        before = model.architecture == "rnnsearch" or model.score == "location"
+        before = model.attends_before_reading or model.score == "location"
         return "predicted" if before else "read"
     return aligned_word
 

@@ -19,11 +19,11 @@ class TrainOptions:
     """How to train; the defaults are the thesis's for models with dropout (section 4.3.1)."""
 
     epochs: int = 12  # passes over the training data
-    batch_size: int = 128  # sentences per batch; read by whoever makes the batches
-    sorted_within: int = 64  # batches whose sentences are sorted by length together; likewise
-    optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"
+    batch_size: int = 128  # sentences per batch; a language model has text.streams
+    sorted_within: int = 64  # batches whose sentences are sorted by length together
+    optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"  # adadelta as printed has rate 1
     learning_rate: float = 1.0  # of the first epoch
-    schedule: Literal["thesis", "plateau", "constant"] = "thesis"
+    schedule: Literal["thesis", "plateau", "constant"] = "thesis"  # of the learning rate
     halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
     halve_every: float = 1.0  # schedule thesis: epochs between halvings, 0.5 in ch. 3, 5
     plateau_factor: float = 0.8  # schedule plateau: multiplies the learning rate at a decay

@@ -413,7 +413,9 @@ def test_language_models(corpus, capsys) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["lm", "train", "r.yaml"], r"r.yaml:1: key 'data' is not known"),
+    (["lm", "train", "r.yaml"],
+     r"r.yaml: model.architecture: expected one of language_model, got 'luong'"),
+    (["train", "lm.yaml"], r"lm.yaml:\d+: model.architecture: expected one of luong, rnnsearch"),
     (["lm", "train"], r"recipe: expected a YAML file or --resume DIR"),
     (["lm", "train", "lm.yaml", "--text.train", "absent"], r"absent: cannot be read"),
     (["lm", "train", "lm.yaml", "--text.streams", "0"], r"text.streams: expected at least 1"),

@@ -1,6 +1,7 @@
 """Language models on text: streams, the carried state, exact resume, model directories."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,6 @@ from tiny_run import TEXT_RECIPE, Crash, CrashAt, files_in, write_recipe
 
 from backend.errors import UserError
 from nmt.language_models import (
-    CarriedModel,
     LanguageSystem,
     Streams,
     text_of,
@@ -57,11 +57,11 @@ def test_streams_come_in_order_and_say_where_they_begin() -> None:
     streams = Streams(range(25), TextConfig(train="t", streams=2, length=5))
     keys = streams.epoch(np.random.default_rng(1))
     pieces = [streams.batch(key) for key in keys]
-    assert [begins for _, begins in pieces] == [True, False, False]
-    row = np.concatenate([piece.inputs[:, 1] for piece, _ in pieces])
+    assert [piece.begins for piece in pieces] == [True, False, False]
+    row = np.concatenate([piece.target_in[:, 1] for piece in pieces])
     np.testing.assert_array_equal(row, range(12, 24))
-    assert [streams.tokens(batch) for batch in pieces] == [10, 10, 4]
-    assert {streams.sentences(batch) for batch in pieces} == {2}
+    assert [streams.tokens(piece) for piece in pieces] == [10, 10, 4]
+    assert {streams.weight(piece) for piece in pieces} == {2}
 
 
 @pytest.mark.parametrize("unit", ["lstm", "rnn"])
@@ -69,21 +69,22 @@ def test_the_state_goes_on_from_piece_to_piece_and_is_zero_at_the_beginning(corp
     recipe = recipe_of(corpus, model={"dropout": 0.0, "unit": unit})
     system = train(recipe, corpus / unit, Observer())
     ids = [END, *system.vocabulary.ids(tokens_of(read_lines(corpus / "dev.de"), "words"))]
-    for _ in range(2):  # the second pass begins anew
-        model = CarriedModel(system.model)
-        for length in (3, 1000):
-            source = Streams(ids, TextConfig(train="t", streams=1, length=length))
-            total = sum(float(model.loss(system.parameters, source.batch(key))[0])
-                        for key in source.epoch(np.random.default_rng(1)))
-            np.testing.assert_allclose(total, system.nats(ids)[0], rtol=1e-5)
+    for length in (3, 1000):
+        source = Streams(ids, TextConfig(train="t", streams=1, length=length))
+        total, state = 0.0, None
+        for key in source.epoch(np.random.default_rng(1)):
+            piece = replace(source.batch(key), state=state)
+            loss, cache = system.model.loss(system.parameters, piece)
+            total, state = total + float(loss), cache.state
+        np.testing.assert_allclose(total, system.nats(ids)[0], rtol=1e-5)
 
 
 def test_nats_are_those_of_feeding_word_by_word(trained) -> None:
     system = LanguageSystem.open(trained / "lm")
     ids = system.ids(["eins zwei unbekannt", "", "sechs"], "text")
-    states, total = system.model.zero_states(system.parameters, 1), 0.0
+    states, total = system.model.encode(system.parameters, (), 1), 0.0
     for before, after in pairwise(ids):
-        logits, states = system.model.step(system.parameters, states, np.array([before]))
+        logits, states, _ = system.model.step(system.parameters, states, np.array([before]))
         row = logits[0].astype(float)
         total += math.log(np.exp(row).sum()) - row[after]
     nats, predictions = system.nats(ids)

@@ -1,15 +1,20 @@
 """Recipes: defaults, files, overrides, and one clear line for each thing that can be wrong."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 import nmt as package
 from backend.errors import UserError
-from nmt.recipe import LanguageModelRecipe, Recipe
-from nmt.recipe_file import load_recipe, save_recipe
+from nmt.models.contract import Architecture
+from nmt.models.registry import MODELS
+from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
+from nmt.recipe_file import as_mapping, load_recipe, save_recipe
+from nmt.recipe_tree import plain, read_tree
 
 RECIPES = Path(package.__file__).parent / "recipes"
 SHIPPED = sorted(RECIPES.rglob("*.yaml"))
@@ -25,17 +30,34 @@ def load(folder, text, *overrides):
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_recipes_that_come_along_load_and_survive_a_round_trip(tmp_path, path) -> None:
-    kind = LanguageModelRecipe if "\ntext:" in path.read_text() else Recipe
-    recipe = load_recipe(kind, path)
+    recipe = load_recipe(AnyRecipe, path)
     save_recipe(recipe, tmp_path / "saved.yaml")
-    assert load_recipe(kind, tmp_path / "saved.yaml") == recipe
+    assert load_recipe(AnyRecipe, tmp_path / "saved.yaml") == recipe
     for section in re.findall(r"^(\w+):$", path.read_text(), re.MULTILINE):
         assert getattr(recipe, section) is not None
 
 
+def test_the_recipes_that_come_along_say_their_command() -> None:
+    for path in SHIPPED:
+        name = path.relative_to(RECIPES.parents[1])
+        if path.stem not in ("multi30k", "demo"):  # a base only; a command of its own
+            assert re.search(rf"^# nmt (lm )?train {name} ", path.read_text(), re.MULTILINE), name
+
+
+def test_a_recipe_on_a_base_does_not_repeat_it() -> None:
+    for path in SHIPPED:
+        own = yaml.safe_load(path.read_text())
+        if "base" in own:
+            base = plain(read_tree(path.parent / own.pop("base")))
+            if "architecture" in own.get("model", {}):
+                base.pop("model", None)
+            for section, values in own.items():
+                assert not values.items() & base.get(section, {}).items(), path
+
+
 @pytest.mark.parametrize("path", PAPER_SIZE, ids=lambda path: path.stem)
-def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
-    """Section 4.3.1, and a twin that differs in data, sizes and epochs only."""
+def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_version(path) -> None:
+    """Section 4.3.1, and a version that differs in data, sizes and epochs only."""
     recipe = load_recipe(Recipe, path)
     model, train = recipe.model, recipe.train
     assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)
@@ -48,10 +70,10 @@ def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
     if path.stem not in ("base", "base-reverse", "base-reverse-dropout",
                          "global-location-no-feeding"):
         assert model.input_feeding and model.dropout == 0.2 and recipe.data.reverse_source
-    twin = load_recipe(Recipe, RECIPES / "thesis-small" / path.name)
+    small = load_recipe(Recipe, RECIPES / "thesis-small" / path.name)
     sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "window": 1}
-    assert replace(twin.model, **sizes) == replace(model, **sizes)
-    assert twin.data.reverse_source == recipe.data.reverse_source
+    assert replace(small.model, **sizes) == replace(model, **sizes)
+    assert small.data.reverse_source == recipe.data.reverse_source
 
 
 @pytest.mark.parametrize("longest", [30, 50])
@@ -60,7 +82,7 @@ def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_twin(path) -> None:
     ("rnnencdec", {30: ("13.93", "24.19"), 50: ("17.82", "26.71")}),
 ])  # fmt: skip
 def test_a_row_of_bahdanau_s_table_1_is_the_appendices_(name, reported, longest) -> None:
-    """Appendices A.2.3 and B, and a twin that differs in data, sizes and training's length."""
+    """Appendices A.2.3 and B, and a version that differs in data, sizes and training's length."""
     path = RECIPES / f"{name}-{longest}.yaml"
     recipe = load_recipe(Recipe, path)
     model, train, data = recipe.model, recipe.train, recipe.data
@@ -73,9 +95,9 @@ def test_a_row_of_bahdanau_s_table_1_is_the_appendices_(name, reported, longest)
     for figure in reported[longest]:
         assert figure in path.read_text()
     assert f"multi30k-{name}.yaml" in path.read_text()
-    twin = load_recipe(Recipe, RECIPES / f"multi30k-{name}.yaml")
+    small = load_recipe(Recipe, RECIPES / f"multi30k-{name}.yaml")
     sizes = {"hidden_size": 1, "embedding_size": 1, "layer_size": 1}
-    assert replace(twin.model, **sizes) == replace(model, **sizes)
+    assert replace(small.model, **sizes) == replace(model, **sizes)
 
 
 def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
@@ -87,9 +109,9 @@ def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
     assert {(r.model.hidden_size, r.model.embedding_size, r.model.initialisation, r.model.scale)
             for r in every} == {(192, 192, "uniform", 0.1)}
     del recipes["rnnsearch"]
-    ways = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding)
+    found = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding)
             for name, r in recipes.items() if not name.startswith("base")}
-    assert len(ways) == len(recipes) - 3  # no row stands twice
+    assert len(found) == len(recipes) - 3  # no row stands twice
 
 
 def test_values_of_every_type_arrive(tmp_path) -> None:
@@ -121,6 +143,18 @@ WRONG = [
     (BASE + "modle: {}\n", r"r.yaml:2: key 'modle' .* mean 'model'"),
     (BASE + "model:\n  bidirektional: yes\n", r":3: key .* mean 'model.bidirectional'"),
     (BASE + "1: 2\n", r"r.yaml:2: key '1' is not known"),
+    (BASE + "layers: 2\n", r"r.yaml:2: key 'layers' .* mean 'model.layers'"),
+    (BASE + "? [a]\n: 2\n", r"r.yaml:2: expected a name before ':', got a sequence"),
+    (BASE + "model: &m {layers: *m}\n", r"r.yaml: expected YAML, got: mappings nested too deep"),
+    (BASE + "model: {architecture: luon}\n",
+     r"r.yaml:2: model.architecture: expected one of luong, rnnsearch, got 'luon'; .* 'luong'"),
+    (BASE + "model: {architecture: [luong]}\n", r":2: model.architecture: .*, got \['luong'\]"),
+    (BASE + "model: {architecture: language_model}\n",
+     r":2: model.architecture: expected one of luong, rnnsearch, got 'language_model'$"),
+    (BASE + "text: {train: a}\n",
+     r"r.yaml:2: key 'text' is not known to the architecture luong, but to language_model"),
+    (BASE + "model:\n  layer_size: 3\n", r"r.yaml:3: key 'model.layer_size' is not known to the "
+                                         r"architecture luong, but to rnnsearch; did you mean"),
     (BASE + "model: 3\n", r"r.yaml:2: model: expected a mapping .*, got 3"),
     (BASE + "model: [a]\n", r"r.yaml:2: model: expected a mapping .*, got \['a'\]"),
     (BASE + "model: {layers: x}\n", r"r.yaml:2: model.layers: expected int, got 'x'"),
@@ -129,7 +163,7 @@ WRONG = [
     (BASE + "model: {layers: {a: 1}}\n", r"model.layers: expected int, got {'a': 1}"),
     (BASE + "model: {bidirectional: maybe}\n", r"model.bidirectional: expected bool, got 'maybe'"),
     (BASE + "train: {max_norm: x}\n", r"train.max_norm: expected float \| null, got 'x'"),
-    (BASE + "train: {optimizer: x}\n", r"train.optimizer: expected .*'sgd', 'adam'.*, got 'x'"),
+    (BASE + "train: {optimizer: x}\n", r"train.optimizer: expected 'sgd' \| 'adam' .*, got 'x'"),
     (BASE + "train:\n\n  epochs: 0\n", r"r.yaml:4: train.epochs: expected at least 1, got 0"),
     (BASE + "train: {learning_rate: .nan}\n", r"train.learning_rate: expected a positive number"),
     (BASE + "model: {unit: ugru}\n", r"model.unit: expected one of lstm, rnn, gru, got 'ugru'"),
@@ -166,6 +200,9 @@ def test_a_wrong_file_is_named_with_the_line(tmp_path, text, message) -> None:
     ("--epochs=3", "override 'epochs' .* mean 'train.epochs'"),
     ("--epochs", "override 'epochs' .* mean 'train.epochs'"),
     ("--model=3", "override 'model' is not known"),
+    ("--base=r.yaml", "override 'base' is not known"),
+    ("--model.architecture=gru", "override: model.architecture: expected one of luong, rnnsearch"),
+    ("--model.layer_size=3", "override 'model.layer_size' is not known to the architecture luong"),
     ("--train.epochs", "override: train.epochs: expected a value, got none"),
     ("--train.epochs=x", "override: train.epochs: expected int, got 'x'"),
     ("--train.epochs=-1", "override: train.epochs: expected at least 1, got -1"),
@@ -188,21 +225,158 @@ def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
         load_recipe(Recipe, tmp_path / "r.yaml")
 
 
+# --- a recipe on another ------------------------------------------------------------------------
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+
+
+def test_a_recipe_says_what_differs_from_its_base(tmp_path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "root.yaml").write_text(
+        "data: {corpus: cldr, max_length: 9}\nmodel: {layers: 3, dropout: 0.5}\ntrain: {seed: 4}\n")
+    write(tmp_path, middle="base: below/root.yaml\nmodel:\ntrain: {epochs: 2}\n",
+          top="model: {layers: 4, unit: rnn, input_feeding: no}\nbase: middle.yaml\n")
+    recipe = load_recipe(Recipe, tmp_path / "top.yaml", ["--model.dropout=0.25"])
+    assert (recipe.data.corpus, recipe.data.max_length) == ("cldr", 9)
+    assert (recipe.train.epochs, recipe.train.seed) == (2, 4)
+    assert (recipe.model.layers, recipe.model.unit, recipe.model.dropout) == (4, "rnn", 0.25)
+    save_recipe(recipe, tmp_path / "saved.yaml")
+    assert "base" not in (tmp_path / "saved.yaml").read_text()
+
+
+@pytest.mark.parametrize(("model", "override", "layers"), [
+    ("{dropout: 0.5}", [], 3), ("{architecture: luong, dropout: 0.5}", [], 3),
+    ("{architecture: rnnsearch}", [], None), ("{}", ["--model.architecture=rnnsearch"], None),
+    ("{architecture: rnnsearch}", ["--model.architecture=luong"], 2),
+])
+def test_another_architecture_drops_the_model_section(tmp_path, model, override, layers) -> None:
+    write(tmp_path, base=BASE + "model: {layers: 3}\n", top=f"base: base.yaml\nmodel: {model}\n")
+    found = load_recipe(Recipe, tmp_path / "top.yaml", override).model
+    assert found == RNNSearchConfig() if layers is None else found.layers == layers
+
+
+def test_a_model_section_of_a_base_with_its_architecture_goes_on(tmp_path) -> None:
+    write(tmp_path, base=BASE + "model: {architecture: rnnsearch, layer: tanh}\n",
+          top="base: base.yaml\nmodel: {layer_size: 7}\n")
+    assert load_recipe(Recipe, tmp_path / "top.yaml").model \
+        == RNNSearchConfig(layer="tanh", layer_size=7)
+
+
+@pytest.mark.parametrize(("files", "message"), [
+    ({"top": "base: absent.yaml\n"}, r"top.yaml:1: base: expected a recipe's file, found none at "),
+    ({"top": "base: .\n"}, r"top.yaml:1: base: expected a recipe's file, found none at "),
+    ({"top": BASE + "base: 3\n"}, r"top.yaml:2: base: expected the name of a recipe's file, got 3"),
+    ({"top": "base:\n"}, r"top.yaml:1: base: expected the name of a recipe's file, got null"),
+    ({"top": "base: top.yaml\n"}, r"top.yaml:1: base: expected another recipe, got one that leads "
+                                  r"back to itself: \S*top.yaml -> \S*top.yaml$"),
+    ({"top": "base: a.yaml\n", "a": "\nbase: ./b.yaml\n", "b": "base: a.yaml\n"},
+     r"b.yaml:1: base: .* itself: \S*top.yaml -> \S*a.yaml -> \S*b.yaml -> \S*a.yaml$"),
+    ({"top": "base: a.yaml\n", "a": "- 1\n"}, r"/a.yaml: expected a mapping of sections, got list"),
+    ({"top": "base: a.yaml\nmodel: {layers: 1}\n", "a": BASE + "model:\n  layer: 2\n"},
+     r"/a.yaml:3: key 'model.layer' is not known"),
+    ({"top": "base: a.yaml\nmodel: {layers: 1}\n", "a": BASE + "train:\n  epochs: 0\n"},
+     r"/a.yaml:3: train.epochs: expected at least 1, got 0"),
+    ({"top": "base: a.yaml\n\nmodel: {layers: x}\n", "a": BASE + "model: {layers: 2}\n"},
+     r"/top.yaml:3: model.layers: expected int, got 'x'"),
+    ({"top": "base: a.yaml\nsearch: {nbest: 3}\n", "a": BASE + "search: {beam: 2}\n"},
+     r"/top.yaml:2: search.nbest: expected at most beam = 2, got 3"),
+    ({"top": "base: a.yaml\nmodel: 3\n", "a": BASE + "model: {layers: 2}\n"},
+     r"/top.yaml:2: model: expected a mapping of keys to values, got 3"),
+])
+def test_an_error_names_the_file_whose_line_it_is(tmp_path, files, message) -> None:
+    write(tmp_path, **files)
+    with pytest.raises(UserError, match=message) as caught:
+        load_recipe(Recipe, tmp_path / "top.yaml")
+    assert str(caught.value).startswith(str(tmp_path)) and "\n" not in str(caught.value)
+
+
+# --- sections in sections -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: int = 1
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size: expected at least 1, got {self.size}")
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=lambda: Inner(size=5))
+    name: str = "n"
+
+
+@dataclass(frozen=True)
+class Nested:
+    outer: Outer = field(default_factory=Outer)
+    other: Inner = field(default_factory=Inner)
+
+
+@pytest.fixture
+def nested(monkeypatch, tmp_path):
+    """Load a recipe of an architecture whose configuration has sections in sections."""
+    monkeypatch.setitem(MODELS, "nested", Architecture(Nested, lambda *_: None, dict))
+
+    def call(model, *overrides, base=""):
+        write(tmp_path, base=BASE + f"model: {{architecture: nested, {base}}}\n",
+              top=f"base: base.yaml\nmodel:\n  architecture: nested\n{model}")
+        return load_recipe(Recipe, tmp_path / "top.yaml", overrides)
+
+    return call
+
+
+def test_sections_nest(nested, tmp_path) -> None:
+    assert nested("").model == Nested()
+    assert nested("  outer: {inner: {rate: 5e-1}}\n").model.outer == Outer(Inner(5, 0.5))
+    recipe = nested("  outer:\n    inner:\n      rate: 2\n", "--model.other.size=3",
+                    "--model.outer.name=4", base="outer: {inner: {size: 7}, name: x}")
+    assert recipe.model == Nested(Outer(Inner(7, 2.0), "4"), Inner(3))
+    assert as_mapping(recipe)["model"]["outer"]["inner"] == {"size": 7, "rate": 2.0}
+    save_recipe(recipe, tmp_path / "saved.yaml")
+    assert load_recipe(Recipe, tmp_path / "saved.yaml") == recipe
+
+
+@pytest.mark.parametrize(("model", "override", "message"), [
+    ("  outer:\n    inner:\n      sise: 2\n", None,
+     r"top.yaml:6: key 'model.outer.inner.sise' is not known; .* mean 'model.outer.inner.size'"),
+    ("  outer:\n    inner: {size: 0}\n", None,
+     r"top.yaml:5: model.outer.inner.size: expected at least 1, got 0"),
+    ("  outer: {inner: {rate: x}}\n", None,
+     r"top.yaml:4: model.outer.inner.rate: expected float \| null, got 'x'"),
+    ("  outer: {inner: 3}\n", None, r"top.yaml:4: model.outer.inner: expected a mapping .*, got 3"),
+    ("", "--model.other.size=0", r"override: model.other.size: expected at least 1, got 0"),
+    ("", "--model.inner.size=0", r"override 'model.inner.size' is not known; .*inner.size'"),
+])
+def test_a_wrong_value_in_a_section_of_a_section(nested, model, override, message) -> None:
+    with pytest.raises(UserError, match=message):
+        nested(model, *([override] if override else []))
+
+
 def test_a_language_model_recipe_has_its_own_sections(tmp_path) -> None:
     path = tmp_path / "lm.yaml"
-    path.write_text("text: {train: a.txt}\nmodel: {hidden_size: 7}\n")
+    path.write_text("text: {train: a.txt}\nmodel: {architecture: language_model, hidden_size: 7}\n")
     recipe = load_recipe(LanguageModelRecipe, path)
     assert recipe.text.dev == "" and recipe.model.hidden_size == 7
     for text, message in (
-        ("data: {corpus: cldr}\n", "lm.yaml:1: key 'data' is not known"),
-        ("model: {layers: 1}\n", "text.train: expected the name of a file, got nothing"),
+        ("data: {corpus: cldr}\n", "lm.yaml:2: key 'data' is not known to the architecture lang"),
+        ("", "text.train: expected the name of a file, got nothing"),
         ("text: {train: a, dev_share: 1.0}\n", "text.dev_share: expected 0 < dev_share < 1"),
         ("text: {train: a, level: bytes}\n", "text.level: expected words or characters"),
-        ("text: {train: a}\ntrain: {criterion: bleu}\n", ":2: train.criterion: expected perpl"),
+        ("text: {train: a}\ntrain: {criterion: bleu}\n", ":3: train.criterion: expected perpl"),
     ):
-        path.write_text(text)
+        path.write_text("model: {architecture: language_model}\n" + text)
         with pytest.raises(UserError, match=message):
             load_recipe(LanguageModelRecipe, path)
+    path.write_text(BASE)
+    with pytest.raises(UserError, match=r"lm.yaml: model.architecture: expected one of "
+                                        r"language_model, got 'luong'$"):
+        load_recipe(LanguageModelRecipe, path)
 
 
 def test_a_recipe_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path) -> None:

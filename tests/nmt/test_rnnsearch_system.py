@@ -6,6 +6,7 @@ import yaml
 from tiny_run import RECIPE, Crash, CrashAt
 
 from backend.errors import UserError
+from nmt.models.config import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
@@ -14,7 +15,7 @@ from nmt.system import System
 from nmt.train import train
 from nmt.training.progress import Observer
 
-MODEL = {"architecture": "rnnsearch", "hidden_size": 8, "embedding_size": 6, "layer_size": 5}
+MODEL = {"hidden_size": 8, "embedding_size": 6, "layer_size": 5}
 TRAIN = {**RECIPE["train"], "optimizer": "adadelta", "learning_rate": 1.0, "schedule": "constant",
          "sorted_within": 20, "max_norm": 1.0, "checkpoint_every": 2}
 
@@ -22,7 +23,7 @@ TRAIN = {**RECIPE["train"], "optimizer": "adadelta", "learning_rate": 1.0, "sche
 def recipe_of(folder, *overrides, **model):
     path = folder / "r.yaml"
     content = {**RECIPE, "data": {**RECIPE["data"], "folder": str(folder)},
-               "model": MODEL | model, "train": TRAIN}
+               "model": {"architecture": "rnnsearch", **MODEL, **model}, "train": TRAIN}
     path.write_text(yaml.safe_dump(content))
     return load_recipe(Recipe, path, overrides)
 
@@ -54,14 +55,16 @@ def test_the_architecture_says_which_keys_there_are(corpus) -> None:
     assert recipe_of(corpus).model == RNNSearchConfig(**MODEL)
     recipe = recipe_of(corpus, "--model.layer=tanh", "--model.unit=rnn")
     assert (recipe.model.layer, recipe.model.unit, recipe.model.hidden_size) == ("tanh", "rnn", 8)
-    with pytest.raises(UserError, match=r"r\.yaml:\d+: key 'model\.score' is not known"):
+    with pytest.raises(UserError, match=r"r\.yaml:\d+: key 'model\.score' is not known to the "
+                                        r"architecture rnnsearch, but to luong"):
         recipe_of(corpus, score="dot")
-    with pytest.raises(UserError, match="expected one of luong, rnnsearch, got 'transformer'"):
+    with pytest.raises(UserError, match=r"r\.yaml:\d+: model.architecture: expected one of "
+                                        "luong, rnnsearch, got 'transformer'"):
         recipe_of(corpus, architecture="transformer")
     with pytest.raises(UserError, match=r"r\.yaml:\d+: model\.deep_state: expected one of before"):
         recipe_of(corpus, deep_state="after")
     path = corpus / "luong.yaml"
     path.write_text("data: {corpus: cldr}\n")
-    assert load_recipe(Recipe, path).model.architecture == "luong"
+    assert isinstance(load_recipe(Recipe, path).model, ModelConfig)
     chosen = load_recipe(Recipe, path, ["--model.architecture=rnnsearch", "--model.layer_size=7"])
     assert chosen.model == RNNSearchConfig(layer_size=7)

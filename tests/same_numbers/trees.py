@@ -86,7 +86,8 @@ CONFIGS: dict[str, Any] = {
 
 def make_model(architecture: str, config: Mapping[str, Any], size: int, reverse: bool) -> Any:
     """A model with `size` words on each side."""
-    return build(CONFIGS[architecture](**config), Tables((size,), size, reverse))
+    options = {name: value for name, value in config.items() if name != "architecture"}
+    return build(CONFIGS[architecture](**options), Tables((size,), size, reverse))
 
 
 def make_pairs(batch: Mapping[str, Any], reverse: bool) -> Batch:

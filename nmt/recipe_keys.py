@@ -1,0 +1,101 @@
+"""The keys that a recipe may have, from the dataclasses of its sections."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, NamedTuple, get_type_hints
+
+from nmt.models.registry import MODELS
+from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
+
+ARCHITECTURE = "model.architecture"  # the one key that is no field: it says which fields there are
+
+
+class Key(NamedTuple):
+    """A value that a recipe may give."""
+
+    type: Any  # as the parser of values takes it
+    written: str  # as a person does: `int | null`
+    default: Any  # where the recipe leaves it out
+    section: type  # the dataclass that declares it
+
+
+def keys_of(architecture: str) -> Mapping[str, Key]:
+    """All keys of the recipes of an architecture, by dotted name, in their order."""
+    kind, found = kind_of(architecture), dict[str, Key]()
+    for name, key in _keys(kind, dataclasses.MISSING, "", {"model": MODELS[architecture].config}):
+        if name.startswith("model.") and ARCHITECTURE not in found:
+            found[ARCHITECTURE] = Key(str, "str", DEFAULT_ARCHITECTURE, kind)
+        found[name] = key
+    return found
+
+
+def sections_of(keys: Collection[str]) -> set[str]:
+    """The dotted names of the sections that keys stand in."""
+    return {section for key in keys
+            for section in accumulate(key.split(".")[:-1], lambda outer, name: f"{outer}.{name}")}
+
+
+def subsections(section: type, chosen: Mapping[str, type] | None = None) -> dict[str, type]:
+    """The fields of a section that are sections themselves, dataclasses.
+
+    chosen: of fields whose type the architecture decides, the type.
+    """
+    hints = {**get_type_hints(section), **(chosen or {})}
+    return {field.name: hints[field.name] for field in dataclasses.fields(section)
+            if dataclasses.is_dataclass(hints[field.name])}
+
+
+def default_of(field: dataclasses.Field[Any], owner: Any, kind: type | None = None) -> Any:
+    """A field's default, MISSING without one: the value in `owner`, or the field's own.
+
+    Arguments: owner, the default of the field's section, or MISSING; kind, what the default must
+    be an instance of, if it matters.
+    """
+    default, make = field.default, field.default_factory
+    if owner is not dataclasses.MISSING:
+        default = getattr(owner, field.name)
+    elif callable(make):
+        default = make()
+    return default if kind is None or isinstance(default, kind) else dataclasses.MISSING
+
+
+def problem(key: str, architecture: str) -> str:
+    """Why a key is not known, and the known one whose name is nearest."""
+    keys = keys_of(architecture)
+    others = [name for name in MODELS if key in {*keys_of(name), *sections_of(keys_of(name))}]
+    where = f" to the architecture {architecture}, but to {', '.join(others)}" if others else ""
+    return f"'{key}' is not known{where}{nearest(key, [*sections_of(keys), *keys])}"
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """A hint at the known name that is nearest, or nothing."""
+    last = {one.split(".")[-1]: one for one in known}  # `epochs` means `train.epochs`
+    found = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    found = found or [last[one] for one in
+                      difflib.get_close_matches(name.split(".")[-1], last, n=1)]
+    return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def _keys(
+    section: type, default: Any, prefix: str, chosen: Mapping[str, type] | None = None
+) -> Iterator[tuple[str, Key]]:
+    """The keys of a section and of those in it."""
+    hints, inner = get_type_hints(section), subsections(section, chosen)
+    for field in dataclasses.fields(section):
+        name, kind = prefix + field.name, inner.get(field.name)
+        value = default_of(field, default, kind)
+        if kind is not None:
+            yield from _keys(kind, value, f"{name}.")
+        else:
+            yield name, Key(hints[field.name], _written(str(field.type)), value, section)
+
+
+def _written(annotation: str) -> str:
+    """A type as a recipe's reader knows it."""
+    literal = re.fullmatch(r"Literal\[(.*)\]", annotation)
+    return " | ".join(literal[1].split(", ")) if literal else annotation.replace("None", "null")

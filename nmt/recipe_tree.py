@@ -1,0 +1,130 @@
+"""A recipe's YAML, its bases merged, as a tree that knows where each value stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from backend.errors import UserError
+from nmt.recipe import DEFAULT_ARCHITECTURE
+
+BASE = "base"
+
+
+class Entry(NamedTuple):
+    """What stands behind a key."""
+
+    value: Any  # of a mapping `Tree`
+    place: str  # file and line of the key
+
+
+Tree = dict[str, Entry]
+
+
+def read_tree(path: str | Path) -> Tree:
+    """Read a recipe and what it is based on.
+
+    `base` names another recipe, relative to the file that names it. Mappings merge by key, all
+    else replaces; another `model.architecture` drops the base's model section. A section whose
+    keys are all commented out is an empty one.
+    Raises UserError, naming file and line: unreadable, not YAML, no mapping, a repeated key, a
+    base that is missing or leads back to its own.
+    """
+    return _read(Path(path), ())
+
+
+def plain(value: Any) -> Any:
+    """A value without places."""
+    if not isinstance(value, dict):
+        return value
+    return {key: plain(entry.value) for key, entry in value.items()}
+
+
+def architecture_entry(tree: Tree) -> Entry:
+    """What the model section says of its architecture; without a place where it says nothing."""
+    model = tree.get("model")
+    named = model.value.get("architecture") if model and isinstance(model.value, dict) else None
+    return named or Entry(DEFAULT_ARCHITECTURE, "")
+
+
+def without_model(tree: Tree) -> Tree:
+    """A recipe without its model section."""
+    return {name: entry for name, entry in tree.items() if name != "model"}
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> Tree:
+    """A recipe on its base; above: the recipes that lead to it."""
+    tree = _parse(path)
+    named = tree.pop(BASE, None)
+    if named is None:
+        return tree
+    if not (isinstance(named.value, str) and named.value):
+        raise UserError(f"{named.place}: {BASE}: expected the name of a recipe's file, "
+                        f"got {plain(named.value)!r}".replace("None", "null"))
+    base, chain = path.parent / named.value, (*above, path)
+    if not base.is_file():
+        raise UserError(f"{named.place}: {BASE}: expected a recipe's file, found none at {base}")
+    if base.resolve() in [one.resolve() for one in chain]:
+        raise UserError(f"{named.place}: {BASE}: expected another recipe, got one that leads back "
+                        f"to itself: {' -> '.join(map(str, (*chain, base)))}")
+    return _on_base(_read(base, chain), tree)
+
+
+def _on_base(base: Tree, own: Tree) -> Tree:
+    """A recipe's own values on those of its base."""
+    merged = _merged(base, own)
+    if architecture_entry(merged).value != architecture_entry(base).value:
+        merged = _merged(without_model(base), own)
+    return merged
+
+
+def _merged(below: Tree, above: Tree) -> Tree:
+    """Mappings by key; of all else, what stands above."""
+    merged = {**below, **above}
+    for name in below.keys() & above.keys():
+        one, other = below[name].value, above[name].value
+        if isinstance(one, dict) and other is None:
+            merged[name] = below[name]
+        elif isinstance(one, dict) and isinstance(other, dict):
+            merged[name] = Entry(_merged(one, other), above[name].place)
+    return merged
+
+
+def _parse(path: Path) -> Tree:
+    """The file itself."""
+    try:
+        loader = yaml.SafeLoader(path.read_bytes())
+        node = loader.get_single_node()
+        tree = _value(loader, node, path, "") if node is not None else None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: what looks like a date and is none
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = str(getattr(error, "problem", None) or error).split("\n")[0]
+        raise UserError(f"{path}{line}: expected YAML, got: {problem}") from None
+    except RecursionError:  # an alias within what it stands for, or brackets without end
+        raise UserError(f"{path}: expected YAML, got: mappings nested too deeply") from None
+    if not isinstance(tree, dict):
+        found = "an empty file" if tree is None else type(tree).__name__
+        raise UserError(f"{path}: expected a mapping of sections, got {found}")
+    return tree
+
+
+def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) -> Any:
+    """What a node says; of a mapping its entries."""
+    if not isinstance(node, yaml.MappingNode):
+        return loader.construct_object(node, deep=True)
+    tree: Tree = {}
+    for key, value in node.value:
+        place = f"{path}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            raise UserError(f"{place}: expected a name before ':', got a {key.id}")
+        name = str(key.value)
+        if name in tree:
+            first = tree[name].place.rpartition(":")[2]
+            raise UserError(f"{place}: key '{prefix}{name}' stands on line {first} already")
+        tree[name] = Entry(_value(loader, value, path, f"{prefix}{name}."), place)
+    return tree

@@ -4,8 +4,8 @@ Written from the papers alone, forward only; the gradients are PyTorch's own. No
 imports this package. Letters: B batch, S source length, T target or sequence length, E embedding,
 H hidden, He width of the source states, A width of a score, V vocabulary.
 
-Parameters have the names and shapes of a model's `weights()`; `recurrent.fused` lays LSTM layers
-out for PyTorch's own LSTM kernel instead, for a benchmark's peer.
+Parameters have the names and shapes of a model's `weights()`; `fused.fused` lays recurrent layers
+out for PyTorch's own kernels instead, for a benchmark's peer.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from grads.verification.reference.tokens import (
     drop,
     negative_log_likelihood,
     read_masks,
-    read_stream,
+    read_state,
+    read_target,
 )
 
 
@@ -29,10 +30,9 @@ def loss(
     config: `LanguageModelConfig`. noise: dropout masks of the sites `rnn.{l}` (T, B, width of the
     layer's input) and `output` (T, B, H). Returns a scalar.
     """
-    stream = read_stream(batch, parameters["W_e"])
-    masks = read_masks(noise, parameters["W_e"])
-    x = F.embedding(stream.inputs, parameters["W_e"])            # (T, B, E)
-    h, _ = stack(config, parameters, "rnn", config.layers, x, stream.state, masks)
+    W_e = parameters["W_e"]
+    target, masks = read_target(batch, W_e), read_masks(noise, W_e)
+    x = F.embedding(target.inputs, W_e)                          # (T, B, E)
+    h, _ = stack(config, parameters, "rnn", config.layers, x, read_state(batch, W_e), masks)
     return negative_log_likelihood(                              # (2.4), (2.5), (2.8)
-        drop(h, masks, "output"), parameters["output.W_hy"], parameters.get("output.b"),
-        stream.targets)
+        drop(h, masks, "output"), parameters["output.W_hy"], parameters.get("output.b"), target)

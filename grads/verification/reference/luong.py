@@ -16,16 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grads.verification.reference.attention import Attention, context, remember
-from grads.verification.reference.recurrent import State, stack, step, weights
+from grads.verification.reference.recurrent import Step, cell, stack
 from grads.verification.reference.tokens import (
     Masks,
-    Pairs,
     Parameters,
+    Source,
+    State,
     drop,
     negative_log_likelihood,
     read_masks,
-    read_pairs,
-    real,
+    read_source,
+    read_target,
 )
 
 Attend = Callable[[Tensor, int], Tensor]  # h (B, T, H), number of its first step -> c (B, T, He)
@@ -42,27 +43,27 @@ def loss(
     (T, B, He + H, or H without attention). reverse_source: the batch's sources are reversed.
     Returns a scalar.
     """
-    pairs = read_pairs(batch, parameters["encoder.W_e"])
-    masks = read_masks(noise, parameters["encoder.W_e"])
-    hbar, first = encode(config, parameters, pairs, masks)
-    attend = attention(config, parameters, hbar, pairs.lengths, reverse_source)
-    x = F.embedding(pairs.target_in, parameters["decoder.W_e"])  # (T, B, E)
+    W_e = parameters["decoder.W_e"]
+    source, target, masks = read_source(batch, W_e), read_target(batch, W_e), read_masks(noise, W_e)
+    hbar, first = encode(config, parameters, source, masks)
+    attend = attention(config, parameters, hbar, source.lengths, reverse_source)
+    x = F.embedding(target.inputs, W_e)                          # (T, B, E)
     decode = decode_feeding if config.input_feeding else decode_at_once
     return negative_log_likelihood(                              # (4.6), (2.52)
         decode(config, parameters, x, first, masks, attend), parameters["output.W_hy"],
-        parameters.get("output.b"), pairs.target_out, real(pairs.target_lengths, len(x)))
+        parameters.get("output.b"), target)
 
 
 # --- source -------------------------------------------------------------------------------------
 
 
 def encode(
-    config: Any, parameters: Parameters, pairs: Pairs, masks: Masks
+    config: Any, parameters: Parameters, source: Source, masks: Masks
 ) -> tuple[Tensor, list[State]]:
     """hbar (S, B, He), and the decoder's first state of each layer."""
-    x = F.embedding(pairs.source, parameters["encoder.W_e"])     # (S, B, E)
+    x = F.embedding(source.ids, parameters["encoder.W_e"])       # (S, B, E)
     hbar, last = stack(config, parameters, "encoder", config.layers, x, None, masks,
-                       lengths=pairs.lengths, bidirectional=config.bidirectional)
+                       lengths=source.lengths, bidirectional=config.bidirectional)
     if not config.bridge:
         return hbar, last
     return hbar, [bridge(parameters[f"bridge.{l}.W"], state) for l, state in enumerate(last)]
@@ -109,24 +110,34 @@ def decode_feeding(
 ) -> Tensor:
     """h~_1 .. h~_T (T, B, H), where h~_{t-1} is part of layer 1's input (4.2.3); x: (T, B, E)."""
     assert attend is not None  # a configuration with feeding has attention
-    layers = [weights(parameters, f"decoder.{l}", config.hidden_size)
-              for l in range(config.layers)]
-    W_x, W_fed = layers[0].W_x.split([x.shape[2], config.hidden_size], dim=1)
-    a = F.linear(drop(x, masks, "decoder.0"), W_x, layers[0].b).unbind()
-    W_c = parameters["attention.W_c"]
-    states, h_tilde, found = list(first), torch.zeros_like(first[0][0]), []
-    drops = {site: mask.unbind() for site, mask in masks.items()}  # by step
-    for t in range(len(x)):
-        z = torch.addmm(a[t], h_tilde, W_fed.T)                  # W [x_t; h~_{t-1}] (4.2.3)
-        for l, w in enumerate(layers):                           # Algorithm 3 line 8
-            states[l] = step(config, z, states[l], w.W_h)
-            h = states[l][0]
-            if l + 1 < len(layers):
-                h = h * drops[f"decoder.{l + 1}"][t] if f"decoder.{l + 1}" in drops else h
-                z = F.linear(h, layers[l + 1].W_x, layers[l + 1].b)
-        c = attend(h[:, None], t + 1)[:, 0]
-        joined = torch.cat([c, h], dim=1)                        # [c_t; h_t]
-        joined = joined * drops["joined"][t] if "joined" in drops else joined
-        h_tilde = torch.tanh(joined @ W_c.T)                     # (4.5)
+    cells = [cell(config, parameters, f"decoder.{l}") for l in range(config.layers)]
+    sites = {"joined", *(f"decoder.{l}" for l in range(1, config.layers))} & masks.keys()
+    states, h_tilde, found = first, torch.zeros_like(first[0][0]), []
+    for t, x_t in enumerate(drop(x, masks, "decoder.0").unbind()):
+        states, h_tilde = step_feeding(
+            cells, parameters["attention.W_c"], x_t, states, h_tilde, one_step(attend, t + 1),
+            {site: masks[site][t] for site in sites})
         found.append(h_tilde)
     return torch.stack(found)
+
+
+def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
+    """From h_t (B, H) to c_t (B, He)."""
+    return lambda h: attend(h[:, None], t)[:, 0]
+
+
+def step_feeding(
+    cells: list[Step], W_c: Tensor, x: Tensor, states: list[State], h_tilde: Tensor,
+    attend: Callable[[Tensor], Tensor], masks: Masks,
+) -> tuple[list[State], Tensor]:
+    """Every layer's state at time t, and h~_t (B, H).
+
+    cells: of each layer, from `recurrent.cell`. x: (B, E), the embedding of y_{t-1}. h_tilde:
+    h~_{t-1}. attend: from h_t (B, H) to c_t (B, He). masks: of time t.
+    """
+    h, after = torch.cat([x, h_tilde], dim=1), []                # [x_t; h~_{t-1}] (4.2.3)
+    for l, (run, state) in enumerate(zip(cells, states, strict=True)):  # Algorithm 3 line 8
+        after.append(run(drop(h, masks, f"decoder.{l}"), state))
+        h = after[-1][0]
+    joined = drop(torch.cat([attend(h), h], dim=1), masks, "joined")  # [c_t; h_t]
+    return after, torch.tanh(joined @ W_c.T)                     # (4.5)

@@ -1,23 +1,23 @@
 """Recurrent networks: a step of each cell, a layer over time, a stack in one or both directions.
 
 A layer is `{name}.T` = [W_x W_h], (blocks x H, width + H), and `{name}.b`: an LSTM's blocks of rows
-are i, f, o, h_hat (Eq. 2.38), a GRU's r, z, h~ (Bahdanau et al., A.1.1). An LSTM layer laid out by
-`fused` is run by PyTorch's own kernel, oneDNN's or cuDNN's, whose blocks are i, f, h_hat, o.
+are i, f, o, h_hat (Eq. 2.38), a GRU's r, z, h~ (Bahdanau et al., A.1.1). Layers that
+`reference.fused` has laid out are run by PyTorch's own kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from grads.verification.reference.tokens import Masks, Parameters, drop, real
+from grads.verification.reference.fused import fused_cell, fused_layer, is_fused
+from grads.verification.reference.tokens import Masks, Parameters, State, drop, real
 
-State = tuple[Tensor, ...]  # (h,), or an LSTM's (h, c); each (B, H)
+Step = Callable[[Tensor, State], State]  # from the input x_t (B, width)
 
 # --- one step: a (B, blocks x H) is the input's share W_x x_t + b -------------------------------
 
@@ -119,54 +119,7 @@ def plain_layer(
     return torch.cat([h for h, _ in runs], dim=2), tuple(torch.cat(parts, dim=1) for parts in ends)
 
 
-# --- PyTorch's LSTM -----------------------------------------------------------------------------
-
-
-def fused(parameters: Parameters, prefixes: Iterable[str] = ("encoder", "decoder", "rnn")
-          ) -> dict[str, Tensor]:
-    """The parameters, with the LSTM layers under these prefixes laid out for PyTorch's kernel.
-
-    `.T` (4H, width + H) and `.b` become `.weight_ih`, `.weight_hh`, `.bias` with rows i, f, h_hat,
-    o. Leave out the prefix of a decoder with input feeding, which runs step by step.
-    """
-    layers = {name[:-2] for name in parameters
-              if name.endswith(".T") and name.split(".")[0] in prefixes}
-    found = {name: value for name, value in parameters.items() if name[:-2] not in layers}
-    for name in layers:
-        H = len(parameters[f"{name}.T"]) // 4
-        T, b = _reordered(parameters[f"{name}.T"]), parameters.get(f"{name}.b")
-        found |= {f"{name}.weight_ih": T[:, :-H].contiguous(),
-                  f"{name}.weight_hh": T[:, -H:].contiguous()}
-        found |= {} if b is None else {f"{name}.bias": _reordered(b)}
-    return found
-
-
-def _reordered(rows: Tensor) -> Tensor:
-    """Blocks i, f, o, h_hat as i, f, h_hat, o; undone by itself."""
-    i, f, o, h_hat = rows.chunk(4)
-    return torch.cat([i, f, h_hat, o])
-
-
-def fused_layer(
-    x: Tensor, state: State, parameters: Parameters, names: list[str], lengths: Tensor | None
-) -> tuple[Tensor, State]:
-    """`plain_layer` by PyTorch's kernel; on padding it returns zero."""
-    flat, biases = [], f"{names[0]}.bias" in parameters
-    for name in names:
-        flat += [parameters[f"{name}.weight_ih"], parameters[f"{name}.weight_hh"]]
-        flat += [b := parameters[f"{name}.bias"], torch.zeros_like(b)] if biases else []
-    first = tuple(part.expand(len(names), -1, -1) for part in state)
-    options = (biases, 1, 0.0, True, len(names) > 1)  # one layer, no dropout of its own, training
-    if lengths is None:
-        h, *last = torch.lstm(x, first, flat, *options, False)
-        return h, tuple(torch.cat(part.unbind(), dim=1) for part in last)
-    packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
-    first = tuple(part[:, packed.sorted_indices] for part in first)
-    data, *last = torch.lstm(packed.data, packed.batch_sizes, first, flat, *options)
-    h, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(x))
-    return h, tuple(torch.cat(part[:, packed.unsorted_indices].unbind(), dim=1) for part in last)
-
-# --- a stack ------------------------------------------------------------------------------------
+# --- layers above one another -------------------------------------------------------------------
 
 
 def stack(
@@ -187,9 +140,17 @@ def stack(
         x = drop(x, masks or {}, f"{prefix}.{l}")
         names = [f"{prefix}.{l}{direction}" for direction in directions]
         state = first[l] if first else zero_state(config, x)
-        if f"{names[0]}.weight_ih" in parameters:
-            x, end = fused_layer(x, state, parameters, names, lengths)
+        if is_fused(parameters, names[0]):
+            x, end = fused_layer(config, x, state, parameters, names, lengths)
         else:
             x, end = plain_layer(config, x, state, parameters, names, lengths)
         last.append(end)
     return x, last
+
+
+def cell(config: Any, parameters: Parameters, name: str) -> Step:
+    """One step of a layer, where the input is not known before: from x_t (B, width) and a state."""
+    if is_fused(parameters, name):
+        return fused_cell(config, parameters, name)
+    w = weights(parameters, name, config.hidden_size)
+    return lambda x, state: step(config, F.linear(x, w.W_x, w.b), state, w.W_h)

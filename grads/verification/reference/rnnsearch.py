@@ -18,11 +18,11 @@ from torch import Tensor
 from grads.verification.reference.attention import Attention, context, remember
 from grads.verification.reference.recurrent import stack, step, weights
 from grads.verification.reference.tokens import (
-    Pairs,
     Parameters,
+    Source,
     negative_log_likelihood,
-    read_pairs,
-    real,
+    read_source,
+    read_target,
 )
 
 ADDITIVE = Attention("additive")
@@ -35,24 +35,24 @@ def loss(
 
     config: `RNNSearchConfig`. noise: none; the model has no dropout. Returns a scalar.
     """
-    pairs = read_pairs(batch, parameters["encoder.W_e"])
-    s_0, search = encode(config, parameters, pairs)
-    y = F.embedding(pairs.target_in, parameters["decoder.W_e"])  # E y_{i-1}, (T, B, E)
+    W_e = parameters["decoder.W_e"]
+    source, target = read_source(batch, W_e), read_target(batch, W_e)
+    s_0, search = encode(config, parameters, source)
+    y = F.embedding(target.inputs, W_e)                          # E y_{i-1}, (T, B, E)
     s, c = decode(config, parameters, y, s_0, search)
     s = s[:-1] if config.deep_state == "before" else s[1:]       # s_{i-1} or s_i (erratum 18)
     t = hidden_layer(config, parameters, s, y, c)
     return negative_log_likelihood(                              # (Bahdanau A.2.2 output)
-        t, parameters["output.W_o"], parameters.get("output.b"), pairs.target_out,
-        real(pairs.target_lengths, len(y)))
+        t, parameters["output.W_o"], parameters.get("output.b"), target)
 
 
 def encode(
-    config: Any, parameters: Parameters, pairs: Pairs
+    config: Any, parameters: Parameters, source: Source
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """s_0 (B, H), and the function from s_{i-1} (B, H) to c_i (B, He)."""
-    x, H = F.embedding(pairs.source, parameters["encoder.W_e"]), config.hidden_size  # (S, B, E)
+    x, H = F.embedding(source.ids, parameters["encoder.W_e"]), config.hidden_size  # (S, B, E)
     searches = config.context == "search"
-    annotations, ((last,),) = stack(config, parameters, "encoder", 1, x, lengths=pairs.lengths,
+    annotations, ((last,),) = stack(config, parameters, "encoder", 1, x, lengths=source.lengths,
                                     bidirectional=searches)      # (Bahdanau A.2.1), (Bahdanau 7)
     first = last[:, -H:]                                         # <-h_1 (erratum 19)
     s_0 = torch.tanh(F.linear(                                   # (Bahdanau A.2.2 initial)
@@ -60,7 +60,7 @@ def encode(
     if not searches:
         return s_0, lambda s: last                               # RNNencdec
     w = {name: parameters[f"attention.{name}"] for name in ("W_a", "U_a", "v_a")}
-    memory = remember(ADDITIVE, w, annotations, pairs.lengths, H)
+    memory = remember(ADDITIVE, w, annotations, source.lengths, H)
     return s_0, lambda s: context(ADDITIVE, w, memory, s[:, None])[:, 0]  # (Bahdanau 5)
 
 

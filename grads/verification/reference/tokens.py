@@ -14,40 +14,41 @@ from torch import Tensor
 
 Parameters = Mapping[str, Tensor]
 Masks = Mapping[str, Tensor]
+State = tuple[Tensor, ...]  # of a recurrent layer: (h,), or an LSTM's (h, c); each (B, H)
 
 
-class Pairs(NamedTuple):
-    """Sentence pairs; padding behind each sentence."""
+class Source(NamedTuple):
+    """A side that is read, padded behind each sentence."""
 
-    source: Tensor  # (S, B) ids
-    lengths: Tensor  # (B,) of the sources
-    target_in: Tensor  # (T, B) ids
-    target_out: Tensor  # (T, B) ids
-    target_lengths: Tensor  # (B,)
+    ids: Tensor  # (S, B)
+    lengths: Tensor  # (B,)
 
 
-class Stream(NamedTuple):
-    """Consecutive pieces of text."""
+class Target(NamedTuple):
+    """The side that is predicted, padded likewise."""
 
-    inputs: Tensor  # (T, B) ids
-    targets: Tensor  # (T, B) ids
-    state: list[tuple[Tensor, ...]] | None  # a layer's states (B, H) before the piece; None: zero
-
-
-def read_pairs(batch: Any, like: Tensor) -> Pairs:
-    """The batch of a translator on the device of `like`."""
-    fields = (batch.source, batch.source_lengths, batch.target_in, batch.target_out,
-              batch.target_lengths)
-    return Pairs(*(torch.as_tensor(field, device=like.device) for field in fields))
+    inputs: Tensor  # (T, B) ids: y_{t-1}
+    outputs: Tensor  # (T, B) ids: y_t
+    lengths: Tensor  # (B,)
 
 
-def read_stream(batch: Any, like: Tensor) -> Stream:
-    """The batch of a language model; its state in the dtype of `like`, without a gradient."""
-    inputs, targets = (torch.as_tensor(ids, device=like.device)
-                       for ids in (batch.inputs, batch.targets))
-    state = batch.state and [tuple(torch.as_tensor(part).to(like) for part in layer)
-                             for layer in batch.state]
-    return Stream(inputs, targets, state)
+def read_source(batch: Any, like: Tensor) -> Source:
+    """The batch's first source on the device of `like`."""
+    (side, *_) = batch.sources
+    return Source(*(torch.as_tensor(field, device=like.device)
+                    for field in (side.ids, side.lengths)))
+
+
+def read_target(batch: Any, like: Tensor) -> Target:
+    """The batch's target on the device of `like`."""
+    return Target(*(torch.as_tensor(field, device=like.device)
+                    for field in (batch.target_in, batch.target_out, batch.target.lengths)))
+
+
+def read_state(batch: Any, like: Tensor) -> list[State] | None:
+    """Each layer's state before a piece of a stream, in the dtype of `like`; None for zero."""
+    return batch.state and [tuple(torch.as_tensor(part).to(like) for part in layer)
+                            for layer in batch.state]
 
 
 def read_masks(noise: Mapping[str, Any] | None, like: Tensor) -> Masks:
@@ -66,15 +67,13 @@ def real(lengths: Tensor, steps: int) -> Tensor:
     return torch.arange(steps, device=lengths.device)[:, None] < lengths
 
 
-def negative_log_likelihood(
-    x: Tensor, W: Tensor, b: Tensor | None, targets: Tensor, counts: Tensor | None = None
-) -> Tensor:
-    """-log p(targets), Eqs. 2.4-2.8, in nats, summed; p = softmax(W x + b).
+def negative_log_likelihood(x: Tensor, W: Tensor, b: Tensor | None, target: Target) -> Tensor:
+    """-log p(y_t), p = softmax(W x_t + b), in nats, summed over all t that are not padding.
 
-    x: (T, B, H). W: (V, H). b: (V,) or None. targets: (T, B) ids. counts: (T, B) bool, which of
-    them count; None, all. Returns a scalar.
+    x: (T, B, H). W: (V, H). b: (V,) or None. Returns a scalar.
     """
-    if counts is not None:
-        x, targets = x[counts], targets[counts]
+    outputs, counts = target.outputs, real(target.lengths, len(x))
+    if not bool(counts.all()):
+        x, outputs = x[counts], outputs[counts]
     s = F.linear(x.flatten(0, -2), W, b)                         # (2.4)
-    return F.cross_entropy(s, targets.flatten(), reduction="sum")  # (2.5), (2.8)
+    return F.cross_entropy(s, outputs.flatten(), reduction="sum")  # (2.5), (2.8)

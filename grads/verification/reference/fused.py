@@ -1,4 +1,4 @@
-"""Recurrent layers by PyTorch's own kernels (oneDNN's, cuDNN's), so that a reference is a fast peer.
+"""Recurrent layers by PyTorch's own kernels (oneDNN's, cuDNN's), for references as fast peers.
 
 | here | in PyTorch |
 |---|---|

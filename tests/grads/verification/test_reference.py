@@ -21,7 +21,7 @@ from nmt.text.batches import Batch, Side, make_batch  # noqa: E402
 
 TOLERANCE = 1e-10
 V, SIZES = 6, {"hidden_size": 2, "embedding_size": 3}  # all different
-REVERSE = True  # sources are reversed, so that positions count from the other end
+REVERSED = ("ragged", "one word")  # shapes whose sources are, so that positions count from the end
 SHAPES = {"ragged": (5, 3, 1), "full": (3, 3), "one sentence": (4,), "one word": (1, 1)}
 NEVER, ACTING = 1e6, 0.1  # limits of clipping: beyond every element of dh, and within many
 
@@ -86,26 +86,26 @@ class Run(NamedTuple):
 
 def run(architecture: str, shape: str, **options: Any) -> Run:
     """The product's side."""
-    rng = np.random.default_rng(3)
-    entry = MODELS[architecture]
+    rng, reverse, entry = np.random.default_rng(3), shape in REVERSED, MODELS[architecture]
     config = entry.config(**SIZES | options)
-    model = entry.build(config, Tables((V,) * entry.sources, V, REVERSE))
+    model = entry.build(config, Tables((V,) * entry.sources, V, reverse))
     parameters = {name: rng.normal(scale=0.7, size=weight.shape)
                   for name, weight in model.weights().items()}
-    batch = random_batch(rng, SHAPES[shape]) if entry.sources else random_stream(rng, shape, config)
+    batch = (random_batch(rng, SHAPES[shape], reverse) if entry.sources
+             else random_stream(rng, shape, config))
     noise = model.noise(batch, rng, "float64")
     loss, cache = model.loss(parameters, batch, noise)
     found = {name: np.asarray(d.dense() if isinstance(d, RowGradient) else d)
              for name, d in model.backward(cache).items()}
-    more = {"reverse_source": REVERSE} if architecture == "luong" else {}
+    more = {"reverse_source": reverse} if architecture == "luong" else {}
     return Run(config, parameters, batch, noise, float(loss), found, more)
 
 
-def random_batch(rng: np.random.Generator, lengths: tuple[int, ...]) -> Batch:
+def random_batch(rng: np.random.Generator, lengths: tuple[int, ...], reverse: bool) -> Batch:
     """Sentence pairs, targets of other lengths than their sources; one may be empty."""
     pairs = [(rng.integers(2, V, m).tolist(), rng.integers(2, V, n - 1).tolist())
              for m, n in zip(lengths, np.roll(lengths, 1).tolist(), strict=True)]
-    return make_batch(pairs, range(len(pairs)), reverse_source=REVERSE)
+    return make_batch(pairs, range(len(pairs)), reverse_source=reverse)
 
 
 def random_stream(rng: np.random.Generator, shape: str, config: Any) -> Batch:

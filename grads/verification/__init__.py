@@ -1,0 +1,1 @@
+"""Verification of this repository's own backward passes."""

@@ -1,0 +1,129 @@
+"""Recurrent layers by PyTorch's own kernels (oneDNN's, cuDNN's), for references as fast peers.
+
+| here | in PyTorch |
+|---|---|
+| an LSTM's blocks of rows i, f, o, h_hat | i, f, g, o, where g is h_hat |
+| `.T` = [W_x W_h] | `weight_ih` and `weight_hh` |
+| one bias `.b` | `bias_ih`; `bias_hh` is zero |
+
+Its GRU is another function than Bahdanau's (erratum 17), and has no place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from grads.verification.reference.tokens import Parameters, State
+
+
+class Kernels(NamedTuple):
+    """What runs a layer and a step of one kind of unit."""
+
+    layer: Callable[..., Any]
+    step: Callable[..., Any]
+    blocks: int  # of rows
+
+
+KERNELS = {"lstm": Kernels(torch.lstm, torch.lstm_cell, 4),
+           "rnn": Kernels(torch.rnn_tanh, torch.rnn_tanh_cell, 1)}
+
+
+def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
+    """The parameters, with recurrent layers laid out for PyTorch's kernels.
+
+    unit: lstm or rnn. `.T` (blocks x H, width + H) and `.b` become `.weight_ih`, `.weight_hh` and
+    `.bias_ih`.
+    """
+    found: dict[str, Tensor] = {}
+    for name, value in parameters.items():
+        layer, _, kind = name.rpartition(".")
+        if f"{layer}.T" not in parameters:
+            found[name] = value
+        elif kind == "T":
+            H = len(value) // KERNELS[unit].blocks
+            widths = [value.shape[1] - H, H]
+            found |= {f"{layer}.weight_{part}": half.contiguous() for part, half in
+                      zip(("ih", "hh"), reordered(unit, value).split(widths, dim=1), strict=True)}
+        else:
+            found[f"{layer}.bias_ih"] = reordered(unit, value)
+    return found
+
+
+def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
+    """What `fused` was given, of its result or of gradients under the same names."""
+    found: dict[str, Tensor] = {}
+    for name, value in parameters.items():
+        layer, _, kind = name.rpartition(".")
+        if kind == "weight_ih":
+            T = torch.cat([value, parameters[f"{layer}.weight_hh"]], dim=1)
+            found[f"{layer}.T"] = reordered(unit, T)
+        elif kind == "bias_ih":
+            found[f"{layer}.b"] = reordered(unit, value)
+        elif kind != "weight_hh":
+            found[name] = value
+    return found
+
+
+def reordered(unit: str, rows: Tensor) -> Tensor:
+    """An LSTM's blocks i, f, o, h_hat as i, f, h_hat, o; undone by itself."""
+    if unit != "lstm":
+        return rows
+    i, f, o, h_hat = rows.chunk(4)
+    return torch.cat([i, f, h_hat, o])
+
+
+def is_fused(parameters: Parameters, name: str) -> bool:
+    """Whether a layer has been laid out so."""
+    return f"{name}.weight_ih" in parameters
+
+
+def fused_weights(config: Any, parameters: Parameters, name: str) -> list[Tensor]:
+    """A layer's as PyTorch's kernels take them: weights, and both biases, the second zero.
+
+    Raises ValueError for a configuration that clips dh, which the kernels do not.
+    """
+    if config.clip_dh is not None:
+        raise ValueError("clip_dh: expected none of layers that PyTorch's kernels run, "
+                         f"got {config.clip_dh}")
+    b = parameters.get(f"{name}.bias_ih")
+    biases = [] if b is None else [b, torch.zeros_like(b)]
+    return [parameters[f"{name}.weight_ih"], parameters[f"{name}.weight_hh"], *biases]
+
+
+def fused_layer(
+    config: Any, x: Tensor, state: State, parameters: Parameters, names: list[str],
+    lengths: Tensor | None,
+) -> tuple[Tensor, State]:
+    """One layer in the direction or both directions of `names`: (T, B, He), last states (B, He).
+
+    On padding it returns zero. lengths: (B,), None where nothing is padded.
+    """
+    flat = [part for name in names for part in fused_weights(config, parameters, name)]
+    first = tuple(part.expand(len(names), -1, -1) for part in state)
+    # One layer, no dropout of its own, training.
+    options = (len(flat) > 2 * len(names), 1, 0.0, True, len(names) > 1)
+    run = KERNELS[config.unit].layer
+    if lengths is None:
+        h, *last = run(x, first if len(first) > 1 else first[0], flat, *options, False)
+        return h, tuple(torch.cat(part.unbind(), dim=1) for part in last)
+    packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+    first = tuple(part[:, packed.sorted_indices] for part in first)
+    data, *last = run(packed.data, packed.batch_sizes, first if len(first) > 1 else first[0], flat,
+                      *options)
+    h, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(x))
+    return h, tuple(torch.cat(part[:, packed.unsorted_indices].unbind(), dim=1) for part in last)
+
+
+def fused_cell(
+    config: Any, parameters: Parameters, name: str
+) -> Callable[[Tensor, State], State]:
+    """One step of a layer, from the input x_t (B, width) and the state before."""
+    run, flat = KERNELS[config.unit].step, fused_weights(config, parameters, name)
+    if config.unit == "lstm":
+        return lambda x, state: run(x, state, *flat)
+    return lambda x, state: (run(x, state[0], *flat),)

@@ -1,0 +1,143 @@
+"""The translator of Luong (2016), 2.3 and chapter 4: a deep recurrent encoder and decoder.
+
+Parameters: `{side}.W_e` (V, E) and a stack each of `encoder` and `decoder` (`recurrent`);
+`bridge.{l}.W`; `attention.W_c` (H, He + H) and the weights of score and position; `output.W_hy`
+(V, H), the W_s of Eq. 4.6, and `output.b`. With input feeding the decoder's first layer has the
+columns [embedding, h~_{t-1}, h_{t-1}].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grads.verification.reference.attention import Attention, context, remember
+from grads.verification.reference.recurrent import Step, cell, stack
+from grads.verification.reference.tokens import (
+    Masks,
+    Parameters,
+    Source,
+    State,
+    drop,
+    negative_log_likelihood,
+    read_masks,
+    read_source,
+    read_target,
+)
+
+Attend = Callable[[Tensor, int], Tensor]  # h (B, T, H), number of its first step -> c (B, T, He)
+
+
+def loss(
+    config: Any, parameters: Parameters, batch: Any,
+    noise: Mapping[str, Any] | None = None, *, reverse_source: bool = False,
+) -> Tensor:
+    """-log p(y | x), Eqs. 2.52 and 4.4, in nats, summed over the batch's target tokens.
+
+    config: `ModelConfig`. noise: dropout masks of the sites `encoder.{l}` (S, B, width of the
+    layer's input), `decoder.{l}` (T, B, width; of layer 0 the embedding's) and `joined`
+    (T, B, He + H, or H without attention). reverse_source: the batch's sources are reversed.
+    Returns a scalar.
+    """
+    W_e = parameters["decoder.W_e"]
+    source, target, masks = read_source(batch, W_e), read_target(batch, W_e), read_masks(noise, W_e)
+    hbar, first = encode(config, parameters, source, masks)
+    attend = attention(config, parameters, hbar, source.lengths, reverse_source)
+    x = F.embedding(target.inputs, W_e)                          # (T, B, E)
+    decode = decode_feeding if config.input_feeding else decode_at_once
+    return negative_log_likelihood(                              # (4.6), (2.52)
+        decode(config, parameters, x, first, masks, attend), parameters["output.W_hy"],
+        parameters.get("output.b"), target)
+
+
+# --- source -------------------------------------------------------------------------------------
+
+
+def encode(
+    config: Any, parameters: Parameters, source: Source, masks: Masks
+) -> tuple[Tensor, list[State]]:
+    """hbar (S, B, He), and the decoder's first state of each layer."""
+    x = F.embedding(source.ids, parameters["encoder.W_e"])       # (S, B, E)
+    hbar, last = stack(config, parameters, "encoder", config.layers, x, None, masks,
+                       lengths=source.lengths, bidirectional=config.bidirectional)
+    if not config.bridge:
+        return hbar, last
+    return hbar, [bridge(parameters[f"bridge.{l}.W"], state) for l, state in enumerate(last)]
+
+
+def bridge(W: Tensor, state: State) -> State:
+    """tanh(W [h; c]), cut into h and c."""
+    return torch.tanh(torch.cat(state, dim=1) @ W.T).chunk(len(state), dim=1)
+
+
+def attention(
+    config: Any, parameters: Parameters, hbar: Tensor, lengths: Tensor, reverse_source: bool
+) -> Attend | None:
+    """c_t of h_t for this source; None for a model without attention."""
+    if config.attention == "none":
+        return None
+    score = "concat-identity" if config.concat_identity else config.score
+    how = Attention(score, config.attention, config.window, config.renormalise, reverse_source)
+    w = {name.removeprefix("attention."): W for name, W in parameters.items()
+         if name.startswith("attention.")}
+    memory = remember(how, w, hbar, lengths, config.hidden_size)
+    return lambda h, t: context(how, w, memory, h, t)
+
+
+# --- target -------------------------------------------------------------------------------------
+
+
+def decode_at_once(
+    config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
+    attend: Attend | None,
+) -> Tensor:
+    """h~_1 .. h~_T (T, B, H), or h_1 .. h_T without attention; x: (T, B, E)."""
+    h, _ = stack(config, parameters, "decoder", config.layers, x, first, masks)
+    if attend is None:
+        return drop(h, masks, "joined")
+    c = attend(h.transpose(0, 1), 1).transpose(0, 1)
+    joined = drop(torch.cat([c, h], dim=2), masks, "joined")     # [c_t; h_t]
+    return torch.tanh(joined @ parameters["attention.W_c"].T)    # (4.5)
+
+
+def decode_feeding(
+    config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
+    attend: Attend | None,
+) -> Tensor:
+    """h~_1 .. h~_T (T, B, H), where h~_{t-1} is part of layer 1's input (4.2.3); x: (T, B, E)."""
+    assert attend is not None  # a configuration with feeding has attention
+    cells = [cell(config, parameters, f"decoder.{l}") for l in range(config.layers)]
+    sites = {"joined", *(f"decoder.{l}" for l in range(1, config.layers))} & masks.keys()
+    states, h_tilde, found = first, torch.zeros_like(first[0][0]), []
+    for t, x_t in enumerate(drop(x, masks, "decoder.0").unbind()):
+        states, h_tilde = step_feeding(
+            cells, parameters["attention.W_c"], x_t, states, h_tilde, one_step(attend, t + 1),
+            {site: masks[site][t] for site in sites})
+        found.append(h_tilde)
+    return torch.stack(found)
+
+
+def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
+    """From h_t (B, H) to c_t (B, He)."""
+    return lambda h: attend(h[:, None], t)[:, 0]
+
+
+def step_feeding(
+    cells: list[Step], W_c: Tensor, x: Tensor, states: list[State], h_tilde: Tensor,
+    attend: Callable[[Tensor], Tensor], masks: Masks,
+) -> tuple[list[State], Tensor]:
+    """Every layer's state at time t, and h~_t (B, H).
+
+    cells: of each layer, from `recurrent.cell`. x: (B, E), the embedding of y_{t-1}. h_tilde:
+    h~_{t-1}. attend: from h_t (B, H) to c_t (B, He). masks: of time t.
+    """
+    h, after = torch.cat([x, h_tilde], dim=1), []                # [x_t; h~_{t-1}] (4.2.3)
+    for l, (run, state) in enumerate(zip(cells, states, strict=True)):  # Algorithm 3 line 8
+        after.append(run(drop(h, masks, f"decoder.{l}"), state))
+        h = after[-1][0]
+    joined = drop(torch.cat([attend(h), h], dim=1), masks, "joined")  # [c_t; h_t]
+    return after, torch.tanh(joined @ W_c.T)                     # (4.5)

@@ -1,0 +1,156 @@
+"""Recurrent networks: a step of each cell, a layer over time, a stack in one or both directions.
+
+A layer is `{name}.T` = [W_x W_h], (blocks x H, width + H), and `{name}.b`: an LSTM's blocks of rows
+are i, f, o, h_hat (Eq. 2.38), a GRU's r, z, h~ (Bahdanau et al., A.1.1). Layers that
+`reference.fused` has laid out are run by PyTorch's own kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grads.verification.reference.fused import fused_cell, fused_layer, is_fused
+from grads.verification.reference.tokens import Masks, Parameters, State, drop, real
+
+Step = Callable[[Tensor, State], State]  # from the input x_t (B, width)
+
+# --- one step: a (B, blocks x H) is the input's share W_x x_t + b -------------------------------
+
+
+def rnn(a: Tensor, state: State, W_h: Tensor) -> State:
+    """h_t = tanh(W_xh x_t + W_hh h_{t-1})."""
+    return (torch.tanh(torch.addmm(a, state[0], W_h.T)),)        # (2.3)
+
+
+def lstm(a: Tensor, state: State, W_h: Tensor) -> State:
+    """h_t and c_t, Eqs. 2.35-2.40."""
+    h, c = state
+    gates, h_hat = torch.addmm(a, h, W_h.T).split([3 * h.shape[1], h.shape[1]], dim=1)  # (2.39)
+    i, f, o = torch.sigmoid(gates).chunk(3, dim=1)               # (2.35)
+    c = f * c + i * torch.tanh(h_hat)                            # (2.36)
+    return o * torch.tanh(c), c                                  # (2.37)
+
+
+def gru(a: Tensor, state: State, W_h: Tensor) -> State:
+    """s_i; the reset gate weighs s_{i-1} inside the product, z the proposed state (erratum 17)."""
+    (s,), sizes = state, [2 * state[0].shape[1], state[0].shape[1]]
+    (a_gates, a_tilde), (U_gates, U) = a.split(sizes, dim=1), W_h.split(sizes)
+    r, z = torch.sigmoid(torch.addmm(a_gates, s, U_gates.T)).chunk(2, dim=1)  # (Bahdanau A.1.1)
+    s_tilde = torch.tanh(torch.addmm(a_tilde, r * s, U.T))       # (Bahdanau A.1.1)
+    return ((1 - z) * s + z * s_tilde,)                          # (Bahdanau A.1.1)
+
+
+class Cell(NamedTuple):
+    """A kind of recurrent unit."""
+
+    step: Callable[[Tensor, State, Tensor], State]
+    states: int  # how many a unit carries from step to step
+
+
+CELLS = {"rnn": Cell(rnn, 1), "lstm": Cell(lstm, 2), "gru": Cell(gru, 1)}
+
+
+def zero_state(config: Any, x: Tensor) -> State:
+    """The state before the first step of x (T, B, width)."""
+    return tuple(x.new_zeros(x.shape[1], config.hidden_size)
+                 for _ in range(CELLS[config.unit].states))
+
+
+def step(config: Any, a: Tensor, state: State, W_h: Tensor) -> State:
+    """The next state; with `clip_dh` every element of dh is clipped on the way back (2.2.2)."""
+    state, limit = CELLS[config.unit].step(a, state, W_h), config.clip_dh
+    if limit is not None and state[0].requires_grad:
+        state[0].register_hook(lambda dh: dh.clamp(-limit, limit))
+    return state
+
+
+# --- a layer over time --------------------------------------------------------------------------
+
+
+class Weights(NamedTuple):
+    """Of one layer and direction."""
+
+    W_x: Tensor  # (blocks x H, width of the input)
+    W_h: Tensor  # (blocks x H, H)
+    b: Tensor | None  # (blocks x H,)
+
+
+def weights(parameters: Parameters, name: str, H: int) -> Weights:
+    """The layer's T = [W_x W_h] and b."""
+    T = parameters[f"{name}.T"]
+    return Weights(T[:, :-H], T[:, -H:], parameters.get(f"{name}.b"))
+
+
+def layer(
+    config: Any, x: Tensor, state: State, w: Weights, *, padding: Tensor | None = None,
+    backward: bool = False,
+) -> tuple[Tensor, State]:
+    """h_1 .. h_T (T, B, H) of the input x (T, B, width), and the last state.
+
+    padding: (T, B) bool; such a step leaves the state as it is. backward: from step T to step 1.
+    """
+    a = F.linear(x, w.W_x, w.b).unbind()
+    h = [state[0]] * len(a)
+    for t in reversed(range(len(a))) if backward else range(len(a)):
+        new = step(config, a[t], state, w.W_h)
+        state = new if padding is None else tuple(
+            torch.where(padding[t, :, None], old, now) for old, now in zip(state, new, strict=True))
+        h[t] = state[0]
+    return torch.stack(h), state
+
+
+def plain_layer(
+    config: Any, x: Tensor, state: State, parameters: Parameters, names: list[str],
+    lengths: Tensor | None,
+) -> tuple[Tensor, State]:
+    """One layer in the direction or both directions of `names`: (T, B, He), last states (B, He).
+
+    On padding it returns the state before. lengths: (B,), None where nothing is padded.
+    """
+    padding = None if lengths is None else ~real(lengths, len(x))
+    runs = [layer(config, x, state, weights(parameters, name, config.hidden_size), padding=padding,
+                  backward=name.endswith(".backward")) for name in names]
+    ends = zip(*(end for _, end in runs), strict=True)
+    return torch.cat([h for h, _ in runs], dim=2), tuple(torch.cat(parts, dim=1) for parts in ends)
+
+
+# --- layers above one another -------------------------------------------------------------------
+
+
+def stack(
+    config: Any, parameters: Parameters, prefix: str, layers: int, x: Tensor,
+    first: list[State] | None = None, masks: Masks | None = None, *,
+    lengths: Tensor | None = None, bidirectional: bool = False,
+) -> tuple[Tensor, list[State]]:
+    """The top layer's states (T, B, He), and each layer's last one; Algorithm 3 lines 8 and 9.
+
+    config: its unit, hidden_size and clip_dh are read. x: (T, B, E). first: a layer's
+    states before the first step, None for zero. lengths: (B,), of sequences padded behind.
+    Directions are joined, forward first, in what the next layer reads and in the last states.
+    """
+    if lengths is not None and bool((lengths == len(x)).all()):
+        lengths = None  # nothing is padded
+    last, directions = [], (".forward", ".backward") if bidirectional else ("",)
+    for l in range(layers):
+        x = drop(x, masks or {}, f"{prefix}.{l}")
+        names = [f"{prefix}.{l}{direction}" for direction in directions]
+        state = first[l] if first else zero_state(config, x)
+        if is_fused(parameters, names[0]):
+            x, end = fused_layer(config, x, state, parameters, names, lengths)
+        else:
+            x, end = plain_layer(config, x, state, parameters, names, lengths)
+        last.append(end)
+    return x, last
+
+
+def cell(config: Any, parameters: Parameters, name: str) -> Step:
+    """One step of a layer, where the input is not known before: from x_t (B, width) and a state."""
+    if is_fused(parameters, name):
+        return fused_cell(config, parameters, name)
+    w = weights(parameters, name, config.hidden_size)
+    return lambda x, state: step(config, F.linear(x, w.W_x, w.b), state, w.W_h)

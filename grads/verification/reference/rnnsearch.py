@@ -1,0 +1,91 @@
+"""RNNsearch and RNNencdec (Bahdanau et al., 2015, Appendix A.2).
+
+Parameters: `encoder.W_e`, `decoder.W_e` (V, E); the stack `encoder`, one layer (`recurrent`);
+`decoder.0.T` with the columns [word, context, state] and `.b`; `bridge.W_s` (H, H), `bridge.b`;
+`attention.W_a`, `.U_a`, `.v_a`; `output.U_o`, `.V_o`, `.C_o` of state, word and context, `.b_t`;
+`output.W_o` (V, M), `output.b`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grads.verification.reference.attention import Attention, context, remember
+from grads.verification.reference.recurrent import stack, step, weights
+from grads.verification.reference.tokens import (
+    Parameters,
+    Source,
+    negative_log_likelihood,
+    read_source,
+    read_target,
+)
+
+ADDITIVE = Attention("additive")
+
+
+def loss(
+    config: Any, parameters: Parameters, batch: Any, noise: Mapping[str, Any] | None = None
+) -> Tensor:
+    """-log p(y | x), A.2, in nats, summed over the batch's target tokens.
+
+    config: `RNNSearchConfig`. noise: none; the model has no dropout. Returns a scalar.
+    """
+    W_e = parameters["decoder.W_e"]
+    source, target = read_source(batch, W_e), read_target(batch, W_e)
+    s_0, search = encode(config, parameters, source)
+    y = F.embedding(target.inputs, W_e)                          # E y_{i-1}, (T, B, E)
+    s, c = decode(config, parameters, y, s_0, search)
+    s = s[:-1] if config.deep_state == "before" else s[1:]       # s_{i-1} or s_i (erratum 18)
+    t = hidden_layer(config, parameters, s, y, c)
+    return negative_log_likelihood(                              # (Bahdanau A.2.2 output)
+        t, parameters["output.W_o"], parameters.get("output.b"), target)
+
+
+def encode(
+    config: Any, parameters: Parameters, source: Source
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """s_0 (B, H), and the function from s_{i-1} (B, H) to c_i (B, He)."""
+    x, H = F.embedding(source.ids, parameters["encoder.W_e"]), config.hidden_size  # (S, B, E)
+    searches = config.context == "search"
+    annotations, ((last,),) = stack(config, parameters, "encoder", 1, x, lengths=source.lengths,
+                                    bidirectional=searches)      # (Bahdanau A.2.1), (Bahdanau 7)
+    first = last[:, -H:]                                         # <-h_1 (erratum 19)
+    s_0 = torch.tanh(F.linear(                                   # (Bahdanau A.2.2 initial)
+        first, parameters["bridge.W_s"], parameters.get("bridge.b")))
+    if not searches:
+        return s_0, lambda s: last                               # RNNencdec
+    w = {name: parameters[f"attention.{name}"] for name in ("W_a", "U_a", "v_a")}
+    memory = remember(ADDITIVE, w, annotations, source.lengths, H)
+    return s_0, lambda s: context(ADDITIVE, w, memory, s[:, None])[:, 0]  # (Bahdanau 5)
+
+
+def decode(
+    config: Any, parameters: Parameters, y: Tensor, s_0: Tensor,
+    search: Callable[[Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """s_0 .. s_T (T + 1, B, H) and c_1 .. c_T (T, B, He)."""
+    w = weights(parameters, "decoder.0", config.hidden_size)
+    W_y, W_c = w.W_x[:, : y.shape[2]], w.W_x[:, y.shape[2] :]
+    a, s, c = F.linear(y, W_y, w.b).unbind(), [s_0], []
+    for i in range(len(y)):
+        c.append(search(s[i]))                                   # c_i
+        z = torch.addmm(a[i], c[i], W_c.T)                       # W E y_{i-1} + C c_i
+        s += step(config, z, (s[i],), w.W_h)                     # (Bahdanau A.2.2 state)
+    return torch.stack(s), torch.stack(c)
+
+
+def hidden_layer(
+    config: Any, parameters: Parameters, s: Tensor, y: Tensor, c: Tensor
+) -> Tensor:
+    """t_i (T, B, M), maxout units of two or, in the simplified model, tanh."""
+    U_o, V_o, C_o = (parameters[f"output.{name}"] for name in ("U_o", "V_o", "C_o"))
+    b_t = parameters.get("output.b_t")
+    t_tilde = F.linear(s, U_o, b_t) + y @ V_o.T + c @ C_o.T      # (Bahdanau A.2.2 deep)
+    if config.layer == "tanh":
+        return torch.tanh(t_tilde)
+    return t_tilde.unflatten(2, (-1, 2)).amax(dim=3)             # (Bahdanau A.2.2 maxout)

@@ -1,0 +1,79 @@
+"""Token ids: what a batch holds, dropout masks beside it, and the loss of predicted tokens.
+
+This is the one place that knows the fields of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Parameters = Mapping[str, Tensor]
+Masks = Mapping[str, Tensor]
+State = tuple[Tensor, ...]  # of a recurrent layer: (h,), or an LSTM's (h, c); each (B, H)
+
+
+class Source(NamedTuple):
+    """A side that is read, padded behind each sentence."""
+
+    ids: Tensor  # (S, B)
+    lengths: Tensor  # (B,)
+
+
+class Target(NamedTuple):
+    """The side that is predicted, padded likewise."""
+
+    inputs: Tensor  # (T, B) ids: y_{t-1}
+    outputs: Tensor  # (T, B) ids: y_t
+    lengths: Tensor  # (B,)
+
+
+def read_source(batch: Any, like: Tensor) -> Source:
+    """The batch's first source on the device of `like`."""
+    (side, *_) = batch.sources
+    return Source(*(torch.as_tensor(field, device=like.device)
+                    for field in (side.ids, side.lengths)))
+
+
+def read_target(batch: Any, like: Tensor) -> Target:
+    """The batch's target on the device of `like`."""
+    return Target(*(torch.as_tensor(field, device=like.device)
+                    for field in (batch.target_in, batch.target_out, batch.target.lengths)))
+
+
+def read_state(batch: Any, like: Tensor) -> list[State] | None:
+    """Each layer's state before a piece of a stream, in the dtype of `like`; None for zero."""
+    return batch.state and [tuple(torch.as_tensor(part).to(like) for part in layer)
+                            for layer in batch.state]
+
+
+def read_masks(noise: Mapping[str, Any] | None, like: Tensor) -> Masks:
+    """Inverted dropout masks by site, those that there are, in the dtype of `like`."""
+    return {site: torch.as_tensor(mask).to(like)
+            for site, mask in (noise or {}).items() if mask is not None}
+
+
+def drop(x: Tensor, masks: Masks, site: str) -> Tensor:
+    """x times the site's mask, or x where the site has none."""
+    return x * masks[site] if site in masks else x
+
+
+def real(lengths: Tensor, steps: int) -> Tensor:
+    """(steps, B) bool, False on padding."""
+    return torch.arange(steps, device=lengths.device)[:, None] < lengths
+
+
+def negative_log_likelihood(x: Tensor, W: Tensor, b: Tensor | None, target: Target) -> Tensor:
+    """-log p(y_t), p = softmax(W x_t + b), in nats, summed over all t that are not padding.
+
+    x: (T, B, H). W: (V, H). b: (V,) or None. Returns a scalar.
+    """
+    outputs, counts = target.outputs, real(target.lengths, len(x))
+    if not bool(counts.all()):
+        x, outputs = x[counts], outputs[counts]
+    s = F.linear(x.flatten(0, -2), W, b)                         # (2.4)
+    return F.cross_entropy(s, outputs.flatten(), reduction="sum")  # (2.5), (2.8)

@@ -149,8 +149,8 @@ def test_alignment_columns_are_in_reading_order(trained) -> None:
     assert system.recipe.data.reverse_source
     sentence = SENTENCES[3]
     ((ours,),) = system.translate([sentence], SearchOptions())
-    source, lengths = make_sources([system.source.ids(sentence)[::-1]], False)
-    (found,) = greedy(system.model, system.parameters, source, lengths, SearchOptions())
+    sources = make_sources([system.source.ids(sentence)[::-1]], False)
+    (found,) = greedy(system.model, system.parameters, sources, SearchOptions())
     assert found.alignment is not None and ours.alignment is not None
     for column in range(len(sentence)):
         np.testing.assert_array_equal(ours.alignment[:, column], found.alignment[:, 4 - column])

@@ -40,14 +40,15 @@ def test_a_batch_holds_each_pair_in_its_column() -> None:
 
 
 def test_what_is_read_and_what_is_predicted_are_one_array() -> None:
-    """The target's ids (T + 1, B), without its last row and without its first: nothing is copied."""
+    """The target's ids (T + 1, B) without the last row, and without the first: no copies."""
     batch = Batch((), Side(np.arange(12).reshape(4, 3), np.full(3, 3)), np.arange(3))
     assert batch.target_in.shape == batch.target_out.shape == (3, 3)
     assert np.array_equal(batch.target_out[:-1], batch.target_in[1:])
     assert batch.target_in.base is batch.target_out.base is batch.target.ids.base
 
 
-@pytest.mark.parametrize("value", [Side(np.zeros((1, 1)), np.ones(1)), make_batch(PAIRS, [0], False)])
+@pytest.mark.parametrize("value", [
+    Side(np.zeros((1, 1)), np.ones(1)), make_batch(PAIRS, [0], False)])
 def test_batches_and_sides_are_not_written_to(value) -> None:
     for field in fields(value):
         with pytest.raises(FrozenInstanceError):

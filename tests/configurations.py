@@ -8,8 +8,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from attention.scores import PRODUCTS
-from attention.way import WINDOWS
+from attention.variant import WINDOWS
 from nmt.models.config import CHOICES
 
 BOTH_ENDS = {"bidirectional": True, "bridge": True}
@@ -31,6 +30,7 @@ LUONG: dict[str, dict[str, Any]] = {
     "dropout": {"dropout": 0.3, "input_feeding": False},
     "dropout, no attention": {"dropout": 0.3, **NO_ATTENTION},
     "rnn, feeding": {"unit": "rnn"},
+    "gru, feeding": {"unit": "gru"},
     "rnn, both ends": {"unit": "rnn", **BOTH_ENDS, "input_feeding": False},
     "rnn, no attention": {"unit": "rnn", **NO_ATTENTION},
     "gru": {"unit": "gru", "input_feeding": False},
@@ -53,7 +53,7 @@ def ways_of_attending() -> dict[str, dict[str, Any]]:
                    "input_feeding": feeding, "layers": layers, "window": 1, "location_length": 3}
         options |= {"concat_identity": True} if "identity" in score else {}
         options |= {"renormalise": True} if "renormalised" in window else {}
-        plain = window == "global" and score in PRODUCTS  # above
+        plain = window == "global" and score in ("dot", "general")  # above
         if not plain and not (score == "location" and window != "global"):
             found[f"{score}, {window}{', feeding' * feeding}, {layers} layers"] = options
     return found

@@ -44,7 +44,8 @@ def test_multi30k_goes_through_a_model_forward_and_back() -> None:
     batches = system.batches(corpus.train, 16)
     rng = np.random.default_rng(1)
     batch = batches.batch(batches.epoch(rng)[0])
-    loss, cache = system.model.loss(system.parameters, batch, rng)
+    noise = system.model.noise(batch, rng, "float32")
+    loss, cache = system.model.loss(system.parameters, batch, noise)
     # Fresh parameters are small: every word is about equally likely.
     assert abs(float(loss) / batches.tokens(batch) - np.log(len(target))) < 0.1
     gradients = system.model.backward(cache)

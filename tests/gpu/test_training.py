@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from golden.cases import CASES, PATH, RUNS, SOURCE_SIZE, TARGET_SIZE, golden_parameters, run_batches
 from gpu.arrays import to_gpu, to_numpy
+from literal import noisy_loss
 
 import backend
 from backend import gemm
@@ -71,7 +72,7 @@ def trained(config, optimizer, pairs):
     parameters = model.initial_parameters(np.random.default_rng(1))
     batch, losses = make_batch(pairs, range(len(pairs)), False), []
     for step in range(5):
-        loss, cache = model.loss(parameters, batch, np.random.default_rng(step))
+        loss, cache = noisy_loss(model, parameters, batch, step)
         gradients = model.backward(cache)
         scale, _ = gradient_scale(gradients, len(pairs), 1.0)
         update.update(parameters, gradients, scale)
@@ -94,7 +95,7 @@ def test_the_same_run_as_on_numpy(name, optimizer, shape, fusing):
 
 def step_of(model, parameters, batch):
     """One update."""
-    loss, cache = model.loss(parameters, batch, np.random.default_rng(0))
+    loss, cache = noisy_loss(model, parameters, batch, 0)
     gradients = model.backward(cache)
     scale, _ = gradient_scale(gradients, len(batch.indices), 5.0)
     SGD(0.1).update(parameters, gradients, scale)

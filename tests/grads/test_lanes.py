@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from lane_runs import STEPS, P, alone, compare, named, one_entry_each, versions
+from literal import piece_of
 
 import backend
 from backend.workspace import Workspace
@@ -93,9 +94,8 @@ def test_plain_arrays_from_outside_of_the_function():
     model = LanguageModel(LanguageModelConfig(hidden_size=3, embedding_size=2), 5)
     rng = np.random.default_rng(0)
     parameters = model.initial_parameters(rng, "float64")
-    states = model.zero_states(parameters, 2)
-    ids = rng.integers(5, size=(4, 2))
-    compare(lambda a: {"loss": model.loss(a, ids, ids, states)[0]}, parameters,
+    piece = piece_of(rng.integers(5, size=(5, 2)), model.encode(parameters, (), 2))
+    compare(lambda a: {"loss": model.loss(a, piece)[0]}, parameters,
             {"rnn.0.T": versions(rng, parameters["rnn.0.T"], 0.1)})
 
 

@@ -8,9 +8,9 @@ from strict.module import StrictArray, strict, to_numpy
 
 import backend
 from attention.scores import score_weights
-from attention.way import Way
+from attention.variant import Variant
+from lstm.cells.lstm import GATES
 from lstm.embedding import embedding_weight
-from lstm.lstm import GATES
 from lstm.parameters import (
     SCHEMES,
     Axis,
@@ -160,20 +160,20 @@ def test_a_stack_says_what_its_axes_count(unit, gates):
 
 
 def test_scores_say_what_their_axes_count():
-    weights = score_weights(Way("concat", "local-p"), "a", 4, 6, Scheme(), bidirectional=True)
+    weights = score_weights(Variant("concat", "local-p"), "a", 4, 6, Scheme(), bidirectional=True)
     assert {name: [one.name for one in weight.axes] for name, weight in weights.items()} == {
         "a.W_a": ["unit", "column"], "a.v_a": ["unit"], "a.W_p": ["unit", "input"],
         "a.v_p": ["unit"]}
     assert weights["a.W_a"].axes[1].parts == (("h", 4), ("source", 6))
-    states = score_weights(Way("general"), "a", 4, 6, Scheme(), bidirectional=True)["a.W_a"].axes[1]
+    states = score_weights(Variant("general"), "a", 4, 6, Scheme(), bidirectional=True)["a.W_a"].axes[1]
     assert states == Axis("source unit", 6, (("forward", 3), ("backward", 3)))
-    states = score_weights(Way("general"), "a", 4, 6, Scheme())["a.W_a"].axes[1]
+    states = score_weights(Variant("general"), "a", 4, 6, Scheme())["a.W_a"].axes[1]
     assert states == Axis("source unit", 6)
 
 
 def test_how_a_score_starts():
     """Under `orthogonal` its matrices are normals of the deviation asked for, its vectors zero."""
-    weights = score_weights(Way("additive", "local-p"), "a", 90, 90, Scheme("orthogonal"),
+    weights = score_weights(Variant("additive", "local-p"), "a", 90, 90, Scheme("orthogonal"),
                             std=0.001)
     found = initialise(weights, np.random.default_rng(1), "float64")
     for name in ("a.W_a", "a.U_a", "a.W_p"):

@@ -17,7 +17,7 @@ from backend.memory import pool_figures, too_large
 from backend.rows import check_ids, gather, row_index
 from nmt.models.config import ModelConfig
 from nmt.models.translator import Translator
-from nmt.text.batches import make_batch
+from nmt.text.batches import make_batch, make_sources
 from nmt.training.accuracy import product_cost
 from nmt.training.trainer import LOG
 
@@ -184,7 +184,7 @@ def test_a_batch_with_an_id_that_the_tables_do_not_have_is_refused(where):
         strict.counts.reset()
         with pytest.raises(ValueError, match="of a table of 9, got id 9"):
             model.loss(parameters, batch)
-        state = model.encode(parameters, np.array([[3]]), np.array([1]))
+        state = model.encode(parameters, make_sources([[3]], False), 1)
         with pytest.raises(ValueError, match=r"tokens: .* got id 12"):
             model.step(parameters, state, np.array([12]))
         assert strict.counts.to_host == 0

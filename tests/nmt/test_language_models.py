@@ -1,8 +1,8 @@
 """Language models on text: streams, the carried state, exact resume, model directories."""
 
 import math
-from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -23,8 +23,9 @@ from nmt.recipe_file import load_recipe
 from nmt.text.corpus import read_lines
 from nmt.text.vocabulary import END
 from nmt.training import checkpoint
+from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST
+from nmt.training.trainer import BEST, LAST, Trainer
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\u2581", codec="utf-8")), min_size=1)
 
@@ -60,8 +61,8 @@ def test_streams_come_in_order_and_say_where_they_begin() -> None:
     assert [piece.begins for piece in pieces] == [True, False, False]
     row = np.concatenate([piece.target_in[:, 1] for piece in pieces])
     np.testing.assert_array_equal(row, range(12, 24))
-    assert [streams.tokens(piece) for piece in pieces] == [10, 10, 4]
-    assert {streams.weight(piece) for piece in pieces} == {2}
+    assert [streams.tokens(batch) for batch in pieces] == [10, 10, 4]
+    assert {streams.weight(batch) for batch in pieces} == {2}
 
 
 @pytest.mark.parametrize("unit", ["lstm", "rnn"])
@@ -69,14 +70,37 @@ def test_the_state_goes_on_from_piece_to_piece_and_is_zero_at_the_beginning(corp
     recipe = recipe_of(corpus, model={"dropout": 0.0, "unit": unit})
     system = train(recipe, corpus / unit, Observer())
     ids = [END, *system.vocabulary.ids(tokens_of(read_lines(corpus / "dev.de"), "words"))]
+    expected, _ = system.nats(ids)
     for length in (3, 1000):
         source = Streams(ids, TextConfig(train="t", streams=1, length=length))
-        total, state = 0.0, None
-        for key in source.epoch(np.random.default_rng(1)):
-            piece = replace(source.batch(key), state=state)
-            loss, cache = system.model.loss(system.parameters, piece)
-            total, state = total + float(loss), cache.state
-        np.testing.assert_allclose(total, system.nats(ids)[0], rtol=1e-5)
+        model = Recording(system.model)
+        options = TrainOptions(epochs=2, learning_rate=1e-30)  # the parameters stay
+        Trainer(model, system.parameters, source, options, corpus / f"{unit}-{length}").train()
+        pieces = len(source.epoch(np.random.default_rng(1)))
+        assert len(model.passes) == 2 * pieces  # the second epoch begins anew
+        for one in model.passes[:pieces], model.passes[pieces:]:
+            np.testing.assert_allclose(sum(each.loss for each in one), expected, rtol=1e-5)
+            assert one[0].came is None
+            assert all(after.came is before.went for before, after in pairwise(one))
+
+
+class Pass(NamedTuple):
+    loss: float
+    came: list | None  # the state that the batch had
+    went: list  # the state that the cache has
+
+
+class Recording:
+    """A language model whose passes are written down."""
+
+    def __init__(self, model):
+        self.noise, self.backward, self._model = model.noise, model.backward, model
+        self.passes = []
+
+    def loss(self, parameters, batch, noise=None):
+        loss, cache = self._model.loss(parameters, batch, noise)
+        self.passes.append(Pass(float(loss), batch.state, cache.state))
+        return loss, cache
 
 
 def test_nats_are_those_of_feeding_word_by_word(trained) -> None:
@@ -100,7 +124,10 @@ def test_a_run_that_crashed_within_an_epoch_resumes_exactly(corpus, step) -> Non
         train(recipe, corpus / "cut", CrashAt(step))
     train(recipe, corpus / "cut", Observer(), resume=True)
     ours, theirs = (checkpoint.load(corpus / name / LAST) for name in ("cut", "whole"))
-    assert any(name.startswith(checkpoint.CARRIED) for name in ours.arrays)
+    carried = ours.select(checkpoint.CARRIED)
+    assert {name: array.shape for name, array in carried.items()} == {
+        f"{layer}.{part}": (4, 8) for layer in (0, 1) for part in (0, 1)}
+    assert ours.metadata["training"]["counters"] == theirs.metadata["training"]["counters"]
     assert ours.arrays.keys() == theirs.arrays.keys()
     for name, array in ours.arrays.items():
         np.testing.assert_array_equal(array, theirs.arrays[name], err_msg=name)

@@ -28,7 +28,6 @@ def test_a_bad_value_names_its_field(field, value):
     ("concat_identity", {"concat_identity": True}),
     ("score", {"score": "dot", "attention": "local-p", "bidirectional": True, "bridge": True}),
     ("score", {"score": "dot", "bidirectional": True, "bridge": True}),
-    ("input_feeding", {"unit": "gru"}),
 ])  # fmt: skip
 def test_parts_that_do_not_fit_are_named(field, options):
     with pytest.raises(ValueError, match=rf"^{field}: "):
@@ -40,6 +39,7 @@ def test_what_fits_is_taken():
     ModelConfig(attention="none", input_feeding=False, score="dot")
     ModelConfig(attention="local-p", score="concat", concat_identity=True, renormalise=True)
     ModelConfig(attention="local-m", score="additive", window=1000)
+    ModelConfig(unit="gru", input_feeding=True)
     ModelConfig(attention="none", input_feeding=False, score="dot", bidirectional=True, bridge=True)
     assert ModelConfig(hidden_size=5).source_width == 5
     assert ModelConfig(hidden_size=5, bidirectional=True, bridge=True).source_width == 10

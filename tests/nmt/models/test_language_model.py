@@ -24,8 +24,8 @@ from strict.module import strict, to_numpy, to_strict
 import backend
 from grads.derivations import lstm as literal_lstm
 from grads.derivations import rnn as literal_rnn
+from lstm.cells import CELLS
 from lstm.parameters import dropout_mask
-from lstm.stack import UNITS
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.text.batches import make_batch
 
@@ -87,7 +87,7 @@ def part_of(piece, first, last, state):
     return piece_of(piece.target.ids[first : last + 1], state)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", CELLS)
 def test_two_pieces_have_the_loss_of_the_whole(unit):
     """The state that the cache hands on is where the next piece starts."""
     model, parameters, piece = make(unit=unit)
@@ -100,7 +100,7 @@ def test_two_pieces_have_the_loss_of_the_whole(unit):
             assert_close(a, b)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", CELLS)
 def test_a_text_begins_with_states_of_zeros(unit):
     """A batch without a state; the state that is handed on belongs to nobody else."""
     model, parameters, piece = make(unit=unit)
@@ -111,7 +111,7 @@ def test_a_text_begins_with_states_of_zeros(unit):
     assert all(a.base is None for layer in cache.state for a in layer)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", CELLS)
 def test_step_is_the_loss(unit):
     """The sum of log-softmax of stepped logits is minus the loss."""
     model, parameters, piece = make(unit=unit)
@@ -128,7 +128,7 @@ def test_step_is_the_loss(unit):
             assert_close(a, b)
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", CELLS)
 def test_padded_texts_are_the_sum_of_each(unit):
     """Sentences of different lengths, side by side from zeros: what is behind them counts nothing.
 
@@ -205,7 +205,7 @@ def test_the_states_that_texts_begin_with():
             assert array.shape == (4, H) and array.dtype == np.float32 and not array.any()
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", CELLS)
 def test_selecting_keeps_widens_and_drops(unit):
     model, _, piece = make(unit=unit)
     found = model.select(piece.state, np.array([2, 2, 0]), np.array([0, 2]))
@@ -214,7 +214,7 @@ def test_selecting_keeps_widens_and_drops(unit):
             np.testing.assert_array_equal(a, b[[2, 2, 0]])
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", CELLS)
 def test_on_the_stand_in(unit):
     """Loss, backward and step: the same numbers, nothing fetched."""
     model, parameters, piece = make(unit=unit, dropout=0.3)

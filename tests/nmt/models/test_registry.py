@@ -66,7 +66,7 @@ def test_tables_are_as_large_as_the_vocabularies(name):
 
 def test_only_a_reversed_source_turns_the_windows():
     for reverse in (False, True):
-        assert make_model(ModelConfig(), Tables((7,), 8, reverse)).way.reverse is reverse
+        assert make_model(ModelConfig(), Tables((7,), 8, reverse)).variant.reverse is reverse
     assert Tables((7,), 8).reverse_source is False
 
 

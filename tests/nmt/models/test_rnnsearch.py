@@ -9,10 +9,9 @@ import pytest
 from literal import assert_close, dense, draw_parameters
 
 from grads.derivations import rnnsearch as literal
-from lstm.gru import GATES
-from nmt.models.contextual import TURNS
+from lstm.cells.gru import GATES
 from nmt.models.deep_output import LAYERS, maxout_backward, maxout_forward
-from nmt.models.rnnsearch import CONTEXTS, DEEP_STATES, RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import CONTEXTS, DEEP_STATES, UNITS, RNNSearch, RNNSearchConfig
 from nmt.text.batches import make_batch
 
 V, E, H, M = 6, 3, 2, 4
@@ -63,7 +62,7 @@ def test_loss_and_gradients_are_those_of_the_derivation(deep_state, biases):
         assert_close(found[name], expected)
 
 
-@pytest.mark.parametrize("context, unit, layer", list(product(CONTEXTS, TURNS, LAYERS)))
+@pytest.mark.parametrize("context, unit, layer", list(product(CONTEXTS, UNITS, LAYERS)))
 def test_a_batch_is_the_sum_of_its_sentences(context, unit, layer):
     model, parameters = make(context=context, unit=unit, layer=layer)
     loss, cache = model.loss(parameters, make_batch(PAIRS, range(3), False))

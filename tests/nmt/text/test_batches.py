@@ -1,5 +1,6 @@
 """Batches: padding, reversal, coverage, and streams."""
 
+from dataclasses import FrozenInstanceError, fields
 from itertools import pairwise
 
 import numpy as np
@@ -9,11 +10,13 @@ from hypothesis import strategies as st
 
 from nmt.text.batches import (
     POOL,
+    Batch,
+    Side,
     TextBatches,
     bucketed_batches,
     make_batch,
-    sorted_batches,
     make_sources,
+    sorted_batches,
     stream_batches,
 )
 
@@ -22,14 +25,40 @@ PAIRS = [([5, 6, 7], [8]), ([9], [10, 11, 12]), ([13, 14], [])]
 
 def test_a_batch_holds_each_pair_in_its_column() -> None:
     batch = make_batch(PAIRS, [1, 0], reverse_source=False)
-    assert batch.sources[0].ids.tolist() == [[9, 5], [1, 6], [1, 7]]
-    assert batch.sources[0].lengths.tolist() == [1, 3]
+    [source] = batch.sources
+    assert source.ids.tolist() == [[9, 5], [1, 6], [1, 7]]
+    assert source.lengths.tolist() == [1, 3]
+    assert batch.target.ids.tolist() == [[1, 1], [10, 8], [11, 1], [12, 1], [1, 1]]
     assert batch.target_in.tolist() == [[1, 1], [10, 8], [11, 1], [12, 1]]
     assert batch.target_out.tolist() == [[10, 8], [11, 1], [12, 1], [1, 1]]
     assert batch.target.lengths.tolist() == [4, 2]
     assert batch.indices.tolist() == [1, 0]
-    fields = vars(batch).values()
-    assert all(field.dtype == np.int64 for field in fields)
+    assert batch.state is None and batch.begins
+    for array in (source.ids, source.lengths, batch.target.ids, batch.target.lengths,
+                  batch.indices):
+        assert array.dtype == np.int64
+
+
+def test_what_is_read_and_what_is_predicted_are_one_array() -> None:
+    """The target's ids (T + 1, B) without the last row, and without the first: no copies."""
+    batch = Batch((), Side(np.arange(12).reshape(4, 3), np.full(3, 3)), np.arange(3))
+    assert batch.target_in.shape == batch.target_out.shape == (3, 3)
+    assert np.array_equal(batch.target_out[:-1], batch.target_in[1:])
+    assert batch.target_in.base is batch.target_out.base is batch.target.ids.base
+
+
+@pytest.mark.parametrize("value", [
+    Side(np.zeros((1, 1)), np.ones(1)), make_batch(PAIRS, [0], False)])
+def test_batches_and_sides_are_not_written_to(value) -> None:
+    for field in fields(value):
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, field.name, None)
+
+
+def test_what_a_gradient_is_divided_by_and_a_loss_summed_over() -> None:
+    batches = TextBatches(PAIRS, 2, reverse_source=False)
+    batch = batches.batch([0, 1])
+    assert (batches.weight(batch), batches.tokens(batch)) == (2, 6)
 
 
 def test_the_source_is_reversed_before_it_is_padded() -> None:
@@ -38,10 +67,10 @@ def test_the_source_is_reversed_before_it_is_padded() -> None:
     assert batch.target_out.T.tolist() == [[8, 1, 1, 1], [10, 11, 12, 1], [1, 1, 1, 1]]
 
 
-def test_source_batch_is_the_source_of_a_batch() -> None:
-    source, lengths = make_sources([[5, 6, 7], [9]], reverse=True)
-    batch = make_batch(PAIRS, [0, 1], reverse_source=True)
-    assert np.array_equal(source, batch.sources[0].ids) and np.array_equal(lengths, batch.sources[0].lengths)
+def test_sources_alone_are_those_of_a_batch() -> None:
+    [source] = make_sources([[5, 6, 7], [9]], reverse=True)
+    [other] = make_batch(PAIRS, [0, 1], reverse_source=True).sources
+    assert np.array_equal(source.ids, other.ids) and np.array_equal(source.lengths, other.lengths)
 
 
 @pytest.mark.parametrize("sentences", [[], [[3], []]])
@@ -101,12 +130,12 @@ def test_a_corpus_resumes_inside_an_epoch() -> None:
     epoch = batches.epoch(np.random.default_rng(2))
     again = TextBatches(pairs, 7, reverse_source=False).epoch(np.random.default_rng(2))[9:]
     assert len(batches) == len(epoch) == 15
-    assert np.array_equal(batches.batch(epoch[9]).source, batches.batch(again[0]).source)
+    assert np.array_equal(batches.batch(epoch[9]).target.ids, batches.batch(again[0]).target.ids)
     assert np.array_equal(batches.batch(epoch[9]).indices, epoch[9])
     in_order = list(batches.in_order())
     assert sorted(i for b in in_order for i in b.indices) == list(range(100))
-    assert [b.target_lengths.max() for b in in_order] == sorted(
-        b.target_lengths.max() for b in in_order
+    assert [b.target.lengths.max() for b in in_order] == sorted(
+        b.target.lengths.max() for b in in_order
     )
 
 
@@ -128,21 +157,25 @@ def test_streams_predict_the_next_id_and_go_on(count: int, batch_size: int, leng
             stream_batches(ids, batch_size, length)
         return
     batches = stream_batches(ids, batch_size, length)
-    assert all(b.inputs.shape == (length, batch_size) for b in batches[:-1])
-    assert 1 <= len(batches[-1].inputs) <= length
-    for batch in batches:
-        assert np.array_equal(batch.targets, batch.inputs + 1)
+    assert all(b.target_in.shape == (length, batch_size) for b in batches[:-1])
+    assert 1 <= len(batches[-1].target_in) <= length
+    for number, batch in enumerate(batches):
+        assert np.array_equal(batch.target_out, batch.target_in + 1)
+        assert np.array_equal(batch.target.lengths, [len(batch.target_in)] * batch_size)
+        assert batch.indices.tolist() == list(range(batch_size))
+        assert batch.sources == () and batch.state is None and batch.begins == (number == 0)
     for before, after in pairwise(batches):
-        assert np.array_equal(after.inputs[0], before.targets[-1])
-    predicted = np.sort(np.concatenate([b.targets.ravel() for b in batches]))
+        assert np.array_equal(after.target_in[0], before.target_out[-1])
+    predicted = np.sort(np.concatenate([b.target_out.ravel() for b in batches]))
     assert np.array_equal(predicted, ids[1 : len(predicted) + 1])
     assert count - 1 - len(predicted) < batch_size
 
 
 def test_streams_by_hand() -> None:
     batches = stream_batches([0, 1, 2, 3, 4, 5, 6], batch_size=2, length=2)
-    assert [b.inputs.tolist() for b in batches] == [[[0, 3], [1, 4]], [[2, 5]]]
-    assert [b.targets.tolist() for b in batches] == [[[1, 4], [2, 5]], [[3, 6]]]
+    assert [b.target.ids.tolist() for b in batches] == [[[0, 3], [1, 4], [2, 5]], [[2, 5], [3, 6]]]
+    assert [b.target_in.tolist() for b in batches] == [[[0, 3], [1, 4]], [[2, 5]]]
+    assert [b.target_out.tolist() for b in batches] == [[[1, 4], [2, 5]], [[3, 6]]]
 
 
 def test_batches_sorted_within_few():

@@ -15,6 +15,7 @@ import backend
 from backend import array_module, to_device
 from backend.errors import UserError
 from backend.rows import gather, row_index, sum_rows
+from nmt.text.batches import Batch, Side
 from nmt.training import checkpoint
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
@@ -32,11 +33,15 @@ class SoftmaxModel:
         shapes = {"W_e": (WORDS, SIZE), "W": (CLASSES, SIZE), "b": (CLASSES,)}
         return {name: rng.uniform(-0.5, 0.5, s).astype(np.float32) for name, s in shapes.items()}
 
-    def loss(self, parameters, batch, rng=None):
+    def noise(self, batch, rng, dtype):
+        kept = rng.random((len(batch.indices), SIZE)) > 0.3
+        return {"h": to_device((kept / 0.7).astype(dtype))}
+
+    def loss(self, parameters, batch, noise=None):
         xp = array_module(parameters["W"])
-        x, y = batch
-        keep = np.ones((len(x), SIZE)) if rng is None else (rng.random((len(x), SIZE)) > 0.3) / 0.7
-        mask, index = to_device(keep.astype(np.float32)), row_index(x)
+        [x], [y] = batch.target_in, batch.target_out
+        mask = to_device(np.ones((len(x), SIZE), np.float32)) if noise is None else noise["h"]
+        index = row_index(x)
         h = gather(parameters["W_e"], index) * mask
         logits = h @ parameters["W"].T + parameters["b"]
         p = xp.exp(logits - logits.max(axis=1, keepdims=True))
@@ -63,19 +68,24 @@ class Source:
 
     def batch(self, key):
         self.served += 1
-        return self.x[key], self.x[key] % CLASSES
+        return batch_of(self.x[key], key)
 
     def tokens(self, batch):
-        return len(batch[0])
+        return batch.target_out.size
 
-    def sentences(self, batch):
-        return len(batch[0])
+    def weight(self, batch):
+        return len(batch.indices)
+
+
+def batch_of(x, indices):
+    """x read, and y to predict."""
+    return Batch((), Side(np.stack([x, x % CLASSES]), np.ones(len(x), int)), indices)
 
 
 def validate(parameters):
     """Perplexity over the training data without dropout."""
     source = Source()
-    loss, _ = SoftmaxModel().loss(parameters, (source.x, source.x % CLASSES))
+    loss, _ = SoftmaxModel().loss(parameters, batch_of(source.x, np.arange(EXAMPLES)))
     return {"perplexity": math.exp(float(backend.to_host(loss)) / EXAMPLES)}
 
 
@@ -130,7 +140,9 @@ def test_the_loop_is_equation_2_9(tmp_path):
     expected = model.initial_parameters()
     dropout = np.random.default_rng([1, 1])
     for key in source.epoch(np.random.default_rng([1, 0])):
-        gradients = model.backward(model.loss(expected, source.batch(key), dropout)[1])
+        batch = source.batch(key)
+        noise = model.noise(batch, dropout, "float32")
+        gradients = model.backward(model.loss(expected, batch, noise)[1])
         gradients["W_e"] = gradients["W_e"].dense()
         scale = float(gradient_scale(gradients, len(key), 0.4)[0])
         for name, gradient in gradients.items():
@@ -139,6 +151,38 @@ def test_the_loop_is_equation_2_9(tmp_path):
     t.train()
     for name, array in t.parameters.items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-5)
+
+
+def test_a_gradient_is_divided_by_the_weight_that_the_source_gives(tmp_path):
+    """Twice the weight is half the learning rate."""
+    source = Source()
+    source.weight = lambda batch: 2 * len(batch.indices)
+    heavy = trainer(tmp_path / "heavy", source, max_norm=None)
+    light = trainer(tmp_path / "light", learning_rate=0.25, max_norm=None)
+    heavy.train()
+    light.train()
+    for name, array in heavy.parameters.items():
+        np.testing.assert_allclose(array, light.parameters[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_noise_is_drawn_once_an_update_in_the_parameters_dtype(tmp_path, dtype):
+    """And handed to the loss as it was drawn."""
+    drawn = []
+
+    class Watched(SoftmaxModel):
+        def noise(self, batch, rng, dtype):
+            drawn.append(super().noise(batch, rng, dtype))
+            return drawn[-1]
+
+        def loss(self, parameters, batch, noise=None):
+            assert noise is drawn[-1] and noise["h"].shape == (len(batch.indices), SIZE)
+            return super().loss(parameters, batch, noise)
+
+    parameters = {name: array.astype(dtype)
+                  for name, array in SoftmaxModel().initial_parameters().items()}
+    trainer(tmp_path, model=Watched(), parameters=parameters, epochs=1).train()
+    assert len(drawn) == 8 and {noise["h"].dtype for noise in drawn} == {np.dtype(dtype)}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

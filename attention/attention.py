@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attention.blocks import block_size, pieces
+from attention.blocks import ALL, block_size, joined, part, pieces
 from attention.scores import (
     SCORES,
     Map,
     Sums,
+    Variant,
     map_backward,
     map_forward,
     map_gradients,
     map_weight,
     maps_of,
 )
-from attention.softmax import softmax_backward, softmax_forward
-from attention.variant import Variant
 from attention.window import (
     GaussianCache,
     Window,
@@ -37,9 +36,13 @@ from attention.window import (
     position_weights,
     scatter_window,
 )
-from backend import Array, array_module
-from lstm.padding import Padding
+from backend import Array, array_module, matmul
+from backend.fused import fusable
+from lstm.cells.cell import tanh_slope
 from lstm.parameters import Parameters
+from lstm.recurrent import Padding
+
+LEAST = -1e30  # below any score, and a float32
 
 
 class Memory(NamedTuple):
@@ -119,8 +122,9 @@ def attention_forward(
     """
     q = map_forward(h, memory.matrix(maps_of(memory.variant)[0]))
     window, u, ratio = _place(h, q, memory, t, together)
-    parts = [_attend(q[:, some], window.of(some), memory) for some in _blocks(window.rows, memory)]
-    c, a, gaussian = (_joined(part) for part in zip(*parts, strict=True))
+    parts = [_attend(part(q, some), part(window, some), memory)
+             for some in _blocks(window.rows, memory)]
+    c, a, gaussian = joined(parts)
     return c, AttentionCache(a, q, window.rows, gaussian, u, ratio)
 
 
@@ -147,7 +151,7 @@ def _place(
 def _blocks(rows: Array | None, memory: Memory) -> list[slice]:
     """The target states, as many at a time as can gather their windows in the cache."""
     if rows is None:
-        return [slice(None)]
+        return [ALL]
     B, Q, W = rows.shape
     return list(pieces(Q, block_size(array_module(rows), B * W * memory.hbar.shape[2])))
 
@@ -203,9 +207,9 @@ def attention_backward(
     Arguments: dc (B, Q, He); sums, from `accumulators`, added to. Returns dh (B, Q, H), and what
     `memory_backward` reads.
     """
-    parts = [_attend_backward(dc[:, some], _part(cache, some), memory, sums)
+    parts = [_attend_backward(part(dc, some), part(cache, some), memory, sums)
              for some in _blocks(cache.rows, memory)]
-    de, dq, d_centre = (_joined(part) for part in zip(*parts, strict=True))
+    de, dq, d_centre = joined(parts)
     dh = map_backward(dq, memory.matrix(maps_of(memory.variant)[0]))       # (2.13)
     if d_centre is None:
         return dh, ScoreGradients(de, dq)
@@ -249,13 +253,13 @@ def memory_backward(
     variant, (_, S, He) = memory.variant, memory.hbar.shape
     query, keys = maps_of(variant)
     outer = SCORES[variant.score].energy.outer
-    a, rows = _joined([one.a for one in caches]), _joined([one.rows for one in caches])
-    q, dq = _joined([one.q for one in caches]), _joined([one.dq for one in steps])
+    a, q, rows, _, u, _ = joined(caches)
+    de, dq, dk, du = joined(steps)
     reads, dkeys, gradients = [(a, dc)], None, Parameters()                # c_t reads hbar_s
     if sums is not None:
         dkeys, gradients = sums.keys, dict(sums.weights)
     elif outer is not None:
-        read = outer(_joined([one.de for one in steps]), q)                # and e_t reads k_s
+        read = outer(de, q)                                                # and e_t reads k_s
         if keys is None:
             reads.append(read)
         else:
@@ -267,8 +271,6 @@ def memory_backward(
     parts += [] if query is None else [(query, map_weight(dq, h))]
     gradients |= map_gradients(memory.W, parts, S, He)
     if variant.window == "local-p":
-        dk, du = _joined([one.dk for one in steps]), _joined([one.du for one in steps])
-        u = _joined([one.u for one in caches])
         gradients["W_p"], gradients["v_p"] = position_weights(dk, du, u, h)
     return dhbar.transpose(1, 0, 2), {f"{memory.prefix}.{name}": d for name, d in gradients.items()}
 
@@ -298,6 +300,72 @@ def _outer_sum(
     return total
 
 
+# --- softmax and attentional vector ---------------------------------------------------------------
+
+
+@fusable
+def softmax_forward(e: Array, mask: Array | None) -> Array:
+    """a(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
+
+    Arguments: e (..., S); mask, bool, broadcast to e, True where there is no position; or None.
+    Returns a (..., S), exactly zero where masked, everywhere if all is: a window behind the
+    sentence's end gives no context.
+    """
+    xp = array_module(e)
+    if mask is not None:
+        xp.copyto(e, -xp.inf, where=mask)
+    e -= xp.maximum(e.real.max(axis=-1, keepdims=True), LEAST)
+    a = xp.exp(e, out=e)
+    total = a.sum(axis=-1, keepdims=True)
+    if mask is not None:
+        total += total.real == 0.0
+    a /= total                                             # a_t(s)                  (4.7)
+    return a
+
+
+@fusable
+def softmax_backward(da: Array, a: Array) -> Array:
+    """de = (diag(a) - a a') da, in place of da (..., S)."""
+    da -= (a * da).sum(axis=-1, keepdims=True)
+    da *= a                                                # softmax backward
+    return da
+
+
+def attentional_forward(joined: Array, W_c: Array, out: Array | None = None) -> Array:
+    """h~_t = tanh(W_c [c_t; h_t]) (4.5).
+
+    Arguments: joined (N, He + H), [c_t; h_t] side by side; W_c (H, He + H); out (N, H), where to
+    write, or None. Returns h~ (N, H).
+    """
+    xp = array_module(joined, W_c)
+    z = matmul(joined, W_c.T)
+    return xp.tanh(z, out=z if out is None else out)       # h~_t                    (4.5)
+
+
+def attentional_backward(
+    dh_tilde: Array, h_tilde: Array, W_c: Array, dz: Array | None = None
+) -> tuple[Array, Array]:
+    """Lemma 1 on Eq. 4.5.
+
+    Arguments: dh_tilde, h_tilde (N, H); dz (N, H), where to write, or None. Returns djoined
+    (N, He + H) and dz = (1 - h~^2) o dh~, from which dW_c = dz' [c; h] follows in one GEMM for
+    all steps.
+    """
+    if dz is None:
+        dz = array_module(dh_tilde, h_tilde, W_c).empty_like(dh_tilde)
+    tanh_slope(dh_tilde, h_tilde, dz)
+    return matmul(dz, W_c), dz                             # d[c_t; h_t] = W_c' dz   (2.11)
+
+
+@fusable
+def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
+    """out (B, n + m) = [left; right], (B, n) and (B, m), times the dropout mask if there is one."""
+    n = left.shape[1]
+    out[:, :n], out[:, n:] = left, right
+    if mask is not None:
+        out *= mask
+
+
 # --- alignment ------------------------------------------------------------------------------------
 
 
@@ -314,22 +382,3 @@ def alignment_of(cache: AttentionCache, memory: Memory) -> Array:
     start = (xp.arange(B)[:, None] * (Q - 1) + xp.arange(Q)) * S  # rows count (B, S), not (B, Q, S)
     full.reshape(-1)[cache.rows + start[..., None]] = cache.a
     return full
-
-
-def _part(cache: AttentionCache, states: slice) -> AttentionCache:
-    """What some of the target states keep."""
-    if cache.rows is None:
-        return cache
-    gaussian = cache.gaussian
-    if gaussian is not None:
-        gaussian = GaussianCache(*(None if one is None else one[:, states] for one in gaussian))
-    return AttentionCache(cache.a[:, states], cache.q[:, states], cache.rows[:, states], gaussian)
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    """Arrays of consecutive target states as one, (B, T, ...); what is None is so in all parts."""
-    if parts[0] is None or len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], GaussianCache):
-        return GaussianCache(*(_joined(part) for part in zip(*parts, strict=True)))
-    return array_module(parts[0]).concatenate(parts, axis=1)

@@ -1,4 +1,4 @@
-"""Scores between a target state h_t and the source states hbar_s (section 4.2.1): one row each.
+"""The variants of attention, and the table of scores between h_t and hbar_s (section 4.2.1).
 
 Every score compares a query q_t, a linear map of h_t, with keys k_s, linear maps of the source
 states that are made once per sentence; its energy e_t(s) says how:
@@ -27,9 +27,27 @@ from typing import NamedTuple
 import numpy as np
 
 from attention.blocks import rectangles
-from attention.variant import Variant
 from backend import Array, array_module, matmul
 from lstm.parameters import STD, Axis, Parameters, Scheme, Weight, axis
+
+WINDOWS = ("global", "local-m", "local-p")
+
+
+class Variant(NamedTuple):
+    """One variant of attention; what it means is said where its parts are computed."""
+
+    score: str = "general"  # one of SCORES
+    window: str = "global"  # global, local-m (p_t = t), or local-p (p_t is predicted)
+    D: int = 10  # words on either side of p_t that a local window holds
+    length: int = 50  # L_max, the source positions that the score `location` knows
+    renormalise: bool = False  # local-p: whether a_t is made to sum to one (erratum 8)
+    reverse: bool = False  # whether the encoder read the source from its end (erratum 9)
+
+    @property
+    def local(self) -> bool:
+        """Whether a window of the source is attended to, and not all of it."""
+        return self.window != "global"
+
 
 Axes = dict[str, tuple[Axis, ...]]
 Weights = Mapping[str, Array]  # a score's own, by their short names

@@ -28,11 +28,6 @@ class Window(NamedTuple):
     offset: Array | None  # (B, Q, W), column - centre: s - p_t, with the other sign if reversed
     mask: Array | None  # (B, 1 or Q, W) bool, True on what is not attended to; None: nothing
 
-    def of(self, states: slice) -> Window:
-        """The windows of some of the target states."""
-        return self if self.rows is None else Window(
-            *(None if one is None else one[:, states] for one in self))
-
 
 def make_window(centre: Array, lengths: Array, S: int, D: int) -> Window:
     """The windows around `centre` (B, Q), real columns from 0; lengths (B,) real, of the sources.

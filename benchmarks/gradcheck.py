@@ -22,7 +22,7 @@ from benchmarks.record import publish
 from benchmarks.timing import describe, environment
 from grads.case import dense
 from grads.check import check_gradients
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 

@@ -50,7 +50,7 @@ BORDERS: dict[str, dict[str, str]] = {
     },
     "nmt.models.encoder": EMBEDDINGS,
     "nmt.models.decoder": EMBEDDINGS | LOOKS | VECTOR,
-    "nmt.models.input_feeding": EMBEDDINGS | LOOKS | VECTOR,
+    "nmt.models.feeding": EMBEDDINGS | LOOKS | VECTOR,
     "nmt.models.contextual": EMBEDDINGS | LOOKS,
 }
 

@@ -26,7 +26,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from attention.scores import score_weights
 from benchmarks.peer_attention import Memory, look, make_keys
 from grads.oracle import from_torch, to_torch
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.text.batches import Batch
 
 SEQUENCES: dict[str, Any] = {"lstm": nn.LSTM, "rnn": nn.RNN}

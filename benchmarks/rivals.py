@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.timing import environment
 from grads.case import dense
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import Batch, make_batch

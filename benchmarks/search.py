@@ -24,7 +24,7 @@ from benchmarks.options import parse as read_options
 from benchmarks.pictures import COLOURS, headline, plain_numbers
 from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import Hypothesis, SearchOptions

@@ -25,7 +25,7 @@ from benchmarks.pictures import bars, draw, headline
 from benchmarks.record import publish
 from benchmarks.rivals import Config, Sizes, compare, make_rivals
 from benchmarks.timing import Timing, describe, environment
-from nmt.models.config import CHOICES, ModelConfig
+from nmt.models.translator import CHOICES, ModelConfig
 from nmt.models.rnnsearch import RNNSearchConfig
 
 SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "vocabulary": 10000}

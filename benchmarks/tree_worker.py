@@ -39,7 +39,7 @@ def has_contract() -> bool:
 def make_model(options: Mapping[str, Any], source_size: int, target_size: int) -> Any:
     """Luong's translator."""
     if not has_contract():
-        config = first("nmt.models.config").ModelConfig(**options)
+        config = first("nmt.models.translator").ModelConfig(**options)
         return first("nmt.models.translator").Translator(config, source_size, target_size)
     registry = first("nmt.models.registry")
     tables = first("nmt.models.contract").Tables((source_size,), target_size)

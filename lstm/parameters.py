@@ -155,19 +155,3 @@ def orthogonal(rng: np.random.Generator, size: int) -> np.ndarray:
     """
     q, r = np.linalg.qr(rng.normal(size=(size, size)))
     return np.asarray(q * np.where(np.diag(r) < 0, -1.0, 1.0))
-
-
-def dropout_mask(
-    rng: np.random.Generator, shape: Shape, rate: float, dtype: Any = "float32"
-) -> Array:
-    """Inverted dropout: zero with probability `rate`, else 1 / (1 - rate), so the mean is one.
-
-    Arguments: shape of the mask; rate in [0, 1), kept to a 65536th. Drawn on the host, outside
-    the kernels, so that a check can freeze it and a resumed run replays it.
-    """
-    dropped = min(round(rate * 65536), 65535)
-    size = int(np.prod(shape))
-    kept = np.frombuffer(rng.bytes(2 * size), dtype=np.uint16) >= dropped
-    mask = to_device(kept.reshape(shape)).astype(dtype)  # a byte of each element is moved
-    mask *= 65536.0 / (65536 - dropped)
-    return mask

@@ -1,4 +1,4 @@
-"""The prediction layer: logits, softmax, cross-entropy and their gradient.
+"""The prediction layer: logits, softmax, cross-entropy and their gradient, at real words only.
 
 Source: Luong (2016), Eqs. 2.4-2.6 and 2.19-2.23; Algorithm 1 line 2 and Algorithm 2 line 3 print
 ds_t with the opposite sign (erratum 1): Eq. 2.21 is the gradient and is what stands here.
@@ -6,11 +6,16 @@ ds_t with the opposite sign (erratum 1): Eq. 2.21 is the gradient and is what st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from backend import Array, array_module, on_host
+import numpy as np
+
+from backend import Array, array_module, matmul, on_host, to_device
 from backend.fused import fusable
+from backend.rows import check_ids
 from backend.workspace import Workspace
+from lstm.parameters import Parameters, Scheme, Weight, axis
 
 CHUNK = 32  # rows of logits whose passes (maximum, exp, sum, ...) run while the CPU caches them
 
@@ -85,3 +90,71 @@ def prediction_backward(
         dh *= d_loss
         db = None if db is None else db * d_loss
     return dh, dW_hy, db
+
+
+# --- of a padded batch --------------------------------------------------------------------------
+
+
+class OutputCache(NamedTuple):
+    names: tuple[str, str]  # of W_hy and b
+    prediction: PredictionCache
+    rows: Array | None  # (N,) flat positions of real words, None if all are
+    shape: tuple[int, ...]  # (T, B, H)
+
+
+def output_weights(
+    prefix: str, width: int, vocabulary_size: int, bias: bool, scheme: Scheme, name: str = "W_hy"
+) -> dict[str, Weight]:
+    """`{prefix}.{name}` (V, H), H = width, and, where wanted, `{prefix}.b` (V,)."""
+    words = axis("word", vocabulary_size)
+    weights = {f"{prefix}.{name}": Weight((words, axis("unit", width)), scheme.matrix())}
+    if bias:
+        weights[f"{prefix}.b"] = Weight((words,), scheme.bias())
+    return weights
+
+
+def output_forward(
+    prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
+    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy",
+) -> tuple[Array, OutputCache]:
+    """The summed loss of Eq. 2.8 over the real words of a batch, p as in Eqs. 2.5 and 4.6.
+
+    Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host. Returns the
+    loss in nats, 0-d, and the cache. Padded rows are left out of the matrix products.
+    Raises ValueError for a target that is no row of W_hy.
+    """
+    names, xp, (T, B, H) = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h), h.shape
+    W_hy, b = parameters[names[0]], parameters.get(names[1])
+    check_ids(targets, W_hy.shape[0], "targets")
+    flat, rows = xp.ascontiguousarray(h).reshape(T * B, H), None
+    real = (np.arange(T)[:, None] < lengths[None, :]).reshape(-1)
+    if not real.all():
+        kept = np.flatnonzero(real)
+        rows = to_device(kept)
+        flat = xp.take(flat, rows, axis=0)                                 # (N, H)
+        targets = targets.reshape(-1)[kept]
+    loss, cache = prediction_forward(flat, to_device(targets.reshape(-1)), W_hy, b, workspace)
+    return loss, OutputCache(names, cache, rows, h.shape)
+
+
+def output_backward(cache: OutputCache, workspace: Workspace) -> tuple[Array, Parameters]:
+    """Gradient of h (T, B, H), exactly zero on padding, and of the output parameters."""
+    dh, dW_hy, db = prediction_backward(cache.prediction, workspace=workspace)
+    xp, (T, B, H) = array_module(dh), cache.shape
+    if cache.rows is not None:
+        full = workspace.empty(xp, (T * B, H), dh.dtype)
+        full[...] = 0.0
+        full[cache.rows] = dh
+        dh = full
+    gradients = {cache.names[0]: dW_hy} | ({} if db is None else {cache.names[1]: db})
+    return dh.reshape(T, B, H), gradients
+
+
+def output_step(
+    prefix: str, parameters: Mapping[str, Array], h: Array, name: str = "W_hy"
+) -> Array:
+    """Logits (N, V) of rows h (N, H), for search."""
+    logits = matmul(h, parameters[f"{prefix}.{name}"].T)                   # (2.4)
+    if f"{prefix}.b" in parameters:
+        logits += parameters[f"{prefix}.b"]
+    return logits

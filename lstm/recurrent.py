@@ -1,22 +1,50 @@
 """The one loop over time: any cell over a whole sequence, forward and backward through time.
 
 The input's share of all steps is one GEMM before the loop; weight, bias and input gradients are one
-GEMM each after it. The loop holds no calculus: that is the cell's.
+GEMM each after it. The loop holds no calculus: that is the cell's. Sequences of different lengths
+stand side by side, padded at the end: at a padded step the state passes through.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from backend import Array, array_module, matmul, on_host
+import numpy as np
+
+from backend import Array, array_module, matmul, on_host, to_device
 from backend.buffering import row_by_row
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
-from lstm.padding import Padding
 
 ENOUGH = 16  # products with a matrix from which on its transposed copy is worth making: measured
 ROWS = 64  # of the matrix, copied through a buffer that stays in the cache
 PAD = 16  # elements more a row: where strides are powers of two, few cache lines serve all rows
+
+
+class Padding(NamedTuple):
+    """Which steps of a padded batch (T, B) are padding."""
+
+    full: int  # number of leading steps at which no sequence is padded
+    mask: Array  # (T, B, 1) bool, True on padding
+    lengths: Array  # (B,) int64, on the device
+
+    def at(self, t: int) -> Array | None:
+        """The mask (B, 1) of step t; None where nothing is padded."""
+        return self.mask[t] if t >= self.full else None
+
+
+def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
+    """Describe a batch padded to `steps`; None when no sequence is shorter.
+
+    Arguments: lengths (B,) host integers, real steps of each sequence, from 0 to `steps`.
+    Raises ValueError when a length is out of that range.
+    """
+    if lengths.size and (lengths.min() < 0 or lengths.max() > steps):
+        raise ValueError(f"lengths: expected 0 to {steps}, got {lengths.min()} to {lengths.max()}")
+    if lengths.size == 0 or lengths.min() == steps:
+        return None
+    mask = (np.arange(steps)[:, None] >= lengths[None, :])[:, :, None]  # (T, B, 1)
+    return Padding(int(lengths.min()), to_device(mask), to_device(lengths))
 
 
 class Steps(NamedTuple):

@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from backend import Array, array_module
+import numpy as np
+
+from backend import Array, array_module, to_device
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
-from lstm.padding import Padding
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
-from lstm.recurrent import RecurrentCache, recurrent_backward, recurrent_forward, recurrent_step
+from lstm.recurrent import (
+    Padding,
+    RecurrentCache,
+    recurrent_backward,
+    recurrent_forward,
+    recurrent_step,
+)
 
 
 def check_stack_config(config: Any) -> None:
@@ -42,23 +49,42 @@ def check_among(name: str, value: str, known: Collection[str]) -> None:
         raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
 
 
+class Stack(NamedTuple):
+    """What a stack is made of."""
+
+    unit: str  # the name of its cell
+    layers: int
+    hidden_size: int  # H, of each direction
+    bidirectional: bool = False
+    biases: bool = True
+
+    @property
+    def width(self) -> int:
+        """Of its top states: H or 2H."""
+        return self.hidden_size * self.directions
+
+    @property
+    def directions(self) -> int:
+        """1 or 2."""
+        return 2 if self.bidirectional else 1
+
+
 def stack_weights(
-    prefix: str, unit: str, layers: int, inputs: Mapping[str, int], hidden_size: int,
-    scheme: Scheme, *, bidirectional: bool = False, biases: bool = True,
+    prefix: str, stack: Stack, inputs: Mapping[str, int], scheme: Scheme
 ) -> dict[str, Weight]:
     """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].T` and `.b`.
 
     Arguments: inputs, what the first layer reads beside its state, by name, with its width.
     """
-    gates, weights = CELLS[unit].gates, {}
-    rows = axis("gate", dict.fromkeys(gates, hidden_size))
-    for layer in range(layers):
-        for name in _names(prefix, layer, bidirectional):
-            columns = axis("column", {**inputs, "h": hidden_size})
+    gates, H, weights = CELLS[stack.unit].gates, stack.hidden_size, {}
+    rows = axis("gate", dict.fromkeys(gates, H))
+    for layer in range(stack.layers):
+        for name in _names(prefix, layer, stack.bidirectional):
+            columns = axis("column", {**inputs, "h": H})
             weights[f"{name}.T"] = Weight((rows, columns), scheme.recurrent(len(gates)))
-            if biases:
+            if stack.biases:
                 weights[f"{name}.b"] = Weight((rows,), scheme.bias(gates))
-        inputs = {"x": hidden_size * (2 if bidirectional else 1)}
+        inputs = {"x": stack.width}
     return weights
 
 
@@ -164,3 +190,19 @@ def stack_step(
         after.append(state)
         x = state[0]
     return x, after
+
+
+def dropout_mask(
+    rng: np.random.Generator, shape: tuple[int, ...], rate: float, dtype: Any = "float32"
+) -> Array:
+    """Inverted dropout: zero with probability `rate`, else 1 / (1 - rate), so the mean is one.
+
+    Arguments: shape of the mask; rate in [0, 1), kept to a 65536th. Drawn on the host, outside
+    the kernels, so that a check can freeze it and a resumed run replays it.
+    """
+    dropped = min(round(rate * 65536), 65535)
+    size = int(np.prod(shape))
+    kept = np.frombuffer(rng.bytes(2 * size), dtype=np.uint16) >= dropped
+    mask = to_device(kept.reshape(shape)).astype(dtype)  # a byte of each element is moved
+    mask *= 65536.0 / (65536 - dropped)
+    return mask

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nmt.evaluate import TOKENISATIONS
-from nmt.models.config import ModelConfig
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS
+from nmt.models.translator import ModelConfig
 from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions
 

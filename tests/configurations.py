@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from attention.variant import WINDOWS
-from nmt.models.config import CHOICES
+from attention.scores import WINDOWS
+from nmt.models.translator import CHOICES
 
 BOTH_ENDS = {"bidirectional": True, "bridge": True}
 NO_ATTENTION = {"attention": "none", "input_feeding": False}

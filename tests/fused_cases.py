@@ -73,7 +73,7 @@ def cells(rng, rows, H, strided):
                (m(H), m(3 * H), m(H), m(3 * H), m(H)), (4,))
     yield Case("lstm.gru.gru_gates_backward", (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
     for mask in (None, m(2 * H + 1)):
-        yield Case("nmt.models.input_feeding.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
+        yield Case("nmt.models.feeding.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
 
 
 def softmaxes(rng, rows, width, strided):
@@ -83,8 +83,8 @@ def softmaxes(rng, rows, width, strided):
     masks = [None, few.transpose(1, 2, 0), rng.random(shape) < 0.5,
              np.ones((rows, 1, width), bool)]
     for dead in masks:
-        yield Case("attention.softmax.softmax_forward", (3.0 * rng.normal(size=shape), dead))
-    yield Case("attention.softmax.softmax_backward",
+        yield Case("attention.attention.softmax_forward", (3.0 * rng.normal(size=shape), dead))
+    yield Case("attention.attention.softmax_backward",
                (rng.normal(size=shape), rng.dirichlet(np.ones(width), (rows, 2))))
     targets = rng.integers(0, width, rows)
     for b in (None, rng.normal(size=width)):

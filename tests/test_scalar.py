@@ -25,10 +25,10 @@ from grads.case import dense
 from lstm.embedding import embedding_backward, embedding_forward
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from lstm.lstm import lstm_backward, lstm_forward, lstm_step_backward, lstm_step_forward
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 from lstm.prediction import prediction_backward, prediction_forward
 from lstm.rnn import rnn_backward, rnn_forward, rnn_step_backward, rnn_step_forward
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 

@@ -8,7 +8,7 @@ import pytest
 from backend.errors import UserError
 from nmt.data import load_corpus
 from nmt.language_models import Streams, tokens_of
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.recipe import DataConfig, Recipe, TextConfig
 from nmt.system import System
 from nmt.text.align import GoldOptions, alignment_score, read_gold

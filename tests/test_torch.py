@@ -34,8 +34,8 @@ from backend.workspace import Workspace
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.prediction import CHUNK, prediction_backward, prediction_forward
 from nmt.models.bridge import bridge_backward, bridge_forward, bridge_weights
-from nmt.models.config import ModelConfig
-from nmt.models.output import output_backward, output_forward
+from nmt.models.translator import ModelConfig
+from lstm.prediction import output_backward, output_forward
 
 
 def test_negative_control():

@@ -12,10 +12,10 @@ from torch_oracle import assert_close, backpropagate, draw, leaf, torch
 
 from attention.attend import memory_forward
 from backend.rows import RowGradient
-from lstm.padding import make_padding
-from nmt.models.config import ModelConfig
+from lstm.recurrent import make_padding
+from nmt.models.translator import ModelConfig
 from nmt.models.decoder import DecoderMasks, decoder_backward, decoder_forward
-from nmt.models.input_feeding import feeding_backward, feeding_forward
+from nmt.models.feeding import feeding_backward, feeding_forward
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 

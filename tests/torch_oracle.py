@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from grads import oracle
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 
 torch = pytest.importorskip(
     "torch", reason="PyTorch, the oracle (extra `oracle`), is not installed"

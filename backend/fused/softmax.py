@@ -1,4 +1,4 @@
-"""Fused forms of the softmaxes: `attention.softmax`, and `cross_entropy` of `lstm.prediction`."""
+"""Fused forms of the softmaxes: `attention.attention`, and `cross_entropy` of `lstm.prediction`."""
 
 from __future__ import annotations
 

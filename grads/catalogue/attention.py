@@ -28,7 +28,7 @@ from attention.scores import (
 from attention.way import Way
 from grads.case import USUAL, Case, Entry, H, Inputs, Shape, draw, draw_parameters, idle
 from grads.catalogue.labels import label, parameter_labels
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 
 Rng = np.random.Generator
 WIDE = 4  # He, where source states are wider than H

@@ -40,8 +40,8 @@ from grads.catalogue.models import BOTH_ENDS, NO_LOOK, config_labels, configure
 from grads.catalogue.ways import drawn_clear
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from lstm.stack import UNITS
-from nmt.models.config import CHOICES as SCORES
-from nmt.models.config import ModelConfig
+from nmt.models.translator import CHOICES as SCORES
+from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import Batch, make_batch
 

@@ -36,7 +36,7 @@ from grads.derivations import attention, lstm, nmt, rnn
 from grads.derivations.attention_step import Way
 from grads.derivations.local import predict_position
 from lstm.parameters import Weight
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 
 Rng = np.random.Generator

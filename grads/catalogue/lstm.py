@@ -46,7 +46,7 @@ from lstm.lstm import (
     lstm_step_backward,
     lstm_step_forward,
 )
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 from lstm.prediction import prediction_backward, prediction_forward
 from lstm.rnn import rnn_cell_backward, rnn_cell_forward, rnn_step_backward, rnn_step_forward
 from lstm.stack import UNITS, stack_backward, stack_forward, stack_weights

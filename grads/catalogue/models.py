@@ -35,14 +35,14 @@ from grads.case import (
 )
 from grads.catalogue.attention import MEMORY, memory_zeros
 from grads.catalogue.labels import halves, label, parameter_labels
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 from lstm.stack import UNITS
 from nmt.models.bridge import bridge_backward, bridge_forward, bridge_weights
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.decoder import DecoderMasks, decoder_backward, decoder_forward, decoder_weights
 from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
-from nmt.models.input_feeding import feeding_backward, feeding_forward
-from nmt.models.output import output_backward, output_forward, output_weights
+from nmt.models.feeding import feeding_backward, feeding_forward
+from lstm.prediction import output_backward, output_forward, output_weights
 
 Rng = np.random.Generator
 NO_LOOK = {"attention": "none", "input_feeding": False}
@@ -187,7 +187,7 @@ def decoder_shapes(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 LARGER = ("ragged", "full", "one sentence")  # where dropout does not leave nothing
-FEEDING = ("nmt.models.input_feeding.feeding",)
+FEEDING = ("nmt.models.feeding.feeding",)
 DECODER = ("nmt.models.decoder.decoder",)
 LOOKING = (*DECODER, "nmt.models.decoder._attention")
 DECODERS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
@@ -219,7 +219,7 @@ ENTRIES = [
     *(Entry(f"decoder, {name}", covers, partial(decoder, **options), decoder_shapes(options),
             kind="decoder")
       for name, covers, options in DECODERS),
-    *(Entry(f"output{', bias' * bias}", ("nmt.models.output.output",), partial(output, bias=bias),
+    *(Entry(f"output{', bias' * bias}", ("lstm.prediction.output",), partial(output, bias=bias),
             tuple(SHAPES), kind="output")
       for bias in (False, True)),
 ]

@@ -30,7 +30,7 @@ from grads.case import (
 )
 from grads.catalogue.configurations import draw_batch
 from grads.catalogue.labels import gates, halves, label, parameter_labels
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 from lstm.stack import stack_weights
 from nmt.models.contextual import (
     TURNS,

@@ -24,11 +24,11 @@ from attention.local import (
 )
 from attention.look import Seen, look_backward, look_forward, look_memory_backward, make_sums
 from attention.scores import CONTENT, score_weights, tanh_score_backward, tanh_score_forward
-from attention.softmax import softmax_backward, softmax_forward
+from attention.attention import softmax_backward, softmax_forward
 from attention.way import Way
 from grads.case import USUAL, Case, Entry, H, Inputs, Shape, draw, draw_parameters, frozen
 from grads.catalogue.labels import label, parameter_labels
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 
 Rng = np.random.Generator
 WIDE = 4  # He, where source states are wider than H
@@ -199,7 +199,7 @@ def name_of(options: Mapping[str, Any]) -> str:
 
 LOOK = ("attention.look.look", "attention.look.look_memory")
 ENTRIES = [
-    Entry("softmax", ("attention.softmax.softmax",), softmax, WORDS, kind="softmax"),
+    Entry("softmax", ("attention.attention.softmax",), softmax, WORDS, kind="softmax"),
     *(Entry(f"tanh score, keys for {'each' if each else 'all'}", ("attention.scores.tanh_score",),
             partial(tanh_score, each=each), kind="tanh score") for each in (False, True)),
     Entry("position", ("attention.local.position",), position, USUAL, kind="position"),

@@ -14,7 +14,7 @@ from backend.errors import UserError
 from grads.tracing.examples import END, UNKNOWN, Example
 from nmt.data import tokenisers
 from nmt.language_models import VOCABULARY, LanguageSystem, tokens_of
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 

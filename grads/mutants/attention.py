@@ -5,7 +5,7 @@ from __future__ import annotations
 from grads.mutants.kernels import Mutant
 
 ATTEND = "attention.attend.attend_backward"
-SOFTMAX = "attention.softmax.softmax_backward"
+SOFTMAX = "attention.attention.softmax_backward"
 TANH_SCORE = "attention.scores.tanh_score_backward"
 LOOK = "attention.look.look_backward"
 PULL_LOCAL = "attention.look._pull_local"

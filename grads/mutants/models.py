@@ -7,8 +7,8 @@ from grads.mutants.kernels import Mutant
 BRIDGE = "nmt.models.bridge.bridge_backward"
 DECODER = "nmt.models.decoder.decoder_backward"
 LOOKING = "nmt.models.decoder._attention_backward"
-FEEDING = "nmt.models.input_feeding.feeding_backward"
-LOOP = "nmt.models.input_feeding._backward_loop"
+FEEDING = "nmt.models.feeding.feeding_backward"
+LOOP = "nmt.models.feeding._backward_loop"
 FED = "decoder, feeding, rnn, 1 layer"
 TRANSLATOR = "nmt.models.translator.Translator.backward"
 
@@ -118,11 +118,11 @@ MODELS = (
            "copy and paste: layer 0's for every layer"),
     Mutant("embedding gradient unmasked", FEEDING, "dx *= cache.x_mask", "pass",
            "decoder, feeding, dropout", "the first layer's mask is applied elsewhere"),
-    Mutant("gradient on padded words", "nmt.models.output.output_backward", "full[...] = 0.0",
+    Mutant("gradient on padded words", "lstm.prediction.output_backward", "full[...] = 0.0",
            "full[...] = 1.0", "output", "what stands in the buffer is taken for zero"),
-    Mutant("buffer not zeroed", "nmt.models.output.output_backward", "full[...] = 0.0", "pass",
+    Mutant("buffer not zeroed", "lstm.prediction.output_backward", "full[...] = 0.0", "pass",
            "output", "a recycled buffer with the numbers of the batch before"),
-    Mutant("real words moved together", "nmt.models.output.output_backward",
+    Mutant("real words moved together", "lstm.prediction.output_backward",
            "full[cache.rows] = dh", "full[: len(dh)] = dh", "output",
            "the way back to the padded positions forgotten"),
     Mutant("source only through its last state", TRANSLATOR, "encoder_backward(dstates, ",

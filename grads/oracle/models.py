@@ -32,7 +32,7 @@ from grads.oracle.units import (
     state_of,
     summed_loss,
 )
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.text.vocabulary import END
 
 

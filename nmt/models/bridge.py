@@ -1,6 +1,6 @@
-"""From the encoder's last states to the decoder's first.
+"""A bridge from the encoder's last states to the decoder's first: one layer per depth.
 
-The thesis hands them over as they are (section 2.3). The optional bridge is one layer per depth,
+The thesis hands the states over as they are (section 2.3). The optional bridge makes
 [h_0; c_0] = tanh(W [h_enc; c_enc]), which also joins the two ends of a bidirectional encoder.
 """
 
@@ -8,68 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attention.attentional import attentional_backward, attentional_forward
+from attention.attention import attentional_backward, attentional_forward
 from backend import Array, array_module, matmul
 from lstm.cells import CELLS, State
-from lstm.parameters import Parameters, Weight, axis
-from nmt.models.config import ModelConfig
+from lstm.parameters import Parameters, Scheme, Weight, axis
+from lstm.stack import Stack
 
-BridgeCache = list[tuple[Array, Array]]  # per layer: joined input (B, n He), output (B, n H)
+BridgeCache = list[tuple[str, Array, Array, Array]]  # per layer: name, W, input, output (B, n H)
 
 
-def bridge_weights(config: ModelConfig) -> dict[str, Weight]:
-    """`bridge.{l}.W` (n H, n He), n arrays in a state."""
-    if not config.bridge:
-        return {}
-    names = ("h", "c")[: CELLS[config.unit].states]
-    ends = (" forward", " backward") if config.bidirectional else ("",)
-    H, columns = config.hidden_size, [name + end for name in names for end in ends]
+def bridge_weights(prefix: str, stack: Stack, scheme: Scheme) -> dict[str, Weight]:
+    """`{prefix}.{l}.W` (n H, n He), n arrays in a state; stack, the encoder's."""
+    names = ("h", "c")[: CELLS[stack.unit].states]
+    ends = (" forward", " backward") if stack.bidirectional else ("",)
+    H, columns = stack.hidden_size, [name + end for name in names for end in ends]
     axes = axis("state", dict.fromkeys(names, H)), axis("column", dict.fromkeys(columns, H))
-    return {f"bridge.{layer}.W": Weight(axes, config.scheme.matrix())
-            for layer in range(config.layers)}
+    return {f"{prefix}.{layer}.W": Weight(axes, scheme.matrix()) for layer in range(stack.layers)}
 
 
 def bridge_forward(
-    last: Sequence[Sequence[State]], parameters: Mapping[str, Array], config: ModelConfig
+    prefix: str, parameters: Mapping[str, Array], last: Sequence[Sequence[State]]
 ) -> tuple[list[State], BridgeCache]:
     """The decoder's initial states, one per layer, from the encoder's `last`[l][direction]."""
-    if not config.bridge:
-        return [ends[0] for ends in last], []
-    H, n = config.hidden_size, CELLS[config.unit].states
     states: list[State] = []
     cache: BridgeCache = []
     for layer, ends in enumerate(last):
-        xp = array_module(ends[0][0])
+        xp, n, name = array_module(ends[0][0]), len(ends[0]), f"{prefix}.{layer}.W"
         joined = xp.concatenate([end[k] for k in range(n) for end in ends], axis=1)  # (B, n He)
-        out = attentional_forward(joined, parameters[f"bridge.{layer}.W"])           # (B, n H)
-        states.append(tuple(out[:, k * H : (k + 1) * H] for k in range(n)))
-        cache.append((joined, out))
+        out = attentional_forward(joined, parameters[name])                          # (B, n H)
+        states.append(_split(out, n))
+        cache.append((name, parameters[name], joined, out))
     return states, cache
 
 
 def bridge_backward(
-    d_states: Sequence[State], cache: BridgeCache, parameters: Mapping[str, Array],
-    config: ModelConfig,
+    d_states: Sequence[State], cache: BridgeCache
 ) -> tuple[list[list[State]], Parameters]:
     """Gradients of the encoder's last states and of the bridge (Lemma 1 per layer)."""
-    if not config.bridge:
-        return [[state] for state in d_states], {}
-    H, n = config.hidden_size, CELLS[config.unit].states
-    directions = config.source_width // H
     d_last: list[list[State]] = []
     gradients: Parameters = {}
-    for layer, (joined, out) in enumerate(cache):
-        d_out = array_module(out).concatenate(d_states[layer], axis=1)               # (B, n H)
-        name = f"bridge.{layer}.W"
-        d_joined, dz = attentional_backward(d_out, out, parameters[name])
+    for d_state, (name, W, joined, out) in zip(d_states, cache, strict=True):
+        d_out = array_module(out).concatenate(d_state, axis=1)                       # (B, n H)
+        d_joined, dz = attentional_backward(d_out, out, W)
         gradients[name] = matmul(dz.T, joined)                                       # (2.12)
-        d_last.append([
-            tuple(_block(d_joined, k * directions + d, H) for k in range(n))
-            for d in range(directions)
-        ])
+        n, H = len(d_state), d_state[0].shape[1]
+        parts = _split(d_joined, d_joined.shape[1] // H)   # of each array of a state, both ends
+        directions = len(parts) // n
+        d_last.append([parts[d::directions] for d in range(directions)])
     return d_last, gradients
 
 
-def _block(a: Array, number: int, width: int) -> Array:
-    """Columns number * width to (number + 1) * width."""
-    return a[:, number * width : (number + 1) * width]
+def _split(a: Array, number: int) -> tuple[Array, ...]:
+    """Consecutive blocks of columns, all of one width."""
+    H = a.shape[1] // number
+    return tuple(a[:, k * H : (k + 1) * H] for k in range(number))

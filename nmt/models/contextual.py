@@ -43,23 +43,30 @@ class Run(NamedTuple):
 
 
 class ContextFeedback:
-    """fed_i = c_{i+1}, found with s_i, of one pass and its way back."""
+    """fed_i = c_{i+1}, found with s_i, of one pass."""
 
     def __init__(self, memory: Memory) -> None:
         self.width = memory.hbar.shape[2]  # He
-        self._memory, self._sums = memory, accumulators(memory)
-        self._caches: list[AttentionCache] = []
-        self._steps: list[ScoreGradients] = []
+        self.memory, self.caches = memory, list[AttentionCache]()
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write c_{t+1} (B, He) from s_t (B, H)."""
-        c, cache = attention_forward(h[:, None], self._memory, t + 1)
+        c, cache = attention_forward(h[:, None], self.memory, t + 1)
         out[...] = c[:, 0]
-        self._caches.append(cache)
+        self.caches.append(cache)
+
+
+class ContextFeedbackGradient:
+    """The way back of a `ContextFeedback`."""
+
+    def __init__(self, of: ContextFeedback) -> None:
+        self._of, self._sums = of, accumulators(of.memory)
+        self._steps: list[ScoreGradients] = []  # the last step first
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """ds_t (B, H) from dc_{t+1} (B, He)."""
-        ds, step = attention_backward(d_fed[:, None], self._caches[t], self._memory, self._sums)
+        of = self._of
+        ds, step = attention_backward(d_fed[:, None], of.caches[t], of.memory, self._sums)
         self._steps.append(step)
         return ds[:, 0]
 
@@ -68,8 +75,8 @@ class ContextFeedback:
 
         Arguments: dc (T, B, He) and s (T, B, H), of all steps.
         """
-        return memory_backward(dc.transpose(1, 0, 2), s.transpose(1, 0, 2), self._caches,
-                               self._steps[::-1], self._memory, self._sums)
+        return memory_backward(dc.transpose(1, 0, 2), s.transpose(1, 0, 2), self._of.caches,
+                               self._steps[::-1], self._of.memory, self._sums)
 
 
 class SearchingCache(NamedTuple):
@@ -101,10 +108,10 @@ def searching_backward(
     Arguments: d, gradients of what `searching_forward` returned; that of c is added to. Returns
     ds_0 (B, H), the gradient of the annotations (S, B, He), the parameters' by name.
     """
-    feeding = cache.feeding
+    feeding, feedback = cache.feeding, ContextFeedbackGradient(cache.feedback)
     dy, [(ds_0,)], gradients = feeding_backward(
-        d.s, d.c, cache.feedback, feeding, parameters, clip=clip)
-    dstates, more = cache.feedback.gradients(d.c, feeding.steps[0].states[0][:-1])
+        d.s, d.c, feedback, feeding, parameters, clip=clip)
+    dstates, more = feedback.gradients(d.c, feeding.steps[0].states[0][:-1])
     dy += d.y                                              # E y_{i-1} is read twice
     gradients["decoder.W_e"] = embedding_backward(dy, cache.embedding)
     return ds_0, dstates, gradients | more

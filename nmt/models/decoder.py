@@ -20,40 +20,45 @@ from attention.attention import (
     alignment_of,
     attention_backward,
     attention_forward,
+    attentional_backward,
+    attentional_forward,
     memory_backward,
 )
-from attention.attentional import attentional_backward, attentional_forward
-from attention.scores import score_weights
+from attention.scores import Variant, score_weights
 from backend import Array, array_module, matmul
 from backend.rows import row_index
 from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
-from lstm.parameters import Parameters, Weight, axis
-from lstm.stack import StackCache, stack_backward, stack_forward, stack_step, stack_weights
-from nmt.models.config import ModelConfig
+from lstm.parameters import Parameters, Scheme, Weight, axis
+from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_step, stack_weights
 from nmt.models.contract import Noise
 
 
-def decoder_weights(config: ModelConfig, vocabulary_size: int) -> dict[str, Weight]:
-    """`decoder.W_e`, the stack's `decoder.{l}.T`, the score's `attention.*`, `attention.W_c`."""
-    E, H, He = config.embedding_size, config.hidden_size, config.source_width
-    inputs = {"x": E, "h~": H} if config.input_feeding else {"x": E}
-    scheme = config.scheme
-    weights = {
-        "decoder.W_e": embedding_weight(vocabulary_size, E, scheme),
-        **stack_weights("decoder", config.unit, config.layers, inputs, H, scheme,
-                        biases=config.biases),
-    }
-    if config.attention != "none":
-        weights |= score_weights(config.variant(), "attention", H, He, scheme,
-                                 bidirectional=config.bidirectional)
-        axes = axis("unit", H), axis("column", {"c": He, "h": H})
-        weights["attention.W_c"] = Weight(axes, scheme.matrix())
-    return weights
+def decoder_weights(
+    prefix: str, stack: Stack, vocabulary_size: int, inputs: Mapping[str, int], scheme: Scheme
+) -> dict[str, Weight]:
+    """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}.T`.
+
+    Arguments: inputs, what the first layer reads, by name, with its width: the word `x`, E wide,
+    and what is fed beside it.
+    """
+    return {f"{prefix}.W_e": embedding_weight(vocabulary_size, inputs["x"], scheme),
+            **stack_weights(prefix, stack, inputs, scheme)}
+
+
+def attention_weights(
+    prefix: str, variant: Variant, hidden_size: int, source: Stack, scheme: Scheme
+) -> dict[str, Weight]:
+    """The score's weights, and `{prefix}.W_c` (H, He + H) of the attentional vector."""
+    H, He = hidden_size, source.width
+    weights = score_weights(variant, prefix, H, He, scheme, bidirectional=source.bidirectional)
+    axes = axis("unit", H), axis("column", {"c": He, "h": H})
+    return {**weights, f"{prefix}.W_c": Weight(axes, scheme.matrix())}
 
 
 class DecoderCache(NamedTuple):
+    prefix: str
     embedding: Any
     stack: StackCache
     h: Array  # (B, T, H), the top states
@@ -64,42 +69,44 @@ class DecoderCache(NamedTuple):
 
 
 def decoder_forward(
-    target_in: np.ndarray, initial: Sequence[State], memory: Memory | None,
-    parameters: Mapping[str, Array], config: ModelConfig, noise: Noise,
-    workspace: Workspace,
+    prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
+    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise, workspace: Workspace,
 ) -> tuple[Array, DecoderCache]:
     """What the output layer reads, for all steps of a teacher-forced batch.
 
     Arguments: target_in (T, B) host ids; initial, a state per layer; memory, None without
-    attention; noise, with the dropout masks `decoder.{l}` of the layers' inputs and `joined` of
-    [c_t; h_t], or without. Returns h~ (T, B, H) (h where there is no attention), and the cache.
+    attention; unit, the stack's cells; noise, with the dropout masks `{prefix}.{l}` of the layers'
+    inputs and `joined` of [c_t; h_t], or without. Returns h~ (T, B, H) (h where there is no
+    attention), and the cache.
     """
-    xp = array_module(parameters["decoder.W_e"])
-    x, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
+    W_e = parameters[f"{prefix}.W_e"]
+    xp, (x, embedding_cache) = array_module(W_e), embedding_forward(W_e, row_index(target_in))
     top, _, stack_cache = stack_forward(
-        x, parameters, "decoder", config.unit, [[state] for state in initial],
-        masks=[noise.get(f"decoder.{layer}") for layer in range(config.layers)],
+        x, parameters, prefix, unit, [[state] for state in initial],
+        masks=[noise.get(f"{prefix}.{layer}") for layer in range(len(initial))],
         workspace=workspace,
     )
     mask = noise.get("joined")
     if memory is None:
         out = top if mask is None else top * mask
-        return out, DecoderCache(embedding_cache, stack_cache, top, None, None, None, mask)
+        return out, DecoderCache(
+            prefix, embedding_cache, stack_cache, top, None, None, None, mask)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
     c, attention = attention_forward(h, memory)                            # (4.7)
     joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
     if mask is not None:
         joined *= mask.transpose(1, 0, 2)
-    h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters["attention.W_c"])
+    h_tilde = attentional_forward(joined.reshape(B * T, -1), parameters[f"{memory.prefix}.W_c"])
     h_tilde = h_tilde.reshape(B, T, H)                                     # (4.5)
-    cache = DecoderCache(embedding_cache, stack_cache, h, attention, joined, h_tilde, mask)
+    cache = DecoderCache(
+        prefix, embedding_cache, stack_cache, h, attention, joined, h_tilde, mask)
     return h_tilde.transpose(1, 0, 2), cache
 
 
 def decoder_backward(
     d_out: Array, memory: Memory | None, cache: DecoderCache, parameters: Mapping[str, Array],
-    config: ModelConfig,
+    clip: float | None,
 ) -> tuple[list[State], Array | None, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
@@ -112,8 +119,8 @@ def decoder_backward(
         d_top = d_out if cache.mask is None else d_out * cache.mask
     else:
         d_top, dstates, gradients = _attention_backward(d_out, memory, cache, parameters)
-    dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=config.clip_dh)
-    gradients["decoder.W_e"] = embedding_backward(dx, cache.embedding)
+    dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=clip)
+    gradients[f"{cache.prefix}.W_e"] = embedding_backward(dx, cache.embedding)
     return [states[0] for states in d_initial], dstates, gradients | stack_gradients
 
 
@@ -128,7 +135,7 @@ def _attention_backward(
     h_tilde: Any = cache.h_tilde
     B, T, H = h.shape
     d_rows = xp.ascontiguousarray(d_out.transpose(1, 0, 2)).reshape(B * T, H)
-    W_c = parameters["attention.W_c"]
+    W_c = parameters[f"{memory.prefix}.W_c"]
     d_joined, dz = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
     dW_c = matmul(dz.T, joined.reshape(B * T, -1))                         # (2.12)
     d_joined = d_joined.reshape(B, T, -1)
@@ -138,13 +145,13 @@ def _attention_backward(
     sums = accumulators(memory)
     dh_attention, step = attention_backward(dc, attention, memory, sums)
     dstates, gradients = memory_backward(dc, h, [attention], [step], memory, sums)
-    gradients["attention.W_c"] = dW_c
+    gradients[f"{memory.prefix}.W_c"] = dW_c
     return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients
 
 
 def decoder_step(
-    x: Array, states: Sequence[State], h_tilde: Array | None, memory: Memory | None,
-    parameters: Mapping[str, Array], config: ModelConfig, t: int = 1,
+    prefix: str, parameters: Mapping[str, Array], x: Array, states: Sequence[State],
+    h_tilde: Array | None, memory: Memory | None, unit: str, t: int = 1,
 ) -> tuple[list[State], Array, Array | None]:
     """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
 
@@ -155,7 +162,7 @@ def decoder_step(
     """
     xp = array_module(x)
     rows = x if h_tilde is None else xp.concatenate([x, h_tilde], axis=1)  # (4.2.3 feeding)
-    rows, after = stack_step(rows, states, parameters, "decoder", config.unit)
+    rows, after = stack_step(rows, states, parameters, prefix, unit)
     if memory is None:
         return after, rows, None
     B, S, He = memory.hbar.shape
@@ -163,4 +170,4 @@ def decoder_step(
     c, attention = attention_forward(rows.reshape(B, N // B, H), memory, t, together=True)
     joined = xp.concatenate([c.reshape(N, He), rows], axis=1)
     a = alignment_of(attention, memory).reshape(N, S)
-    return after, attentional_forward(joined, parameters["attention.W_c"]), a
+    return after, attentional_forward(joined, parameters[f"{memory.prefix}.W_c"]), a

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from backend import Array, array_module, matmul
 from lstm.parameters import Parameters, Scheme, Weight, axis
+from lstm.prediction import output_weights
 
 
 def maxout_forward(t_tilde: Array) -> tuple[Array, Array]:
@@ -66,55 +67,58 @@ LAYERS = {
 
 
 class DeepCache(NamedTuple):
+    prefix: str
     parts: tuple[Array, Array, Array]  # s, y, c as rows (N, H), (N, E), (N, He)
     layer: str
     kept: Array  # what the layer's backward reads
     parameters: Mapping[str, Array]
 
 
-NAMES = ("output.U_o", "output.V_o", "output.C_o")
+NAMES = ("U_o", "V_o", "C_o")
 
 
 def deep_weights(
-    layer: str, size: int, widths: tuple[int, int, int], vocabulary_size: int, biases: bool,
-    output_bias: bool, scheme: Scheme,
+    prefix: str, layer: str, size: int, widths: tuple[int, int, int], vocabulary_size: int,
+    biases: bool, output_bias: bool, scheme: Scheme,
 ) -> dict[str, Weight]:
-    """`output.U_o`, `.V_o`, `.C_o`, `.b_t` of the layer, `output.W_o` (V, M) and `output.b`.
+    """`{prefix}.U_o`, `.V_o`, `.C_o`, `.b_t` of the layer; the prediction's `.W_o` and `.b`.
 
     Arguments: size M, units of t; widths of s, y and c.
     """
-    rows, words = axis("unit", LAYERS[layer].rows * size), axis("word", vocabulary_size)
+    rows = axis("unit", LAYERS[layer].rows * size)
     columns = (axis(name, width)
                for name, width in zip(("unit", "input", "source unit"), widths, strict=True))
-    weights = {name: Weight((rows, one), scheme.matrix())
+    weights = {f"{prefix}.{name}": Weight((rows, one), scheme.matrix())
                for name, one in zip(NAMES, columns, strict=True)}
-    weights["output.W_o"] = Weight((words, axis("unit", size)), scheme.matrix())
-    weights |= {"output.b_t": Weight((rows,), scheme.bias())} if biases else {}
-    return weights | ({"output.b": Weight((words,), scheme.bias())} if output_bias else {})
+    prediction = output_weights(prefix, size, vocabulary_size, output_bias, scheme, "W_o")
+    W_o = f"{prefix}.W_o"
+    b_t = {f"{prefix}.b_t": Weight((rows,), scheme.bias())} if biases else {}
+    return {**weights, W_o: prediction.pop(W_o), **b_t, **prediction}
 
 
 def deep_forward(
-    s: Array, y: Array, c: Array, parameters: Mapping[str, Array], layer: str
+    prefix: str, parameters: Mapping[str, Array], s: Array, y: Array, c: Array, layer: str
 ) -> tuple[Array, DeepCache]:
     """t_i (N, M) from the rows of states s (N, H), words y (N, E) and contexts c (N, He)."""
-    t_tilde = matmul(s, parameters["output.U_o"].T)                        # (N, 2M)
-    t_tilde += matmul(y, parameters["output.V_o"].T)
-    t_tilde += matmul(c, parameters["output.C_o"].T)                       # (Bahdanau A.2.2 deep)
-    if "output.b_t" in parameters:
-        t_tilde += parameters["output.b_t"]
+    t_tilde = matmul(s, parameters[f"{prefix}.U_o"].T)              # (N, 2M)
+    t_tilde += matmul(y, parameters[f"{prefix}.V_o"].T)
+    t_tilde += matmul(c, parameters[f"{prefix}.C_o"].T)             # (Bahdanau A.2.2 deep)
+    if f"{prefix}.b_t" in parameters:
+        t_tilde += parameters[f"{prefix}.b_t"]
     t, kept = LAYERS[layer].forward(t_tilde)
-    return t, DeepCache((s, y, c), layer, kept, parameters)
+    return t, DeepCache(prefix, (s, y, c), layer, kept, parameters)
 
 
 def deep_backward(
     dt: Array, cache: DeepCache
 ) -> tuple[tuple[Array, Array, Array], Parameters]:
     """Gradients of s, y, c (rows, as they came) and of the layer's parameters, from dt (N, M)."""
-    parts, layer, kept, parameters = cache
+    prefix, parts, layer, kept, parameters = cache
+    names = [f"{prefix}.{name}" for name in NAMES]
     dt_tilde = LAYERS[layer].backward(dt, kept)                            # (N, 2M)
     gradients = {name: dt_tilde.T @ part                                   # (2.14)
-                 for name, part in zip(NAMES, parts, strict=True)}
-    if "output.b_t" in parameters:
-        gradients["output.b_t"] = dt_tilde.sum(axis=0)
-    ds, dy, dc = (matmul(dt_tilde, parameters[name]) for name in NAMES)    # (2.13)
+                 for name, part in zip(names, parts, strict=True)}
+    if f"{prefix}.b_t" in parameters:
+        gradients[f"{prefix}.b_t"] = dt_tilde.sum(axis=0)
+    ds, dy, dc = (matmul(dt_tilde, parameters[name]) for name in names)    # (2.13)
     return (ds, dy, dc), gradients

@@ -12,24 +12,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from attention.attention import (
+    AttentionCache,
+    Memory,
+    ScoreGradients,
+    accumulators,
+    attention_backward,
+    attention_forward,
+    attentional_backward,
+    attentional_forward,
+    join,
+    memory_backward,
+)
 from backend import Array, array_module
 from backend.buffering import row_by_row
+from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import CELLS, Cell, State
+from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import Steps, earlier, input_gradient, make_steps, transposed
+from nmt.models.contract import Noise
 
 
 class Feedback(Protocol):
     """What is fed: vectors fed_t (B, F) that step t reads beside its word, t from 0.
 
-    It is made for one pass forward and its way back, and holds what the latter reads.
+    It is made for one pass forward, and keeps what passes backward read.
     """
 
     width: int  # F
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write fed_t from h (B, H), the top state that step t starts from."""
+
+
+class FeedbackGradient(Protocol):
+    """The way back of a `Feedback`, made for one pass."""
 
     def backward(self, t: int, d_fed: Array) -> Array | None:
         """The gradient of that state (B, H), from fed_t's; None where it does not depend on it."""
@@ -102,7 +123,7 @@ def _input(below: Steps, mask: Array | None, workspace: Workspace) -> Array:
 
 @row_by_row
 def feeding_backward(
-    d_top: Array | None, d_fed: Array, feedback: Feedback, cache: FeedingCache,
+    d_top: Array | None, d_fed: Array, feedback: FeedbackGradient, cache: FeedingCache,
     parameters: Mapping[str, Array], *, clip: float | None = None,
 ) -> tuple[Array, list[State], Parameters]:
     """Backpropagation through time, the feedback inside the loop.
@@ -161,3 +182,122 @@ def _weight_gradients(
         if f"{name}.b" in parameters:
             gradients[f"{name}.b"] = rows.sum(axis=0)
     return gradients
+
+
+# --- Luong's input feeding ------------------------------------------------------------------------
+
+
+class AttentionalFeedback:
+    """fed_0 = 0 and fed_t = h~_t = tanh(W_c [c_t; h_t]), of one pass (4.2.3).
+
+    Nothing is concatenated on the way: [c_t; h_t] is written into one buffer of all steps.
+    """
+
+    def __init__(
+        self, T: int, memory: Memory, W_c: Array, mask: Array | None, workspace: Workspace
+    ) -> None:
+        """mask (T, B, He + H), dropout of [c_t; h_t], or None."""
+        self.width = W_c.shape[0]  # H
+        self.memory, self.W_c, self.mask = memory, W_c, mask
+        self.joined = workspace.empty(array_module(W_c), (T, len(memory.hbar), W_c.shape[1]),
+                                      W_c.dtype)  # [c_t; h_t]
+        self.h_tilde: list[Array] = []  # a step's each, (B, H)
+        self.caches: list[AttentionCache] = []
+
+    def forward(self, t: int, h: Array, out: Array) -> None:
+        """Write h~_t (B, H) from h_t (B, H)."""
+        if t == 0:
+            out[...] = 0.0                                 # h~_0            (4.2.3 feeding)
+            return
+        c, cache = attention_forward(h[:, None], self.memory, t)
+        joined = self.joined[t - 1]
+        join(c[:, 0], h, None if self.mask is None else self.mask[t - 1], joined)
+        attentional_forward(joined, self.W_c, out=out)     # h~_t            (4.5)
+        self.h_tilde.append(out)
+        self.caches.append(cache)
+
+
+class AttentionalFeedbackGradient:
+    """The way back of an `AttentionalFeedback`."""
+
+    def __init__(self, of: AttentionalFeedback, workspace: Workspace) -> None:
+        xp, (T, B, _), dtype = array_module(of.W_c), of.joined.shape, of.W_c.dtype
+        self._of, self._workspace = of, workspace
+        self._dz = workspace.empty(xp, (T, B, of.width), dtype)  # at the pre-activation of h~
+        self._dc = workspace.empty(xp, (T, B, of.memory.hbar.shape[2]), dtype)
+        self._sums = accumulators(of.memory)
+        self._steps: list[ScoreGradients] = []  # the last step first
+
+    def backward(self, t: int, d_fed: Array) -> Array | None:
+        """dh_t (B, H) from dh~_t (B, H)."""
+        if t == 0:
+            return None
+        of, dc = self._of, self._dc[t - 1]
+        He = dc.shape[1]
+        d_joined, _ = attentional_backward(d_fed, of.h_tilde[t - 1], of.W_c, self._dz[t - 1])
+        if of.mask is not None:
+            d_joined *= of.mask[t - 1]
+        dc[...] = d_joined[:, :He]
+        dh, step = attention_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums)
+        self._steps.append(step)
+        d_joined[:, He:] += dh[:, 0]
+        return d_joined[:, He:]
+
+    def gradients(self, h: Array) -> tuple[Array, Parameters]:
+        """Of the encoder's states (S, B, He), and of W_c and the score's weights, by name.
+
+        Arguments: h (T, B, H), the top states.
+        """
+        of = self._of
+        joined, dz = (one.reshape(-1, one.shape[2]) for one in (of.joined, self._dz))
+        dW_c = self._workspace.product(dz.T, joined)       # (2.12)
+        dstates, gradients = memory_backward(
+            self._dc.transpose(1, 0, 2), h.transpose(1, 0, 2), of.caches, self._steps[::-1],
+            of.memory, self._sums,
+        )
+        return dstates, {f"{of.memory.prefix}.W_c": dW_c, **gradients}
+
+
+class InputFeedingCache(NamedTuple):
+    embedding: tuple[RowIndex, int]
+    x_mask: Array | None  # (T, B, E)
+    feedback: AttentionalFeedback
+    feeding: FeedingCache
+
+
+def input_feeding_forward(
+    prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
+    initial: Sequence[State], memory: Memory, unit: str, noise: Noise, workspace: Workspace,
+) -> tuple[Array, InputFeedingCache]:
+    """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache."""
+    x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
+    masks = [noise.get(f"{prefix}.{layer}") for layer in range(len(initial))]
+    if masks[0] is not None:
+        x *= masks[0]
+    feedback = AttentionalFeedback(len(x), memory, parameters[f"{memory.prefix}.W_c"],
+                                   noise.get("joined"), workspace)
+    _, fed, cache = feeding_forward(
+        x, initial, feedback, prefix, unit, parameters, masks, True, workspace)
+    return fed[1:], InputFeedingCache(embedding_cache, masks[0], feedback, cache)
+
+
+def input_feeding_backward(
+    d_out: Array, cache: InputFeedingCache, parameters: Mapping[str, Array], prefix: str,
+    clip: float | None, workspace: Workspace,
+) -> tuple[list[State], Array, Parameters]:
+    """Algorithm 4 with attention and input feeding inside the loop.
+
+    Arguments: d_out (T, B, H), gradient of the returned h~. Returns the gradients of the initial
+    states, of the encoder's states (S, B, He), and of the parameters.
+    """
+    xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
+    d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)
+    d_fed[0], d_fed[1:] = 0.0, d_out
+    feedback = AttentionalFeedbackGradient(cache.feedback, workspace)
+    dx, d_initial, gradients = feeding_backward(
+        None, d_fed, feedback, feeding, parameters, clip=clip)
+    if cache.x_mask is not None:
+        dx *= cache.x_mask
+    dstates, more = feedback.gradients(feeding.steps[-1].states[0][1:])
+    gradients[f"{prefix}.W_e"] = embedding_backward(dx, cache.embedding)
+    return d_initial, dstates, gradients | more

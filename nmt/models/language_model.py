@@ -12,15 +12,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, matmul, to_device
+from backend import Array, array_module, to_device
 from backend.rows import RowIndex, check_ids, gather_rows, row_index
 from backend.workspace import Workspace
 from lstm.cells import State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
-from lstm.parameters import Scheme, Weight, dropout_mask
+from lstm.parameters import Scheme, Weight
+from lstm.prediction import (
+    OutputCache,
+    output_backward,
+    output_forward,
+    output_step,
+    output_weights,
+)
 from lstm.stack import (
+    Stack,
     StackCache,
     check_stack_config,
+    dropout_mask,
     stack_backward,
     stack_forward,
     stack_step,
@@ -28,7 +37,6 @@ from lstm.stack import (
     zero_state,
 )
 from nmt.models.contract import Architecture, Gradients, Model, Noise
-from nmt.models.output import OutputCache, output_backward, output_forward, output_weights
 from nmt.text.batches import Batch, Side
 
 
@@ -80,11 +88,11 @@ class LanguageModel(Model):
         """All parameters by name, in the order in which they are initialised."""
         config, V = self.config, self.vocabulary_size
         E, H, scheme = config.embedding_size, config.hidden_size, config.scheme
+        stack = Stack(config.unit, config.layers, H, biases=config.biases)
         return {
             "W_e": embedding_weight(V, E, scheme),
-            **stack_weights("rnn", config.unit, config.layers, {"x": E}, H, scheme,
-                            biases=config.biases),
-            **output_weights(H, V, config.output_bias, scheme),
+            **stack_weights("rnn", stack, {"x": E}, scheme),
+            **output_weights("output", H, V, config.output_bias, scheme),
         }
 
     # --- training -------------------------------------------------------------------------------
@@ -120,7 +128,7 @@ class LanguageModel(Model):
         if out_mask is not None:
             h = h * out_mask
         loss, output_cache = output_forward(
-            h, batch.target_out, batch.target.lengths, parameters, self.workspace
+            "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace
         )
         # The states are views of buffers that hold whole sequences: copies let those go.
         state = [tuple(a.copy() for a in ends[0]) for ends in last]
@@ -152,10 +160,7 @@ class LanguageModel(Model):
         check_ids(tokens, self.vocabulary_size, "tokens")
         rows = gather_rows(parameters["W_e"], to_device(tokens))           # (N, E)
         h, after = stack_step(rows, state, parameters, "rnn", self.config.unit)
-        logits = matmul(h, parameters["output.W_hy"].T)                 # (N, V)
-        if self.config.output_bias:
-            logits += parameters["output.b"]
-        return logits, after, None
+        return output_step("output", parameters, h), after, None           # (N, V)
 
     def select(
         self, state: list[State], rows: np.ndarray, sentences: np.ndarray

@@ -20,16 +20,15 @@ from attention.attention import (
     memory_forward,
     memory_select,
 )
-from attention.scores import score_weights
-from attention.variant import Variant
-from backend import Array, array_module, matmul, to_device
+from attention.scores import Variant, score_weights
+from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.embedding import embedding_weight
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
-from lstm.stack import check_among, stack_weights
-from nmt.models.config import ModelConfig
+from lstm.prediction import OutputCache, output_backward, output_forward, output_step
+from lstm.stack import Stack, check_among, stack_weights
 from nmt.models.contextual import (
     Run,
     contextual_step,
@@ -41,7 +40,6 @@ from nmt.models.contextual import (
 from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables
 from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
-from nmt.models.output import OutputCache, output_backward, output_forward
 from nmt.text.batches import Batch, Side
 
 CONTEXTS = ("search", "last")
@@ -107,14 +105,9 @@ class RNNSearchConfig:
         return Scheme(self.initialisation, self.scale)
 
     @property
-    def encoder(self) -> ModelConfig:
-        """The encoder, as its kernels read it."""
-        return ModelConfig(
-            unit=self.unit, layers=1, hidden_size=self.hidden_size, biases=self.biases,
-            embedding_size=self.embedding_size, bidirectional=self.searches, bridge=self.searches,
-            attention="none", input_feeding=False, initialisation=self.initialisation,
-            scale=self.scale,
-        )
+    def encoder(self) -> Stack:
+        """The encoder's stack."""
+        return Stack(self.unit, 1, self.hidden_size, self.searches, self.biases)
 
 
 class RNNSearchCache(NamedTuple):
@@ -152,19 +145,19 @@ class RNNSearch(Model):
         (H, He), `v_a` (H,); `output.*` of `deep_weights`.
         """
         config, V = self.config, self.target_size
-        E, H, He = config.embedding_size, config.hidden_size, config.encoder.source_width
+        E, H, He = config.embedding_size, config.hidden_size, config.encoder.width
         scheme, unit = config.scheme, axis("unit", config.hidden_size)
         score = {} if not config.searches else score_weights(  # std: (Bahdanau B.1 initialisation)
             ADDITIVE, "attention", H, He, scheme, bidirectional=True, std=0.001)
         return {
-            **encoder_weights(config.encoder, self.source_size),
+            **encoder_weights("encoder", config.encoder, self.source_size, E, scheme),
             "bridge.W_s": Weight((unit, axis("input", H)), scheme.matrix()),
             **({"bridge.b": Weight((unit,), scheme.bias())} if config.biases else {}),
             "decoder.W_e": embedding_weight(V, E, scheme),
-            **stack_weights("decoder", config.unit, 1, {"x": E, "c": He}, H, scheme,
-                            biases=config.biases),
+            **stack_weights("decoder", Stack(config.unit, 1, H, biases=config.biases),
+                            {"x": E, "c": He}, scheme),
             **score,
-            **deep_weights(config.layer, config.layer_size, (H, E, He), V, config.biases,
+            **deep_weights("output", config.layer, config.layer_size, (H, E, He), V, config.biases,
                            config.output_bias, scheme),
         }
 
@@ -192,10 +185,10 @@ class RNNSearch(Model):
         steps, B, _ = run.y.shape
         s, y, c = (part.reshape(steps * B, -1)
                    for part in (run.s[self._states(steps)], run.y, run.c))
-        t, deep_cache = deep_forward(s, y, c, parameters, config.layer)
+        t, deep_cache = deep_forward("output", parameters, s, y, c, config.layer)
         loss, output_cache = output_forward(
-            t.reshape(steps, B, -1), batch.target_out, batch.target.lengths,
-            _prediction(parameters), workspace,
+            "output", parameters, t.reshape(steps, B, -1), batch.target_out, batch.target.lengths,
+            workspace, "W_o",
         )
         return loss, RNNSearchCache(parameters, encoder_cache, last, s_0, memory, decoder_cache,
                                     deep_cache, output_cache)
@@ -204,7 +197,6 @@ class RNNSearch(Model):
         """Gradient of the loss with respect to every parameter, by name."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         dt, gradients = output_backward(cache.output, self.workspace)
-        gradients["output.W_o"] = gradients.pop("output.W_hy")
         xp, (steps, B, M) = array_module(dt), dt.shape
         (ds, dy, dc), more = deep_backward(dt.reshape(steps * B, M), cache.deep)
         gradients |= more
@@ -228,7 +220,7 @@ class RNNSearch(Model):
     ) -> tuple[Array, Memory | None, EncoderCache]:
         """<-h_1 (or ->h_Tx where the encoder only reads forward), the annotations, the cache."""
         states, padding, last, cache = encoder_forward(
-            source, parameters, self.config.encoder, {}, self.workspace
+            "encoder", parameters, source, self.config.encoder, {}, self.workspace
         )
         memory = None
         if self.config.searches:                           # U_a h_j, once a sentence
@@ -268,10 +260,8 @@ class RNNSearch(Model):
         context: Array = c
         after = contextual_step(y, s, context, parameters, config.unit)
         deep = s if config.deep_state == "before" else after
-        t, _ = deep_forward(deep, y, context, parameters, config.layer)
-        logits = matmul(t, parameters["output.W_o"].T)     # (N, V)        (Bahdanau A.2.2 output)
-        if config.output_bias:
-            logits += parameters["output.b"]
+        t, _ = deep_forward("output", parameters, deep, y, context, config.layer)
+        logits = output_step("output", parameters, t, "W_o")  # (N, V)     (Bahdanau A.2.2 output)
         return logits, SearchState(after, memory, None if memory is not None else c), alignment
 
     def select(
@@ -302,12 +292,6 @@ def _first_state_backward(
     if "bridge.b" in parameters:
         gradients["bridge.b"] = dz.sum(axis=0)
     return dz @ parameters["bridge.W_s"], gradients        # (2.13)
-
-
-def _prediction(parameters: Mapping[str, Array]) -> Parameters:
-    """The last layer's parameters under the names that `output_forward` reads."""
-    named = {"output.W_hy": parameters["output.W_o"]}
-    return named | ({"output.b": parameters["output.b"]} if "output.b" in parameters else {})
 
 
 def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:

@@ -1,37 +1,115 @@
-"""The translator: encoder, bridge, attention memory, decoder, output, joined by their gradients."""
+"""Luong's translator (2016, chapters 2 and 4): encoder, bridge, attention, decoder, output."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from attention.attention import Memory, memory_forward, memory_select
-from backend import Array, array_module, matmul, to_device
+from attention.scores import CONTENT, SCORES, WINDOWS, Variant
+from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import State
-from lstm.parameters import Weight, dropout_mask
+from lstm.parameters import Scheme, Weight
+from lstm.prediction import (
+    OutputCache,
+    output_backward,
+    output_forward,
+    output_step,
+    output_weights,
+)
+from lstm.stack import Stack, check_among, check_stack_config, dropout_mask
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
-from nmt.models.config import ModelConfig
 from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables
 from nmt.models.decoder import (
+    attention_weights,
     decoder_backward,
     decoder_forward,
     decoder_step,
     decoder_weights,
 )
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
-from nmt.models.input_feeding import input_feeding_backward, input_feeding_forward
-from nmt.models.output import OutputCache, output_backward, output_forward, output_weights
+from nmt.models.feeding import input_feeding_backward, input_feeding_forward
 from nmt.text.batches import Batch, Side
+
+CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The parts of a translator and their sizes; checked when made (ValueError)."""
+
+    attends_before_reading: ClassVar[bool] = False  # a_t is made from h_t, which has read y_{t-1}
+
+    unit: str = "lstm"  # recurrent unit: lstm, rnn or gru
+    layers: int = 2  # depth of the encoder and of the decoder
+    hidden_size: int = 256  # H, units per layer (and per direction)
+    embedding_size: int = 256  # E
+    bidirectional: bool = False  # encoder reads from both ends; needs the bridge
+    bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the bare last states
+    biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
+    output_bias: bool = False  # of the prediction layer
+    attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
+    score: str = "general"  # dot, general, concat, location (4.2.1) or additive (Bahdanau et al.)
+    concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
+    window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
+    renormalise: bool = False  # local-p: a_t is made to sum to one (the thesis's is not: erratum 8)
+    location_length: int = 50  # location: L_max, source words behind it are not attended to
+    input_feeding: bool = True  # h~_{t-1} joins the decoder's input (section 4.2.3)
+    dropout: float = 0.0  # probability on the vertical connections
+    clip_dh: float | None = None  # element-wise clipping of dh during backpropagation (2.2.2)
+    initialisation: str = "uniform"  # uniform, xavier or orthogonal
+    scale: float = 0.1  # half-width of the uniform initialisation
+    forget_bias: float = 0.0  # where the forget gates' biases start
+
+    def __post_init__(self) -> None:
+        check_stack_config(self)
+        check_among("attention", self.attention, (*WINDOWS, "none"))
+        check_among("score", self.score, CHOICES)
+        for name in ("window", "location_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.bidirectional and not self.bridge:
+            raise ValueError("bridge: a bidirectional encoder needs it, got false")
+        if self.input_feeding and self.attention == "none":
+            raise ValueError("input_feeding: expected false where attention is 'none', got true")
+        if self.attention != "none" and self.score == "dot" and self.bidirectional:
+            raise ValueError("score: 'dot' needs states of one width, not a bidirectional encoder")
+        if self.attention.startswith("local") and self.score not in CONTENT:
+            raise ValueError(f"score: expected one that looks at the words in the window where "
+                             f"attention is {self.attention!r}, got {self.score!r}")
+        if self.renormalise and self.attention != "local-p":
+            raise ValueError(f"renormalise: expected false unless attention is 'local-p', got true "
+                             f"with {self.attention!r}")
+        if self.concat_identity and self.score != "concat":
+            raise ValueError(f"concat_identity: expected false unless score is 'concat', got true "
+                             f"with {self.score!r}")
+
+    def variant(self, reverse: bool = False) -> Variant:
+        """How the decoder attends; reverse, whether the encoder reads the source from its end."""
+        score = "concat-identity" if self.concat_identity else self.score
+        return Variant(score, self.attention, self.window, self.location_length,
+                       self.renormalise, reverse)
+
+    @property
+    def scheme(self) -> Scheme:
+        """How the weights start."""
+        return Scheme(self.initialisation, self.scale, self.forget_bias)
+
+    @property
+    def source_width(self) -> int:
+        """He, the width of the encoder's states."""
+        return self.hidden_size * (2 if self.bidirectional else 1)
 
 
 class TranslatorCache(NamedTuple):
     parameters: Mapping[str, Array]
     encoder: EncoderCache
-    bridge: BridgeCache
+    bridge: BridgeCache | None
     memory: Memory | None
     decoder: Any
     output: OutputCache
@@ -64,17 +142,23 @@ class Translator(Model):
         """
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.variant = config.variant(reverse_source)
+        self.source = Stack(config.unit, config.layers, config.hidden_size, config.bidirectional,
+                            config.biases)
         self.workspace = Workspace()
 
     def weights(self) -> dict[str, Weight]:
         """Names and shapes of all parameters, in the order in which they are initialised."""
-        config = self.config
+        config, scheme = self.config, self.config.scheme
+        E, H, source = config.embedding_size, config.hidden_size, self.source
+        target = source._replace(bidirectional=False)
+        inputs = {"x": E, "h~": H} if config.input_feeding else {"x": E}
         return {
-            **encoder_weights(config, self.source_size),
-            **bridge_weights(config),
-            **decoder_weights(config, self.target_size),
-            **output_weights(config.hidden_size, self.target_size, config.output_bias,
-                             config.scheme),
+            **encoder_weights("encoder", source, self.source_size, E, scheme),
+            **(bridge_weights("bridge", source, scheme) if config.bridge else {}),
+            **decoder_weights("decoder", target, self.target_size, inputs, scheme),
+            **({} if config.attention == "none"
+               else attention_weights("attention", self.variant, H, source, scheme)),
+            **output_weights("output", H, self.target_size, config.output_bias, scheme),
         }
 
     # --- training -------------------------------------------------------------------------------
@@ -88,7 +172,7 @@ class Translator(Model):
         config, B = self.config, len(batch.indices)
         if config.dropout == 0.0:
             return None
-        E, H, He = config.embedding_size, config.hidden_size, config.source_width
+        E, H, He = config.embedding_size, config.hidden_size, self.source.width
         S, T = len(batch.sources[0].ids), len(batch.target_in)
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
         shapes |= {f"decoder.{layer}": (T, B, H if layer else E) for layer in range(config.layers)}
@@ -105,20 +189,15 @@ class Translator(Model):
         all target words (with the end marker) of -log p in nats, a 0-d array, and what `backward`
         reads.
         """
-        config, noise = self.config, noise or {}
-        states, padding, last, encoder_cache = encoder_forward(
-            batch.sources[0], parameters, config, noise, self.workspace
-        )
-        initial, bridge_cache = bridge_forward(last, parameters, config)
-        memory = None
-        if config.attention != "none":
-            memory = memory_forward(states, padding, self.variant, parameters, "attention")
+        config, noise, workspace = self.config, noise or {}, self.workspace
+        memory, initial, encoder_cache, bridge_cache = self._read(
+            parameters, batch.sources[0], noise)
         forward: Any = input_feeding_forward if config.input_feeding else decoder_forward
         h, decoder_cache = forward(
-            batch.target_in, initial, memory, parameters, config, noise, self.workspace
+            "decoder", parameters, batch.target_in, initial, memory, config.unit, noise, workspace
         )
         loss, output_cache = output_forward(
-            h, batch.target_out, batch.target.lengths, parameters, self.workspace
+            "output", parameters, h, batch.target_out, batch.target.lengths, workspace
         )
         return loss, TranslatorCache(
             parameters, encoder_cache, bridge_cache, memory, decoder_cache, output_cache
@@ -130,16 +209,32 @@ class Translator(Model):
         dh, gradients = output_backward(cache.output, self.workspace)
         if config.input_feeding:
             d_initial, dstates, more = input_feeding_backward(
-                dh, cache.decoder, parameters, config, self.workspace
+                dh, cache.decoder, parameters, "decoder", config.clip_dh, self.workspace
             )
         else:
             d_initial, dstates, more = decoder_backward(
-                dh, memory, cache.decoder, parameters, config
+                dh, memory, cache.decoder, parameters, config.clip_dh
             )
         gradients |= more
-        d_last, more = bridge_backward(d_initial, cache.bridge, parameters, config)
-        gradients |= more
+        d_last = [[state] for state in d_initial]
+        if cache.bridge is not None:
+            d_last, more = bridge_backward(d_initial, cache.bridge)
+            gradients |= more
         return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_dh)
+
+    def _read(
+        self, parameters: Mapping[str, Array], source: Side, noise: Noise
+    ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
+        """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
+        states, padding, last, encoder_cache = encoder_forward(
+            "encoder", parameters, source, self.source, noise, self.workspace
+        )
+        memory = None if self.config.attention == "none" else memory_forward(
+            states, padding, self.variant, parameters, "attention")
+        if not self.config.bridge:
+            return memory, [ends[0] for ends in last], encoder_cache, None
+        initial, bridge_cache = bridge_forward("bridge", parameters, last)
+        return memory, initial, encoder_cache, bridge_cache
 
     # --- search ---------------------------------------------------------------------------------
 
@@ -147,16 +242,10 @@ class Translator(Model):
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
         """Algorithm 5, line 1, for a batch of `rows` sentences."""
-        config = self.config
-        states, padding, last, _ = encoder_forward(
-            sources[0], parameters, config, {}, self.workspace
-        )
-        layers, _ = bridge_forward(last, parameters, config)
-        memory = h_tilde = None
-        if config.attention != "none":
-            memory = memory_forward(states, padding, self.variant, parameters, "attention")
-        if config.input_feeding:
-            h_tilde = array_module(states).zeros_like(layers[0][0])
+        memory, layers, _, _ = self._read(parameters, sources[0], {})
+        h_tilde = None
+        if self.config.input_feeding:
+            h_tilde = array_module(layers[0][0]).zeros_like(layers[0][0])
         return SearchState(layers, h_tilde, memory)
 
     def step(
@@ -171,11 +260,10 @@ class Translator(Model):
         check_ids(tokens, W_e.shape[0], "tokens")
         x = gather_rows(W_e, to_device(tokens))                            # (N, E)
         layers, h, alignment = decoder_step(
-            x, state.layers, state.h_tilde, state.memory, parameters, self.config, state.t
+            "decoder", parameters, x, state.layers, state.h_tilde, state.memory, self.config.unit,
+            state.t,
         )
-        logits = matmul(h, parameters["output.W_hy"].T)                    # (N, V)  (2.4)
-        if self.config.output_bias:
-            logits += parameters["output.b"]
+        logits = output_step("output", parameters, h)                      # (N, V)  (2.4)
         fed = h if self.config.input_feeding else None
         return logits, SearchState(layers, fed, state.memory, state.t + 1), alignment
 

@@ -19,7 +19,7 @@ from attention.attend import (
 from attention.scores import PRODUCTS, SCORES, score_weights
 from attention.way import Way
 from grads.derivations.attention import align, attend, attend_grad
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 from lstm.parameters import Scheme
 
 S, H, Q = 5, 3, 2

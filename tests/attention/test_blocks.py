@@ -12,7 +12,7 @@ from attention.blocks import pieces, rectangles
 from attention.look import look_backward, look_forward, look_memory_backward, make_sums
 from attention.scores import score_weights
 from attention.way import Way
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 from lstm.parameters import Scheme
 
 H, Q, LENGTHS = 4, 5, (7, 4, 1, 6)

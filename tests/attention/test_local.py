@@ -13,7 +13,7 @@ from attention.scores import CONTENT, SCORES, score_weights
 from attention.way import Way
 from grads.derivations.attention_step import Way as LiteralWay
 from grads.derivations.attention_step import align_in_a_way, weights_of
-from lstm.padding import make_padding
+from lstm.recurrent import make_padding
 from lstm.parameters import Scheme
 
 H, Q = 3, 4

@@ -12,7 +12,7 @@ from backend.workspace import Workspace
 from benchmarks import memory
 from benchmarks.memory import Gauge, PeakWatch, covered, extent, reachable
 from benchmarks.timing import mode
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import parts
 from benchmarks.parts import BORDERS, PARTS, REST, Stopwatch, watching
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearchConfig

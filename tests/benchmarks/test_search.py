@@ -15,7 +15,7 @@ from torch_oracle import torch
 from benchmarks import search
 from benchmarks.devices import Device
 from benchmarks.timing import mode
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions

@@ -14,7 +14,7 @@ import backend
 from backend import gemm
 from backend.errors import UserError
 from backend.memory import too_large
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch

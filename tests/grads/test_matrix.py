@@ -21,7 +21,7 @@ from grads.checking.differentiate import along
 from grads.matrix import page as matrix_page
 from nmt.models.language_model import LanguageModelConfig
 from lstm.stack import UNITS
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "gradient-matrix.md"

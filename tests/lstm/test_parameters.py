@@ -7,8 +7,7 @@ import pytest
 from strict.module import StrictArray, strict, to_numpy
 
 import backend
-from attention.scores import score_weights
-from attention.variant import Variant
+from attention.scores import Variant, score_weights
 from lstm.cells.lstm import GATES
 from lstm.embedding import embedding_weight
 from lstm.parameters import (
@@ -17,11 +16,10 @@ from lstm.parameters import (
     Scheme,
     Weight,
     axis,
-    dropout_mask,
     initialise,
     orthogonal,
 )
-from lstm.stack import stack_weights
+from lstm.stack import dropout_mask, stack_weights
 
 H, E = 40, 30
 

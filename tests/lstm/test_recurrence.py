@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from lstm.recurrence import ENOUGH, ROWS, transposed, weight_gradient
 from strict.module import strict, to_numpy, to_strict
 
 from backend.workspace import Workspace
-from lstm.recurrence import ENOUGH, ROWS, transposed, weight_gradient
 
 
 @pytest.mark.parametrize("G", [1, ROWS - 1, ROWS, ROWS + 1, 3 * ROWS + 5])

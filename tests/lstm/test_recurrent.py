@@ -7,14 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 from literal import DTYPES, assert_close, clipping, draw
+from lstm.lstm import GATES, lstm_step_forward
 
 from grads.derivations import gru as literal_gru
 from grads.derivations import lstm as literal_lstm
 from grads.derivations import rnn as literal_rnn
 from lstm import gru
-from lstm.lstm import GATES, lstm_step_forward
-from lstm.padding import make_padding
 from lstm.parameters import Scheme
+from lstm.recurrent import make_padding
 from lstm.stack import UNITS, stack_backward, stack_forward, stack_weights
 
 E, H, STEPS = 3, 2, 6

@@ -6,8 +6,8 @@ import yaml
 from tiny_run import RECIPE, Crash, CrashAt
 
 from backend.errors import UserError
-from nmt.models.config import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
+from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe_file import load_recipe
 from nmt.search.interface import SearchOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.models.config import ModelConfig
+from nmt.models.translator import ModelConfig
 
 
 @pytest.mark.parametrize("field, value", [

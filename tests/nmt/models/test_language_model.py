@@ -25,7 +25,7 @@ import backend
 from grads.derivations import lstm as literal_lstm
 from grads.derivations import rnn as literal_rnn
 from lstm.cells import CELLS
-from lstm.parameters import dropout_mask
+from lstm.stack import dropout_mask
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.text.batches import make_batch
 

@@ -9,7 +9,6 @@ from strict.module import strict, to_numpy, to_strict
 import backend
 from backend.rows import RowGradient, add_gradients
 from grads.check import check_gradients
-from nmt.models.config import ModelConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.parametrization import (
     Frozen,
@@ -19,7 +18,7 @@ from nmt.models.parametrization import (
     Stacked,
     Tied,
 )
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch, stream_batches
 from nmt.training.optimizers import Adam
 

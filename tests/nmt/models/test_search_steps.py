@@ -9,9 +9,8 @@ from literal import assert_close, draw_parameters
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from nmt.models.config import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch, make_sources
 
 MODELS = LUONG | WAYS | RNNSEARCH

@@ -21,9 +21,8 @@ from strict.module import strict, to_numpy, to_strict
 
 import backend
 from grads.derivations import attention, nmt
-from lstm.parameters import dropout_mask
-from nmt.models.config import ModelConfig
-from nmt.models.translator import Translator
+from lstm.stack import dropout_mask
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch
 from nmt.training.optimizers import gradient_scale
 

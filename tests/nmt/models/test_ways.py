@@ -10,8 +10,7 @@ from literal import assert_close, assert_same_gradients, dense, draw_parameters,
 
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
 from grads.derivations.attention_step import Way
-from nmt.models.config import CHOICES, ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import CHOICES, ModelConfig, Translator
 from nmt.text.batches import make_batch
 
 V, E, H = 8, 3, 2

@@ -7,9 +7,8 @@ import pytest
 from strict.module import strict
 
 import backend
-from nmt.models.config import ModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble, mean_alignment, mean_of_logs, mean_of_probabilities
 from nmt.search.force import force_decode

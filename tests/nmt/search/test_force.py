@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.models.config import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import greedy
 from nmt.search.force import force_decode
 from nmt.search.interface import SearchOptions

@@ -18,8 +18,7 @@ from strict.module import StrictArray, strict, to_numpy
 import backend
 from backend import fused
 from backend.fused import switch
-from nmt.models.config import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch
 from nmt.training.optimizers import SGD, Adam, gradient_scale
 

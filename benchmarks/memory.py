@@ -73,7 +73,8 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
         for _ in range(STEPS):
             gauge.reset()
             with watching(watch), watch.part(REST):
-                loss, cache = model.loss(parameters, batch, rng)
+                noise = model.noise(batch, rng, "float32")
+                loss, cache = model.loss(parameters, batch, noise)
                 saved = covered([*parameters.values(), *reachable(cache)]) - held
                 gradients = model.backward(cache)
                 gradient_bytes = covered(reachable(gradients))
@@ -83,7 +84,7 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
                 with watch.part("update"):
                     optimizer.update(parameters, gradients, scale)
             peaks.append(gauge.peak())
-            del loss, cache, gradients
+            del noise, loss, cache, gradients
     needed = {"parameters": held, "gradients": gradient_bytes, "saved": saved}
     return {
         "recipe": name, "device": device.name, "target_words": int(batch.target.lengths.sum()),

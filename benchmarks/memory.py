@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing import get_context
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,10 @@ def reachable(value: Any) -> Iterator[Any]:
             yield from reachable(part)
     elif dataclasses.is_dataclass(value):
         yield from reachable([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif type(value).__module__.startswith("nmt."):  # what a loop over time hands to its way back
+        yield from reachable(vars(value))
+    elif isinstance(value, FunctionType) and value.__closure__ is None:
+        return  # of a cell or a score: it holds no array
     elif not isinstance(value, (str, int, float, np.generic, Workspace, type(None))):
         raise TypeError(f"expected arrays, containers or plain values, got {type(value).__name__}")
 

@@ -3,8 +3,8 @@
 #
 # The derivation of lesson 2 is right, readable, and slow. `lstm/cells/lstm.py` and the loop over
 # time in `lstm/recurrent.py` are the same mathematics, and fast. You will walk from one to the
-# other, prove that nothing has changed, and measure what each step was worth. The thesis has the first two: mini-batches (section 2.2.1) and one matrix for
-# all gates (Eqs. 2.24 and 2.38).
+# other, prove that nothing has changed, and measure what each step was worth. The thesis has the
+# first two: mini-batches (section 2.2.1) and one matrix for all gates (Eqs. 2.24 and 2.38).
 #
 # The figures show the timings of one core of *your* machine. They will differ from anyone else's.
 
@@ -281,8 +281,8 @@ assert seconds[names[3]] < seconds[names[0]] / 3
 # product of a matrix with one vector reads each weight for a single multiplication and addition;
 # with $B$ vectors a weight that has been fetched is used $B$ times.
 #
-# Form 2 makes fewer calls, which is worth something where the arrays are small. Where they are large
-# it gains little on a CPU: the product that is added to $d\mathbf{T}_{lstm}$ is still a new
+# Form 2 makes fewer calls, which is worth something where the arrays are small. Where they are
+# large it gains little on a CPU: the product that is added to $d\mathbf{T}_{lstm}$ is still a new
 # (4H, E + H) array at every step. Form 3 writes it once. (The thesis names GPUs as its reason for
 # stacking the gates.)
 #

@@ -6,7 +6,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from literal import noisy_loss
 
 from benchmarks import parts
 from benchmarks.parts import BORDERS, PARTS, REST, Stopwatch, watching
@@ -24,10 +23,10 @@ MODELS = {
     "rnnencdec": RNNSearchConfig(context="last", layer_size=4, **SMALL),
 }
 COMMON = set(PARTS) - {"clip", "update", "dropout masks", "attention forward", "attention backward"}
-ATTENTION = {"attention forward", "attention backward"}
+LOOKS = {"attention forward", "attention backward"}
 SEEN = {
-    "feeding": COMMON | ATTENTION | {"dropout masks"}, "no feeding": COMMON | ATTENTION | {"dropout masks"},
-    "rnnsearch": COMMON | ATTENTION, "rnnencdec": COMMON,
+    "feeding": COMMON | LOOKS | {"dropout masks"}, "no feeding": COMMON | LOOKS | {"dropout masks"},
+    "rnnsearch": COMMON | LOOKS, "rnnencdec": COMMON,
 }
 
 
@@ -92,7 +91,7 @@ def pass_through(config):
     model = make_model(config, Tables((9,), 9))
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     batch = make_batch([([3, 4], [5, 6]), ([2, 8], [7])], [0, 1], False)
-    loss, cache = noisy_loss(model, parameters, batch, 2)
+    loss, cache = model.loss(parameters, batch, np.random.default_rng(2))
     return loss, model.backward(cache)
 
 

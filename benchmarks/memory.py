@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing import get_context
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,8 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
         for _ in range(STEPS):
             gauge.reset()
             with watching(watch), watch.part(REST):
-                loss, cache = model.loss(parameters, batch, rng)
+                noise = model.noise(batch, rng, "float32")
+                loss, cache = model.loss(parameters, batch, noise)
                 saved = covered([*parameters.values(), *reachable(cache)]) - held
                 gradients = model.backward(cache)
                 gradient_bytes = covered(reachable(gradients))
@@ -83,7 +85,7 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
                 with watch.part("update"):
                     optimizer.update(parameters, gradients, scale)
             peaks.append(gauge.peak())
-            del loss, cache, gradients
+            del noise, loss, cache, gradients
     needed = {"parameters": held, "gradients": gradient_bytes, "saved": saved}
     return {
         "recipe": name, "device": device.name, "target_words": int(batch.target.lengths.sum()),
@@ -164,6 +166,10 @@ def reachable(value: Any) -> Iterator[Any]:
             yield from reachable(part)
     elif dataclasses.is_dataclass(value):
         yield from reachable([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif type(value).__module__.startswith("nmt."):  # what a loop over time hands to its way back
+        yield from reachable(vars(value))
+    elif isinstance(value, FunctionType) and value.__closure__ is None:
+        return  # of a cell or a score: it holds no array
     elif not isinstance(value, (str, int, float, np.generic, Workspace, type(None))):
         raise TypeError(f"expected arrays, containers or plain values, got {type(value).__name__}")
 

@@ -18,10 +18,12 @@ from backend.rows import row_index
 from grads.check import check_gradients, check_pair
 from grads.derivations import lstm, rnn
 from grads.derivations.calculus import sigm, tanh_prime
-from lstm.embedding import embedding_backward, embedding_forward
-from lstm.parameters import Weight, initialise
+from lstm.cells import CELLS
+from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.parameters import Scheme, Weight, axis, initialise
 from lstm.prediction import prediction_backward, prediction_forward
-from lstm.stack import UNITS, zero_state
+from lstm.recurrent import recurrent_backward, recurrent_forward
+from lstm.stack import stack_weights, zero_state
 from nmt.training.optimizers import Adam
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several
@@ -278,20 +280,21 @@ V, WIDTH, DELAY, B = 8, 24, 30, 32
 def train(unit, forget_bias, seed, updates=150):
     """The loss in nats, update by update."""
     draw, adam, curve = np.random.default_rng(seed), Adam(0.01), []
-    rows, blocks = UNITS[unit].blocks * WIDTH, UNITS[unit].blocks
-    shapes = {"W_e": Weight((V, 8), embedding=True), "T": Weight((rows, 8 + WIDTH), blocks),
-              "b": Weight((rows,), blocks), "W_hy": Weight((4, WIDTH))}
-    p = initialise(shapes, draw, scheme="xavier", scale=1.0, forget_bias=forget_bias)
+    scheme, letter = Scheme("xavier", 1.0, forget_bias), axis("letter", 4)
+    p = initialise({"W_e": embedding_weight(V, 8, scheme),
+                    **stack_weights("rnn", unit, 1, {"x": 8}, WIDTH, scheme),
+                    "W_hy": Weight((letter, axis("unit", WIDTH)), scheme.matrix())}, draw)
     for _ in range(updates):
         letters, noise = draw.integers(4, size=(1, B)), draw.integers(4, V, size=(DELAY, B))
         x, read = embedding_forward(p["W_e"], row_index(np.concatenate([letters, noise])))
         start = zero_state(np, unit, B, WIDTH, x.dtype)
-        _, last, ran = UNITS[unit].forward(x, start, p["T"], p["b"])
+        _, last, ran = recurrent_forward(CELLS[unit], x, start, p["rnn.0.T"], p["rnn.0.b"])
         loss, said = prediction_forward(last[0], letters[0], p["W_hy"])    # (2.8), at the end only
         dh, dW_hy, _ = prediction_backward(said)
         d_last = (dh, *[None] * (len(last) - 1))
-        dx, _, dT, db = UNITS[unit].backward(None, d_last, ran, None)      # Algorithms 1 and 2
-        gradients = {"W_e": embedding_backward(dx, read), "T": dT, "b": db, "W_hy": dW_hy}
+        dx, _, dT, db = recurrent_backward(None, d_last, ran)              # Algorithms 1 and 2
+        gradients = {"W_e": embedding_backward(dx, read), "rnn.0.T": dT, "rnn.0.b": db,
+                     "W_hy": dW_hy}
         adam.update(p, gradients, 1 / B)
         curve.append(float(loss) / B)
     return np.array(curve)

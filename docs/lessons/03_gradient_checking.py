@@ -19,6 +19,7 @@ from grads.checking.differentiate import at_entries, find_kink
 from grads.derivations import rnn
 from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
+from nmt.text.batches import stream_batches
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 
@@ -44,18 +45,16 @@ threadpool_limits(1)  # the arrays are small: one core is faster than several
 # %%
 model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3, scale=0.8), 6)
 parameters = model.initial_parameters(np.random.default_rng(1), "float64")
-text = np.array([[1, 3], [4, 2], [2, 5], [5, 3], [3, 4]])                  # (T, B) ids
-targets = np.roll(text, -1, axis=0)
+text = [1, 4, 2, 5, 3, 3, 2, 5, 3, 4, 1]
+[batch] = stream_batches(text, batch_size=2, length=5)  # two streams of five predictions each
 
 
 def loss(p):
-    states = model.zero_states(p, text.shape[1])
-    return model.loss(p, text, targets, states)[0]
+    return model.loss(p, batch)[0]
 
 
 def gradients_of(p):
-    states = model.zero_states(p, text.shape[1])
-    return model.backward(model.loss(p, text, targets, states)[1])
+    return model.backward(model.loss(p, batch)[1])
 
 
 by_hand = gradients_of(parameters)["rnn.0.T"]

@@ -5,7 +5,7 @@
 # for this chapter, so you will derive one. Then you will train two translators, read where they
 # look, and learn to distrust what you read.
 #
-# Beside this page: `grads/derivations/attention.py`, `attention/attend.py`,
+# Beside this page: `grads/derivations/attention.py`, `attention/attention.py`,
 # `nmt/models/input_feeding.py`.
 
 # %%
@@ -25,7 +25,7 @@ from nmt.models.translator import ModelConfig
 from nmt.models.translator import Translator
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, make_sources
+from nmt.text.batches import Side, make_batch, make_sources
 from nmt.text.cldr_phrases import PhraseBook, day, normalise, parse_locale
 from nmt.text.tokenise import natural_tokeniser
 from nmt.text.vocabulary import Vocabulary
@@ -138,7 +138,7 @@ def source_gradients(attention, seed):
     batch = make_batch([(x, x)], [0], False)
     d = {}
     for n in (9, 10):
-        _, cache = model.loss(p, replace(batch, target_lengths=np.array([n])))
+        _, cache = model.loss(p, replace(batch, target=Side(batch.target.ids, np.array([n]))))
         d[n] = model.backward(cache)["encoder.W_e"].dense()
     return np.linalg.norm(d[10] - d[9], axis=1)[2:]
 
@@ -289,7 +289,7 @@ def gradient_map(model, parameters, x, y):
     p["encoder.W_e"] = p["encoder.W_e"][list(x)]    # a row for each position: words may repeat
     batch, total = make_batch([(range(len(x)), y)], [0], False), [np.zeros(())]
     for n in range(1, len(y) + 2):
-        _, cache = model.loss(p, replace(batch, target_lengths=np.array([n])))
+        _, cache = model.loss(p, replace(batch, target=Side(batch.target.ids, np.array([n]))))
         total.append(model.backward(cache)["encoder.W_e"].dense())
     norms = [np.linalg.norm(b - a, axis=1) for a, b in pairwise(total)]
     return np.array([row / row.sum() for row in norms])

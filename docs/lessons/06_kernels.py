@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 6. From the derivation to the kernel
 #
-# The derivation of lesson 2 is right, readable, and slow. `lstm/lstm.py` is the same mathematics,
-# and fast. You will walk from one to the other, prove that nothing has changed, and measure what
-# each step was worth. The thesis has the first two: mini-batches (section 2.2.1) and one matrix for
-# all gates (Eqs. 2.24 and 2.38).
+# The derivation of lesson 2 is right, readable, and slow. `lstm/cells/lstm.py` and the loop over
+# time in `lstm/recurrent.py` are the same mathematics, and fast. You will walk from one to the
+# other, prove that nothing has changed, and measure what each step was worth. The thesis has the
+# first two: mini-batches (section 2.2.1) and one matrix for all gates (Eqs. 2.24 and 2.38).
 #
 # The figures show the timings of one core of *your* machine. They will differ from anyone else's.
 
@@ -21,7 +21,8 @@ from backend.workspace import Workspace
 from grads.check import check_pair
 from grads.derivations import lstm as derivation
 from grads.derivations.calculus import sigm
-from lstm.lstm import lstm_backward, lstm_forward, lstm_step_backward, lstm_step_forward
+from lstm.cells import CELLS
+from lstm.recurrent import recurrent_backward, recurrent_forward
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 
@@ -107,23 +108,33 @@ def eight_products(x, W, dh_out):
 #
 # Stack the gates: $\mathbf{T}_{lstm}$ is (4H, E + H) and $\mathbf{u}_t = g(\mathbf{T}_{lstm}
 # \mathbf{z}_t)$ (2.38). A block of rows of a product is the product of that block of rows, so the
-# numbers are the same. `lstm_step_forward` and `lstm_step_backward` do it for one step; search uses
-# them.
+# numbers are the same. Two products a step go back, one for each factor (Corollary 1).
 
 # %%
-def step_by_step(x, W, dh_out):
-    (T, B, _), H = x.shape, dh_out.shape[2]
-    h = c = np.zeros((B, H), x.dtype)
-    states, caches = [], []
+def one_product(x, W, dh_out):
+    (T, B, E), H = x.shape, dh_out.shape[2]
+    h, c, kept = [np.zeros((B, H), x.dtype)], [np.zeros((B, H), x.dtype)], []
     for t in range(T):
-        (h, c), cache = lstm_step_forward(x[t], h, c, W)
-        states.append(h)
-        caches.append(cache)
-    dh, dc, dx, dW = (np.zeros_like(a) for a in (h, c, x, W))
+        z = np.hstack([x[t], h[t]])
+        a = z @ W.T                                                        # (2.38)
+        i, f, o = np.split(sigm(a[:, :3 * H]), 3, axis=1)
+        h_hat = np.tanh(a[:, 3 * H:])
+        c.append(f * c[t] + i * h_hat)                                     # (2.36)
+        h.append(o * np.tanh(c[-1]))                                       # (2.37)
+        kept.append((z, i, f, o, h_hat))
+    dh, dc, dx, dW = (np.zeros_like(a) for a in (h[0], c[0], x, W))
     for t in range(T - 1, -1, -1):
-        dx[t], dh, dc, dT, _ = lstm_step_backward(dh + dh_out[t], dc, caches[t])
-        dW += dT
-    return np.array(states), dx, dW
+        dh = dh + dh_out[t]
+        z, i, f, o, h_hat = kept[t]
+        tanh_c = np.tanh(c[t + 1])
+        dc = dc + (1 - tanh_c**2) * o * dh                                 # (2.42)
+        da = np.hstack([h_hat * dc * i * (1 - i), c[t] * dc * f * (1 - f),
+                        tanh_c * dh * o * (1 - o), i * dc * (1 - h_hat**2)])
+        dW += da.T @ z                                                     # (2.49), (2.50)
+        dz = da @ W
+        dx[t], dh = dz[:, :E], dz[:, E:]                                   # (2.47), (2.48)
+        dc = f * dc                                                        # (2.44)
+    return np.array(h[1:]), dx, dW
 
 
 # %% [markdown]
@@ -138,7 +149,8 @@ def step_by_step(x, W, dh_out):
 # - $d\mathbf{x}_t = \mathbf{T}_x^\top d\mathbf{a}_t$ too is one product after it.
 #
 # Two products a step remain, one forward and one backward. They are the recurrence itself.
-# `lstm_forward` and `lstm_backward` are this form, and have one more trick, for the cell:
+# `recurrent_forward` and `recurrent_backward` are this form, for any cell; the LSTM's has one more
+# trick:
 #
 # $$\mathrm{sigm}(z) = \tfrac12 \tanh(z / 2) + \tfrac12$$
 #
@@ -148,8 +160,8 @@ def step_by_step(x, W, dh_out):
 # %%
 def sequence(x, W, dh_out, workspace=None):
     zero = np.zeros(dh_out.shape[1:], x.dtype)
-    h, _, cache = lstm_forward(x, zero, zero, W, workspace=workspace)
-    dx, _, _, dW, _ = lstm_backward(dh_out, None, None, cache)
+    h, _, cache = recurrent_forward(CELLS["lstm"], x, (zero, zero), W, workspace=workspace)
+    dx, _, dW, _ = recurrent_backward(dh_out, None, cache)
     return h, dx, dW
 
 
@@ -169,7 +181,7 @@ def with_buffers(x, W, dh_out):
 
 
 FORMS = {"0 derivation, one by one": one_by_one, "1 batch in rows, 8 products": eight_products,
-         "2 one product for all gates": step_by_step, "3 products out of the loop": sequence,
+         "2 one product for all gates": one_product, "3 products out of the loop": sequence,
          "4 buffers kept": with_buffers}
 
 # %% [markdown]
@@ -197,13 +209,13 @@ assert max(worst["float64", name] for name in FORMS) < 1e-13
 
 # %%
 def small_forward(x, h0, c0, W):
-    h, last, cache = lstm_forward(x, h0, c0, W)
+    h, last, cache = recurrent_forward(CELLS["lstm"], x, (h0, c0), W)
     return (h, *last), cache
 
 
 def small_backward(d_out, cache):
-    dx, dh0, dc0, dW, _ = lstm_backward(*d_out, cache)
-    return dx, dh0, dc0, dW
+    dx, d_first, dW, _ = recurrent_backward(d_out[0], d_out[1:], cache)
+    return dx, *d_first, dW
 
 
 rng = np.random.default_rng(1)
@@ -269,10 +281,10 @@ assert seconds[names[3]] < seconds[names[0]] / 3
 # product of a matrix with one vector reads each weight for a single multiplication and addition;
 # with $B$ vectors a weight that has been fetched is used $B$ times.
 #
-# Form 2 may gain nothing on a CPU, or lose: `lstm_step_backward` joins the two halves of
-# $d\mathbf{T}_{lstm}$ into a new (4H, E + H) array at every step, which is then added to the sum.
-# Form 3 writes it once. So one matrix for all gates pays when its gradient has left the loop. (The
-# thesis names GPUs as its reason for stacking the gates.)
+# Form 2 makes fewer calls, which is worth something where the arrays are small. Where they are
+# large it gains little on a CPU: the product that is added to $d\mathbf{T}_{lstm}$ is still a new
+# (4H, E + H) array at every step. Form 3 writes it once. (The thesis names GPUs as its reason for
+# stacking the gates.)
 #
 # Now the second reason alone, and the trick with the tanh:
 

@@ -12,8 +12,8 @@ from backend.workspace import Workspace
 from benchmarks import memory
 from benchmarks.memory import Gauge, PeakWatch, covered, extent, reachable
 from benchmarks.timing import mode
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from lstm.cells import CELLS
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch
 
 
@@ -37,8 +37,19 @@ def test_all_arrays_of_a_cache_are_found():
     a, b, c = np.zeros(1), np.zeros(2), np.zeros(3)
     nested = {"x": [a, (b, None, 3, "name")], "y": RowGradient(c, a, (2, 3)), "w": Workspace()}
     assert [array is other for array, other in zip(reachable(nested), (a, b, c, a), strict=True)]
-    with pytest.raises(TypeError, match="got function"):
-        list(reachable([a, lambda: None]))
+    assert list(reachable([lambda: None, CELLS["lstm"]])) == []  # functions that hold nothing
+    for unknown in (lambda: a, object()):
+        with pytest.raises(TypeError, match=f"got {type(unknown).__name__}"):
+            list(reachable([a, unknown]))
+
+
+def test_what_is_fed_is_among_them():
+    """The joined vectors [c_t; h_t] that input feeding keeps outside of any tuple."""
+    model = Translator(ModelConfig(layers=1, hidden_size=4, embedding_size=3), 9, 9)
+    parameters = model.initial_parameters(np.random.default_rng(1))
+    _, cache = model.loss(parameters, make_batch([([3, 4], [5, 6, 7])], [0], False))
+    found = [array.shape for array in reachable(cache.decoder.feedback)]
+    assert (4, 1, 4 + 4) in found and found.count((1, 4)) == 4  # joined; h~_t of each step
 
 
 def test_the_saved_activations_of_a_translator():

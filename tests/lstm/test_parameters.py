@@ -19,7 +19,7 @@ from lstm.parameters import (
     initialise,
     orthogonal,
 )
-from lstm.stack import dropout_mask, stack_weights
+from lstm.stack import Stack, dropout_mask, stack_weights
 
 H, E = 40, 30
 
@@ -28,8 +28,8 @@ def weights_of(*scheme):
     """A table, two stacks and a matrix, by a scheme."""
     how = Scheme(*scheme)
     return {
-        "W_e": embedding_weight(500, E, how), **stack_weights("s", "lstm", 2, {"x": E}, H, how),
-        **stack_weights("r", "rnn", 1, {"x": E}, H, how),
+        "W_e": embedding_weight(500, E, how), **stack_weights("s", Stack("lstm", 2, H), {"x": E}, how),
+        **stack_weights("r", Stack("rnn", 1, H), {"x": E}, how),
         "W_hy": Weight((axis("word", 200), axis("unit", H)), how.matrix()),
     }  # fmt: skip
 
@@ -76,7 +76,7 @@ def test_xavier():
 def test_orthogonal():
     """Bahdanau et al., B.1: each block's matrix of the state is orthogonal, the rest is normal."""
     scheme, rows, columns = Scheme("orthogonal"), axis("unit", 40), axis("input", 50)
-    weights = {**stack_weights("g", "gru", 1, {"x": 30}, 20, scheme),
+    weights = {**stack_weights("g", Stack("gru", 1, 20), {"x": 30}, scheme),
                "W_a": Weight((rows, columns), scheme.matrix(std=0.001)),
                "v_a": Weight((rows,), scheme.vector())}
     found = initialise(weights, np.random.default_rng(5), "float64")
@@ -144,7 +144,7 @@ def test_an_axis_has_parts_where_there_are_several():
     ("lstm", ("i", "f", "o", "h_hat")), ("gru", ("r", "z", "h~")), ("rnn", None)])
 def test_a_stack_says_what_its_axes_count(unit, gates):
     """Rows: the gates in their order; columns: what is read, and the state before."""
-    weights = stack_weights("s", unit, 2, {"x": E, "c": 7}, H, Scheme(), bidirectional=True)
+    weights = stack_weights("s", Stack(unit, 2, H, True), {"x": E, "c": 7}, Scheme())
     assert list(weights) == [f"s.{layer}.{direction}.{name}" for layer in (0, 1)
                              for direction in ("forward", "backward") for name in ("T", "b")]
     rows = axis("gate", dict.fromkeys(gates, H)) if gates else Axis("gate", H)

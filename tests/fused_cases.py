@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import backend
-from backend.rows import row_index
-from backend.workspace import Workspace
-from nmt.training.adadelta import AdadeltaNumbers
-from nmt.training.optimizers import Adam
+from backend.rows import RowGradient, row_index
+from nmt.training.optimizers import SGD, Adadelta, Adam
 
 TOLERANCE = {"float64": 1e-14, "float32": 2e-6}
 SIZES = [(1, 1), (3, 5), (2, 300), (7, 64)]  # rows and width; 256 threads make a block
@@ -20,7 +18,7 @@ SIZES = [(1, 1), (3, 5), (2, 300), (7, 64)]  # rows and width; 256 threads make 
 class Case(NamedTuple):
     """Arguments of one call; arrays that the function overwrites are looked at afterwards."""
 
-    function: str  # module.name
+    function: str  # module.name, or module.Class.name
     arguments: tuple[Any, ...]
     scratch: tuple[int, ...] = ()  # places of arguments that are left as they come
 
@@ -108,22 +106,16 @@ def updates(rng, rows, width, strided):
     def m(count=rows):
         return rng.normal(size=(count, width))
 
-    ids = np.flatnonzero(rng.random(rows) < 0.5)
-    ids = ids if ids.size else np.array([rows - 1])
-    adam, adadelta = Adam(0.1)._numbers(3), AdadeltaNumbers(0.95, 1e-6, 0.7)
-    for factor in (0.3, np.array(0.3)):
-        here = "nmt.training.optimizers"
-        yield Case(f"{here}.sgd_dense", (m(), m(), factor, Workspace()))
-        yield Case(f"{here}.sgd_rows", (m(), ids, m(len(ids)), factor))
-        moments = m(), m() ** 2
-        yield Case(f"{here}.adam_dense", (m(), *moments, m(), factor, adam, Workspace()))
-        yield Case(f"{here}.adam_rows",
-                   (m(), *moments, ids, m(len(ids)), factor, adam, Workspace()))
-        here, averages = "nmt.training.adadelta", (m() ** 2, m() ** 2)
-        yield Case(f"{here}.adadelta_dense",
-                   (m(), *averages, m(), factor, adadelta, Workspace()))
-        yield Case(f"{here}.adadelta_rows",
-                   (m(), *averages, ids, m(len(ids)), factor, adadelta))
+    def kept(optimizer):
+        return tuple(m() ** 2 for _ in optimizer.state_names)
+
+    some = np.flatnonzero(rng.random(rows) < 0.5)
+    for optimizer in (SGD(0.1), Adam(0.1), Adadelta(0.7)):
+        move, factor = "nmt.training.optimizers.Optimizer.update_one", np.array(0.3)
+        yield Case(move, (optimizer, (m(), *kept(optimizer)), m(), factor, 3))
+        for ids in (some if some.size else np.array([rows - 1]), np.arange(rows)):
+            gradient = RowGradient(ids, m(len(ids)), (rows, width))
+            yield Case(move, (optimizer, (m(), *kept(optimizer)), gradient, factor, 3))
     yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
 
 
@@ -131,8 +123,7 @@ ROOMS = {"cells": cells, "softmax": softmaxes, "tables": tables, "updates": upda
 
 
 def function_of(path):
-    module, name = path.rsplit(".", 1)
-    return getattr(importlib.import_module(module), name)
+    return pkgutil.resolve_name(path)
 
 
 def cast(tree, dtype):

@@ -14,7 +14,8 @@ from backend.switch import is_array, name_mixture
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FORM_MODULES = ("cells", "softmax", "tables", "updates")
+FORM_MODULES = ("cells", "softmax", "tables")
+BOUND: list[Callable[..., Any]] = []  # all functions that have a fused kernel
 
 _launchers: dict[type, Any] = {}  # array type: what launches kernels on such arrays
 _on = True
@@ -23,7 +24,7 @@ _on = True
 def register(array_type: type, launcher: Any) -> None:
     """Let arrays of `array_type` take fused forms, launched by `launcher`.
 
-    launcher(kernel, dtype character, grid, *arguments) starts the kernel of that name; its
+    launcher(kernel, dtype character, grid, *arguments) starts a `Kernel` of a source; its
     arguments are arrays, whole numbers (`long long`; 0 stands for no array) and floats (`double`).
     """
     _launchers[array_type] = launcher
@@ -60,29 +61,40 @@ def forms() -> dict[str, Callable[..., Any]]:
     return found
 
 
-def fusable(plain: Function) -> Function:
-    """Mark a pointwise function that has a fused form of the same name.
+def fused(form: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Bind a function to its fused kernel: `@fused(kernels.lstm_forward)`.
 
-    The form is called with a launcher before the arguments; where it finds that it does not serve
-    (a layout or a size that its kernel does not take), it raises `Unfusable` before it has written
-    anything, and the function runs as it stands.
+    `form` takes a launcher, then the function's arguments, and launches the kernel; it stands as
+    the function's attribute `form`. Where it finds that it does not serve (a layout or a size that
+    the kernel does not take), it raises `Unfusable` before it has written anything, and the
+    function runs as it stands.
     """
+
+    def bind(plain: Function) -> Function:
+        @functools.wraps(plain)
+        def either(*args: Any, **kwargs: Any) -> Any:
+            launcher = _launcher_of(args) if _launchers and _on else None
+            if launcher is None:
+                return plain(*args, **kwargs)
+            try:
+                return vars(either)["form"](launcher, *args, **kwargs)
+            except Unfusable:
+                return plain(*args, **kwargs)
+            except TypeError as error:
+                _name_mixture(plain, args, kwargs)
+                raise error
+
+        vars(either)["form"] = form
+        BOUND.append(either)
+        return either  # type: ignore[return-value]
+
+    return bind
+
+
+def fusable(plain: Function) -> Function:
+    """`fused`, with the form that has the function's name in one of `FORM_MODULES`."""
     name = plain.__qualname__
-
-    @functools.wraps(plain)
-    def either(*args: Any, **kwargs: Any) -> Any:
-        launcher = _launcher_of(args) if _launchers and _on else None
-        if launcher is None:
-            return plain(*args, **kwargs)
-        try:
-            return forms()[name](launcher, *args, **kwargs)
-        except Unfusable:
-            return plain(*args, **kwargs)
-        except TypeError as error:
-            _name_mixture(plain, args, kwargs)
-            raise error
-
-    return either  # type: ignore[return-value]
+    return fused(lambda *args, **kwargs: forms()[name](*args, **kwargs))(plain)
 
 
 def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:

@@ -33,12 +33,12 @@ def on_gpu(tree):
 @pytest.mark.parametrize("rows, width", [*SIZES, (33, 1000)])
 @pytest.mark.parametrize("room", ROOMS)
 def test_form_equals_source(room, rows, width, strided, dtype, monkeypatch):
-    from backend.fused import cuda, switch
+    from backend.fused import cuda
 
     launched = []
     start = cuda.CupyLauncher.__call__
-    monkeypatch.setattr(cuda.CupyLauncher, "__call__",
-                        lambda self, name, *rest: (launched.append(name), start(self, name, *rest)))
+    monkeypatch.setattr(cuda.CupyLauncher, "__call__", lambda self, kernel, *rest: (
+        launched.append(kernel), start(self, kernel, *rest)))
     rng = np.random.default_rng(rows * 1000 + width)
     for case in ROOMS[room](rng, rows, width, strided):
         function, source = function_of(case.function), cast(case.arguments, dtype)
@@ -52,7 +52,7 @@ def test_form_equals_source(room, rows, width, strided, dtype, monkeypatch):
         if expected is not None:
             pairs.append((to_numpy(found), expected))
         assert_close(pairs, dtype)
-    assert fused.is_on() and set(switch.forms())
+    assert fused.is_on()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

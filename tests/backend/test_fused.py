@@ -111,7 +111,7 @@ def tanh_arguments(dtype):
 
 
 def launches(arguments):
-    from attention.attend import tanh_slope
+    from lstm.cells.cell import tanh_slope
 
     launcher = HostLauncher()
     switch.register(StrictArray, launcher)
@@ -133,7 +133,7 @@ def test_fusing_can_be_switched_off():
 
 
 def test_numpy_runs_the_source():
-    from attention.attend import tanh_slope
+    from lstm.cells.cell import tanh_slope
 
     switch.register(StrictArray, HostLauncher())
     y = np.full((1, 1), 0.5)
@@ -163,7 +163,7 @@ def test_a_target_that_the_table_does_not_have_gives_nan_and_writes_nowhere():
 
 
 def test_mixed_arrays_are_refused_by_name():
-    from attention.attend import tanh_slope
+    from lstm.cells.cell import tanh_slope
 
     switch.register(StrictArray, HostLauncher())
     dy, y, dz = tanh_arguments("float64")

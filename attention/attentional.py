@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from backend import Array, array_module, matmul
-from backend.fused import fusable
+from backend.fused import cells as kernels
+from backend.fused import fused
 from lstm.cells.cell import tanh_slope
 
 
@@ -33,7 +34,7 @@ def attentional_backward(
     return matmul(dz, W_c), dz                             # d[c_t; h_t] = W_c' dz   (2.11)
 
 
-@fusable
+@fused(kernels.join)
 def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
     """out (B, n + m) = [left; right], (B, n) and (B, m), times the dropout mask if there is one."""
     n = left.shape[1]

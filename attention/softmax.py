@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from backend import Array, array_module
-from backend.fused import fusable
+from backend.fused import fused
+from backend.fused import softmax as kernels
 
 LEAST = -1e30  # below any score, and a float32
 
 
-@fusable
+@fused(kernels.softmax_forward)
 def softmax_forward(e: Array, mask: Array | None) -> Array:
     """a(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
 
@@ -28,7 +29,7 @@ def softmax_forward(e: Array, mask: Array | None) -> Array:
     return a
 
 
-@fusable
+@fused(kernels.softmax_backward)
 def softmax_backward(da: Array, a: Array) -> Array:
     """de = (diag(a) - a a') da, in place of da (..., S)."""
     da -= (a * da).sum(axis=-1, keepdims=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from backend import Array, array_module, on_host
-from backend.fused import fusable
+from backend.fused import fused
+from backend.fused import softmax as kernels
 from backend.workspace import Workspace
 
 CHUNK = 32  # rows of logits whose passes (maximum, exp, sum, ...) run while the CPU caches them
@@ -45,7 +46,7 @@ def prediction_forward(
     return losses.sum(), PredictionCache(h, s, W_hy, b is not None)  # J = sum of l_t  (2.7, 2.8)
 
 
-@fusable
+@fused(kernels.cross_entropy)
 def cross_entropy(s: Array, targets: Array, losses: Array, b: Array | None = None) -> None:
     """losses = -log softmax(s + b)[targets]; s is overwritten by the gradient p - 1_y, in place.
 

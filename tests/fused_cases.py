@@ -1,4 +1,4 @@
-"""Calls of every function that has a fused form: plain and strided, masked, at awkward sizes."""
+"""Calls of every function that has a fused kernel: plain and strided, masked, at awkward sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fused forms of the recurrent cells, `lstm.cells`.
+"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attentional`.
 
 Each takes a launcher, then the arguments of the function of its name.
 """
@@ -126,9 +126,3 @@ def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array)
 def _optional(array: Array | None, char: str) -> tuple[Any, int]:
     """A matrix and its stride, or zeros for none."""
     return (0, 0) if array is None else (array, stride(array, char))
-
-
-FORMS = {form.__name__: form for form in (
-    lstm_forward, lstm_backward, add_share, copy_through, tanh_slope, gru_gates_forward,
-    gru_state_forward, gru_state_backward, gru_gates_backward, join,
-)}  # fmt: skip

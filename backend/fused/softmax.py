@@ -1,4 +1,4 @@
-"""Fused forms of the softmaxes: `attention.softmax`, and `cross_entropy` of `lstm.prediction`."""
+"""Fused kernels of the softmaxes: `attention.softmax`, and `cross_entropy` of `lstm.prediction`."""
 
 from __future__ import annotations
 
@@ -59,6 +59,3 @@ def cross_entropy(
         raise Unfusable
     launch(SOFTMAX["cross_entropy"], char, min(rows, WAVE), rows, V, s,
            stride(s, char, limit=None), targets, losses, vector(b, char))
-
-
-FORMS = {form.__name__: form for form in (softmax_forward, softmax_backward, cross_entropy)}

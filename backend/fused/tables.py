@@ -1,4 +1,4 @@
-"""Fused forms of the table look-ups of `backend.rows`: gather, and the sum over equal ids."""
+"""Fused kernels of the table look-ups of `backend.rows`: gather, and the sum over equal ids."""
 
 from __future__ import annotations
 
@@ -41,6 +41,3 @@ def sum_segments(
 def _are_ids(ids: Array) -> bool:
     """Whether they are 64-bit integers side by side."""
     return ids.dtype.char in "lq" and bool(ids.flags.c_contiguous)
-
-
-FORMS = {form.__name__: form for form in (gather_rows, sum_segments)}

@@ -1,4 +1,4 @@
-"""Each fused form equals the source it stands for: the CUDA C, compiled for the host, runs here.
+"""Each fused kernel equals the source it stands for: the CUDA C, compiled for the host, runs here.
 
 `HostLauncher` gives a block one thread, or several that really wait for each other.
 """
@@ -40,7 +40,7 @@ def on_device(tree):
 
 
 def compare(case, dtype, launcher):
-    """The form on device arrays against the source on NumPy's: result and all arguments."""
+    """The kernel on device arrays against the source on NumPy's: result and all arguments."""
     function = function_of(case.function)
     ours, theirs = cast(case.arguments, dtype), cast(case.arguments, dtype)
     before = [leaf.copy() for leaf in leaves(theirs)]
@@ -48,7 +48,7 @@ def compare(case, dtype, launcher):
     switch.register(StrictArray, launcher)
     launched = len(launcher.names)
     found = function(*on_device(ours))
-    assert len(launcher.names) > launched, "the form was not taken"
+    assert len(launcher.names) > launched, "the kernel was not taken"
     pairs = list(zip(leaves(ours, case.scratch), leaves(theirs, case.scratch), strict=True))
     if expected is not None:
         pairs.append((to_numpy(found), expected))
@@ -67,7 +67,7 @@ def _forget_launcher():
 @pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
 @pytest.mark.parametrize("rows, width", SIZES)
 @pytest.mark.parametrize("room", ROOMS)
-def test_form_equals_source(room, rows, width, strided, dtype):
+def test_kernel_equals_source(room, rows, width, strided, dtype):
     rng = np.random.default_rng(rows * 1000 + width)
     for case in ROOMS[room](rng, rows, width, strided):
         before, after = compare(case, dtype, HostLauncher())

@@ -127,7 +127,7 @@ def fake_cupy(**changes):
 
 
 def test_cupy_with_a_gpu_is_registered(monkeypatch):
-    """Its module is CuPy's but for the product, and its arrays take fused forms."""
+    """Its module is CuPy's but for the product, and its arrays take fused kernels."""
     monkeypatch.setattr(backend.switch, "_modules", dict(backend.switch._modules))
     monkeypatch.setattr(fused.switch, "_launchers", {})
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())

@@ -1,4 +1,4 @@
-"""Each fused form on the GPU against its source on NumPy."""
+"""Each fused kernel on the GPU against its source on NumPy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def on_gpu(tree):
 @pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
 @pytest.mark.parametrize("rows, width", [*SIZES, (33, 1000)])
 @pytest.mark.parametrize("room", ROOMS)
-def test_form_equals_source(room, rows, width, strided, dtype, monkeypatch):
+def test_kernel_equals_source(room, rows, width, strided, dtype, monkeypatch):
     from backend.fused import cuda
 
     launched = []
@@ -46,7 +46,7 @@ def test_form_equals_source(room, rows, width, strided, dtype, monkeypatch):
         expected = function.__wrapped__(*source)
         before = len(launched)
         found = function(*device)
-        assert len(launched) > before, f"{case.function}: the form was not taken"
+        assert len(launched) > before, f"{case.function}: the kernel was not taken"
         pairs = list(zip(leaves(to_numpy(device), case.scratch), leaves(source, case.scratch),
                          strict=True))
         if expected is not None:

@@ -37,7 +37,7 @@ from attention.window import (
     scatter_window,
 )
 from backend import Array, array_module, matmul
-from backend.fused import fusable
+from backend.fused import cells, fused, softmax
 from lstm.cells.cell import tanh_slope
 from lstm.parameters import Parameters
 from lstm.recurrent import Padding
@@ -303,7 +303,7 @@ def _outer_sum(
 # --- softmax and attentional vector ---------------------------------------------------------------
 
 
-@fusable
+@fused(softmax.softmax_forward)
 def softmax_forward(e: Array, mask: Array | None) -> Array:
     """a(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
 
@@ -323,7 +323,7 @@ def softmax_forward(e: Array, mask: Array | None) -> Array:
     return a
 
 
-@fusable
+@fused(softmax.softmax_backward)
 def softmax_backward(da: Array, a: Array) -> Array:
     """de = (diag(a) - a a') da, in place of da (..., S)."""
     da -= (a * da).sum(axis=-1, keepdims=True)
@@ -357,7 +357,7 @@ def attentional_backward(
     return matmul(dz, W_c), dz                             # d[c_t; h_t] = W_c' dz   (2.11)
 
 
-@fusable
+@fused(cells.join)
 def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
     """out (B, n + m) = [left; right], (B, n) and (B, m), times the dropout mask if there is one."""
     n = left.shape[1]

@@ -27,7 +27,7 @@ class DeviceModule:
 
 
 def install(cupy: Any) -> DeviceModule:
-    """Make `backend` know CuPy's arrays, and let them take fused forms. Returns their module."""
+    """Make `backend` know CuPy's arrays, and let them take fused kernels. Returns their module."""
     device = DeviceModule(cupy)
     register(cupy.ndarray, device)
     fused.register(cupy.ndarray, CupyLauncher(cupy))

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend.fused import fusable
+from backend.fused import fused
+from backend.fused import tables as kernels
 from backend.switch import Array, array_module, on_host, to_device, to_host
 
 FEW = 16  # segments: below this a loop over them is faster than a loop over their rows
@@ -82,7 +83,7 @@ def gather(table: Array, index: RowIndex) -> Array:
     return gather_rows(table, index.ids)
 
 
-@fusable
+@fused(kernels.gather_rows)
 def gather_rows(table: Array, ids: Array) -> Array:
     """The rows `ids` (...,) of `table` (V, E), which has been checked to have them: (..., E)."""
     return array_module(table).take(table, ids, axis=0)
@@ -126,12 +127,12 @@ def _merge(one: RowGradient, other: RowGradient) -> RowGradient:
     return RowGradient(to_device(ids), values, one.shape, ids)
 
 
-@fusable
+@fused(kernels.sum_segments)
 def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Array:
     """Row n of the result is the sum of `rows` (M, E) at `order[starts[n] : starts[n + 1]]`.
 
     CuPy's reduceat takes differences of one running sum, which loses digits, so there the rows are
-    added by atomics, whose order (and so the last bit) is not fixed; the fused form has neither
+    added by atomics, whose order (and so the last bit) is not fixed; the fused kernel has neither
     fault.
     """
     xp = array_module(rows)

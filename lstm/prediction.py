@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from backend import Array, array_module, matmul, on_host, to_device
-from backend.fused import fusable
+from backend.fused import fused
+from backend.fused import softmax as kernels
 from backend.rows import check_ids
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Scheme, Weight, axis
@@ -50,7 +51,7 @@ def prediction_forward(
     return losses.sum(), PredictionCache(h, s, W_hy, b is not None)  # J = sum of l_t  (2.7, 2.8)
 
 
-@fusable
+@fused(kernels.cross_entropy)
 def cross_entropy(s: Array, targets: Array, losses: Array, b: Array | None = None) -> None:
     """losses = -log softmax(s + b)[targets]; s is overwritten by the gradient p - 1_y, in place.
 

@@ -1,17 +1,15 @@
-"""Calls of every function that has a fused form: plain and strided, masked, at awkward sizes."""
+"""Calls of every function that has a fused kernel: plain and strided, masked, at awkward sizes."""
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import backend
-from backend.rows import row_index
-from backend.workspace import Workspace
-from nmt.training.adadelta import AdadeltaNumbers
-from nmt.training.optimizers import Adam
+from backend.rows import RowGradient, row_index
+from nmt.training.optimizers import SGD, Adadelta, Adam
 
 TOLERANCE = {"float64": 1e-14, "float32": 2e-6}
 SIZES = [(1, 1), (3, 5), (2, 300), (7, 64)]  # rows and width; 256 threads make a block
@@ -20,9 +18,9 @@ SIZES = [(1, 1), (3, 5), (2, 300), (7, 64)]  # rows and width; 256 threads make 
 class Case(NamedTuple):
     """Arguments of one call; arrays that the function overwrites are looked at afterwards."""
 
-    function: str  # module.name
+    function: str  # module.name, or module.Class.name
     arguments: tuple[Any, ...]
-    scratch: tuple[int, ...] = ()  # places of arguments that are left as they come
+    scratch: tuple[int, ...] = ()  # places of arguments that only one of the two writes to
 
 
 def draw(rng, rows, width, strided=False):
@@ -32,7 +30,7 @@ def draw(rng, rows, width, strided=False):
     return rng.normal(size=(rows, width + 3))[:, 2 : 2 + width]
 
 
-def dead_rows(rng, rows, which):
+def padding(rng, rows, which):
     """A mask (rows, 1), itself a view of more."""
     full = {"some": rng.random((2, rows, 1)) < 0.5, "all": np.ones((2, rows, 1), bool)}[which]
     return full[1]
@@ -43,37 +41,31 @@ def cells(rng, rows, H, strided):
     def m(width):
         return draw(rng, rows, width, strided)
 
-    two = rng.normal(size=(2, rows, H))
-    yield Case("lstm.lstm.lstm_cell_forward", (m(4 * H), m(H), m(H), m(H), m(H)))
+    pads = (None, padding(rng, rows, "some"), padding(rng, rows, "all"))
     for b in (None, rng.normal(size=4 * H)):
-        for dead in (None, dead_rows(rng, rows, "some"), dead_rows(rng, rows, "all")):
-            yield Case("lstm.lstm.lstm_turn_forward",
-                       (m(4 * H), m(4 * H), b, (m(H), m(H)), (m(H), m(H)), m(H), dead))
-    yield Case("lstm.lstm.lstm_cell_backward",
-               (m(H), m(H), m(4 * H), m(H), m(H), m(4 * H), two), (6,))
+        for pad in pads:
+            yield Case("lstm.cells.lstm.lstm_forward",
+                       (m(4 * H), m(4 * H), b, (m(H), m(H)), (m(H), m(H)), m(H), pad))
     for d_out in (None, m(H)):
         for clip in (None, 0.3):
-            for dead in (None, dead_rows(rng, rows, "some"), dead_rows(rng, rows, "all")):
-                kept = None if dead is None else m(H)
-                yield Case("lstm.lstm.lstm_turn_backward",
-                           (m(H), m(H), d_out, m(4 * H), m(H), m(H), m(4 * H), two, clip, dead,
-                            kept), (7,))
-    for b in (None, rng.normal(size=H)):
-        yield Case("lstm.recurrence.add_recurrent", (m(H), m(H), b))
-    yield Case("lstm.recurrence.add_recurrent", (m(H), None, rng.normal(size=H)))
-    for which in ("some", "all"):
-        dead = dead_rows(rng, rows, which)
-        yield Case("lstm.recurrence.carry_state", (dead, (m(H),), (m(H),)))
-        yield Case("lstm.recurrence.carry_state", (dead, (m(H), m(H)), (m(H), m(H))))
-    yield Case("lstm.rnn.rnn_cell_backward", (m(H), m(H), m(H)))
-    yield Case("attention.attend.tanh_slope", (m(H), m(H), m(H)))
-    yield Case("lstm.gru.gru_gates_forward", (m(3 * H), m(2 * H), m(H), m(H)), (1,))
-    yield Case("lstm.gru.gru_state_forward", (m(3 * H), m(H), m(H)))
-    yield Case("lstm.gru.gru_state_backward",
+            for pad in pads:
+                yield Case("lstm.cells.lstm.lstm_backward",
+                           (m(H), m(H), d_out, m(4 * H), m(H), m(H), m(4 * H),
+                            rng.normal(size=(3, rows, H)), clip, pad), (7,))
+    for share, b in ((m(H), None), (m(H), rng.normal(size=H)), (None, rng.normal(size=H))):
+        yield Case("lstm.cells.cell.add_share", (m(H), share, b))
+    for pad in pads[1:]:
+        yield Case("lstm.cells.cell.copy_through", (pad, (m(H),), (m(H),)))
+        yield Case("lstm.cells.cell.copy_through", (pad, (m(H), m(H)), (m(H), m(H))))
+    yield Case("lstm.cells.cell.tanh_slope", (m(H), m(H), m(H)))
+    yield Case("lstm.cells.gru.gru_gates_forward", (m(3 * H), m(2 * H), m(H), m(H)), (1,))
+    yield Case("lstm.cells.gru.gru_state_forward", (m(3 * H), m(H), m(H)))
+    yield Case("lstm.cells.gru.gru_state_backward",
                (m(H), m(3 * H), m(H), m(3 * H), m(H)), (4,))
-    yield Case("lstm.gru.gru_gates_backward", (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
+    yield Case("lstm.cells.gru.gru_gates_backward",
+               (m(H), m(H), m(3 * H), m(H), m(3 * H), m(H)), (0, 5))
     for mask in (None, m(2 * H + 1)):
-        yield Case("nmt.models.feeding.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
+        yield Case("attention.attention.join", (m(H), m(H + 1), mask, m(2 * H + 1)))
 
 
 def softmaxes(rng, rows, width, strided):
@@ -82,8 +74,8 @@ def softmaxes(rng, rows, width, strided):
     few = rng.random((width, rows, 1)) < 0.5  # (S, B, 1), as padding has it
     masks = [None, few.transpose(1, 2, 0), rng.random(shape) < 0.5,
              np.ones((rows, 1, width), bool)]
-    for dead in masks:
-        yield Case("attention.attention.softmax_forward", (3.0 * rng.normal(size=shape), dead))
+    for mask in masks:
+        yield Case("attention.attention.softmax_forward", (3.0 * rng.normal(size=shape), mask))
     yield Case("attention.attention.softmax_backward",
                (rng.normal(size=shape), rng.dirichlet(np.ones(width), (rows, 2))))
     targets = rng.integers(0, width, rows)
@@ -108,22 +100,16 @@ def updates(rng, rows, width, strided):
     def m(count=rows):
         return rng.normal(size=(count, width))
 
-    ids = np.flatnonzero(rng.random(rows) < 0.5)
-    ids = ids if ids.size else np.array([rows - 1])
-    adam, adadelta = Adam(0.1)._numbers(3), AdadeltaNumbers(0.95, 1e-6, 0.7)
-    for factor in (0.3, np.array(0.3)):
-        here = "nmt.training.optimizers"
-        yield Case(f"{here}.sgd_dense", (m(), m(), factor, Workspace()))
-        yield Case(f"{here}.sgd_rows", (m(), ids, m(len(ids)), factor))
-        moments = m(), m() ** 2
-        yield Case(f"{here}.adam_dense", (m(), *moments, m(), factor, adam, Workspace()))
-        yield Case(f"{here}.adam_rows",
-                   (m(), *moments, ids, m(len(ids)), factor, adam, Workspace()))
-        here, averages = "nmt.training.adadelta", (m() ** 2, m() ** 2)
-        yield Case(f"{here}.adadelta_dense",
-                   (m(), *averages, m(), factor, adadelta, Workspace()))
-        yield Case(f"{here}.adadelta_rows",
-                   (m(), *averages, ids, m(len(ids)), factor, adadelta))
+    def kept(optimizer):
+        return tuple(m() ** 2 for _ in optimizer.state_names)
+
+    some = np.flatnonzero(rng.random(rows) < 0.5)
+    for optimizer in (SGD(0.1), Adam(0.1), Adadelta(0.7)):
+        move, factor = "nmt.training.optimizers.Optimizer.update_one", np.array(0.3)
+        yield Case(move, (optimizer, (m(), *kept(optimizer)), m(), factor, 3))
+        for ids in (some if some.size else np.array([rows - 1]), np.arange(rows)):
+            gradient = RowGradient(ids, m(len(ids)), (rows, width))
+            yield Case(move, (optimizer, (m(), *kept(optimizer)), gradient, factor, 3))
     yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
 
 
@@ -131,8 +117,7 @@ ROOMS = {"cells": cells, "softmax": softmaxes, "tables": tables, "updates": upda
 
 
 def function_of(path):
-    module, name = path.rsplit(".", 1)
-    return getattr(importlib.import_module(module), name)
+    return pkgutil.resolve_name(path)
 
 
 def cast(tree, dtype):
@@ -153,19 +138,19 @@ def cast(tree, dtype):
 
 
 def leaves(tree, scratch=()):
-    """The arrays of nested arguments, in order, but for those at the places `scratch`."""
+    """The arrays of nested arguments, in order, without scratch: of three blocks the first two."""
     if isinstance(tree, np.ndarray):
         return [tree]
     if isinstance(tree, (list, tuple)):
-        return [leaf for place, item in enumerate(tree) if place not in scratch
-                for leaf in leaves(item)]
+        return [leaf for place, item in enumerate(tree) if place not in scratch or item.ndim == 3
+                for leaf in leaves(item[2] if place in scratch else item)]
     return []
 
 
 def function_returns(case):
     """Whether the case's outcome is what it returns, or may leave everything as it was."""
     return case.function.rsplit(".", 1)[1] in (
-        "gather_rows", "sum_segments", "gradient_norm", "carry_state", "softmax_forward")
+        "gather_rows", "sum_segments", "gradient_norm", "copy_through", "softmax_forward")
 
 
 def assert_close(pairs, dtype):

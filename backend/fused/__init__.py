@@ -1,12 +1,11 @@
-"""Fused forms: one kernel for what a pointwise function does in several passes, on a GPU only.
+"""Fused kernels: one launch for what a pointwise function does in several passes, on a GPU only.
 
-A function marked `@fusable` is the source of its mathematics: NumPy and complex numbers always run
+A function marked `@fused(kernel)` is the source of its mathematics: NumPy and complex numbers run
 it as it stands. Given float32 or float64 arrays of a library that has a launcher (CuPy), and while
-fusing is on, the form of the same name in `backend.fused.cells`, `.softmax`, `.tables` or
-`.updates` runs instead: it launches one kernel of `kernels/*.cu`. Tests hold each form equal to
-its source.
+fusing is on, the kernel runs instead: a function that launches one of a CUDA C file (`Source`).
+Both may stand in any package, beside the function. Tests hold each kernel equal to its source.
 """
 
-from backend.fused.switch import fusable, is_on, register, use, using
+from backend.fused.switch import fused, is_on, register, use, using
 
-__all__ = ["fusable", "is_on", "register", "use", "using"]
+__all__ = ["fused", "is_on", "register", "use", "using"]

@@ -1,4 +1,4 @@
-"""Fused forms of the recurrent cells, `lstm.cells`.
+"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attentional`.
 
 Each takes a launcher, then the arguments of the function of its name.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from backend.fused.layout import Unfusable, blocks, mask, stride, vector
+from backend.fused.source import Source
 from backend.switch import Array
 
 Pair = tuple[Array, Array]
+CELLS = Source("backend.fused", "kernels/cells.cu")
 
 
 def lstm_forward(
@@ -20,7 +22,7 @@ def lstm_forward(
     """All of a step after the product."""
     (h_prev, c_prev), (h, c), char = before, now, u.dtype.char
     rows, H = c.shape
-    launch("lstm_forward", char, blocks(rows * H), rows, H, u, stride(u, char),
+    launch(CELLS["lstm_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
            share, stride(share, char), vector(b, char), h_prev, stride(h_prev, char),
            c_prev, stride(c_prev, char), c, stride(c, char), tanh_c, stride(tanh_c, char),
            h, stride(h, char), *mask(pad))
@@ -34,7 +36,7 @@ def lstm_backward(
     char = dh.dtype.char
     rows, H = dh.shape
     kept = None if pad is None else scratch[2]
-    launch("lstm_backward", char, blocks(rows * H), rows, H, dh, stride(dh, char),
+    launch(CELLS["lstm_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
            *_optional(d_out, char), dc, stride(dc, char), u, stride(u, char),
            c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char),
            *mask(pad), *_optional(kept, char), float(clip or 0.0))
@@ -46,7 +48,7 @@ def add_share(launch: Any, u: Array, share: Array | None, b: Array | None) -> No
         return
     char = u.dtype.char
     rows, columns = u.shape
-    launch("add_rows", char, blocks(rows * columns), rows, columns, u, stride(u, char),
+    launch(CELLS["add_rows"], char, blocks(rows * columns), rows, columns, u, stride(u, char),
            *_optional(share, char), vector(b, char))
 
 
@@ -61,7 +63,7 @@ def copy_through(
     pad, pad_stride = mask(pad)
     pairs = [(old, stride(old, char), new, stride(new, char))
              for old, new in zip(before, now, strict=True)]
-    launch("carry", char, blocks(rows * H), rows, H, pad, pad_stride, *pairs[0],
+    launch(CELLS["carry"], char, blocks(rows * H), rows, H, pad, pad_stride, *pairs[0],
            *(pairs[1] if len(pairs) == 2 else (0, 0, 0, 0)))
 
 
@@ -69,7 +71,7 @@ def tanh_slope(launch: Any, dy: Array, y: Array, dz: Array) -> None:
     """(1 - y^2) dy in one pass."""
     char = y.dtype.char
     rows, H = y.shape
-    launch("tanh_backward", char, blocks(rows * H), rows, H, dy, stride(dy, char),
+    launch(CELLS["tanh_backward"], char, blocks(rows * H), rows, H, dy, stride(dy, char),
            y, stride(y, char), dz, stride(dz, char))
 
 
@@ -77,7 +79,7 @@ def gru_gates_forward(launch: Any, u: Array, share: Array, h_prev: Array, m: Arr
     """Both gates, and the state weighed by one of them; nothing is written to `share`."""
     char = u.dtype.char
     rows, H = m.shape
-    launch("gru_gates_forward", char, blocks(rows * H), rows, H, u, stride(u, char),
+    launch(CELLS["gru_gates_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
            share, stride(share, char), h_prev, stride(h_prev, char), m, stride(m, char))
 
 
@@ -85,7 +87,7 @@ def gru_state_forward(launch: Any, u: Array, h_prev: Array, h: Array) -> None:
     """The proposal and the new state."""
     char = u.dtype.char
     rows, H = h.shape
-    launch("gru_state_forward", char, blocks(rows * H), rows, H, u, stride(u, char),
+    launch(CELLS["gru_state_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
            h_prev, stride(h_prev, char), h, stride(h, char))
 
 
@@ -95,7 +97,7 @@ def gru_state_backward(
     """Backward of the proposal and of the update gate; nothing is written to `scratch`."""
     char = u.dtype.char
     rows, H = dh.shape
-    launch("gru_state_backward", char, blocks(rows * H), rows, H, dh, stride(dh, char),
+    launch(CELLS["gru_state_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
            u, stride(u, char), h_prev, stride(h_prev, char), da, stride(da, char))
 
 
@@ -105,7 +107,7 @@ def gru_gates_backward(
     """Backward of the reset gate; nothing is written to `dm` and `scratch`."""
     char = u.dtype.char
     rows, H = dh.shape
-    launch("gru_gates_backward", char, blocks(rows * H), rows, H, dm, stride(dm, char),
+    launch(CELLS["gru_gates_backward"], char, blocks(rows * H), rows, H, dm, stride(dm, char),
            dh, stride(dh, char), u, stride(u, char), h_prev, stride(h_prev, char),
            da, stride(da, char))
 
@@ -116,7 +118,7 @@ def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array)
     rows, columns = out.shape
     if left.shape[1] + right.shape[1] != columns:
         raise Unfusable
-    launch("join", char, blocks(rows * columns), rows, left.shape[1], right.shape[1],
+    launch(CELLS["join"], char, blocks(rows * columns), rows, left.shape[1], right.shape[1],
            left, stride(left, char), right, stride(right, char), *_optional(mask, char),
            out, stride(out, char))
 
@@ -124,9 +126,3 @@ def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array)
 def _optional(array: Array | None, char: str) -> tuple[Any, int]:
     """A matrix and its stride, or zeros for none."""
     return (0, 0) if array is None else (array, stride(array, char))
-
-
-FORMS = {form.__name__: form for form in (
-    lstm_forward, lstm_backward, add_share, copy_through, tanh_slope, gru_gates_forward,
-    gru_state_forward, gru_state_backward, gru_gates_backward, join,
-)}  # fmt: skip

@@ -1,11 +1,14 @@
-"""Fused forms of the softmaxes: `attention.attention`, and `cross_entropy` of `lstm.prediction`."""
+"""Fused kernels of softmax and cross-entropy: `attention.attention`, `lstm.prediction`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from backend.fused.layout import WAVE, Unfusable, flat, stride, vector
+from backend.fused.source import Source
 from backend.switch import Array
+
+SOFTMAX = Source("backend.fused", "kernels/softmax.cu")
 
 
 def softmax_forward(launch: Any, e: Array, dead: Array | None) -> Array:
@@ -18,7 +21,7 @@ def softmax_forward(launch: Any, e: Array, dead: Array | None) -> Array:
     if e.ndim != 3 or not e.size:
         raise Unfusable
     B, Q, S = e.shape
-    launch("softmax_forward", char, min(B * Q, WAVE), B * Q, Q, S, e,
+    launch(SOFTMAX["softmax_forward"], char, min(B * Q, WAVE), B * Q, Q, S, e,
            *((0, 0, 0, 0) if dead is None else _spread(dead, e)))
     return e
 
@@ -41,7 +44,7 @@ def softmax_backward(launch: Any, da: Array, a: Array) -> Array:
     if da.shape != a.shape or not da.size:
         raise Unfusable
     S = da.shape[-1]
-    launch("softmax_backward", char, min(da.size // S, WAVE), da.size // S, S, da, a)
+    launch(SOFTMAX["softmax_backward"], char, min(da.size // S, WAVE), da.size // S, S, da, a)
     return da
 
 
@@ -54,8 +57,5 @@ def cross_entropy(
     flat(char, losses)
     if targets.dtype.char not in "lq" or not targets.flags.c_contiguous or not rows:
         raise Unfusable
-    launch("cross_entropy", char, min(rows, WAVE), rows, V, s, stride(s, char, limit=None),
-           targets, losses, vector(b, char))
-
-
-FORMS = {form.__name__: form for form in (softmax_forward, softmax_backward, cross_entropy)}
+    launch(SOFTMAX["cross_entropy"], char, min(rows, WAVE), rows, V, s,
+           stride(s, char, limit=None), targets, losses, vector(b, char))

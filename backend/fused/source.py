@@ -1,25 +1,51 @@
-"""The CUDA C sources of the fused forms, as text."""
+"""The CUDA C sources of the fused kernels, as text, and a kernel by reference."""
 
 from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from importlib.resources import files
 
-FILES = ("common.cuh", "cells.cu", "softmax.cu", "tables.cu", "updates.cu")
 REAL = {"f": "float", "d": "double"}  # what `real` is, by dtype character
+SOURCES: list[Source] = []  # all that have been declared
 
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
 
 
-@functools.cache
-def source() -> str:
-    """All kernels, one translation unit; `real` is for the compiler's command line to say."""
-    folder = files("backend.fused") / "kernels"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in FILES)
+class Source:
+    """A file of CUDA C, with `kernels/common.cuh` before it; `source["name"]` is its kernel.
+
+    It stands beside the functions that its kernels are for, in any package, and is read when the
+    first of its kernels is launched.
+    """
+
+    def __init__(self, package: str, file: str) -> None:
+        self.package, self.file = package, file
+        self._kernels: dict[str, Kernel] = {}
+        SOURCES.append(self)
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            self._kernels[name] = Kernel(self, name)
+        return self._kernels[name]
+
+    @functools.cached_property
+    def code(self) -> str:
+        """The translation unit; `real` is for the compiler's command line to say."""
+        return "\n".join((files(package) / file).read_text(encoding="utf-8") for package, file in (
+            ("backend.fused", "kernels/common.cuh"), (self.package, self.file)))
+
+    @functools.cached_property
+    def declared(self) -> dict[str, list[str]]:
+        """The parameters, as C declares them, of each kernel by name."""
+        return {name: [" ".join(one.split()) for one in parameters.split(",")]
+                for name, parameters in _KERNEL.findall(self.code)}
 
 
-def kernels() -> dict[str, list[str]]:
-    """The parameters, as C declares them, of each kernel by name."""
-    return {name: [" ".join(one.split()) for one in parameters.split(",")]
-            for name, parameters in _KERNEL.findall(source())}
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel of a source: what a launcher starts."""
+
+    source: Source
+    name: str

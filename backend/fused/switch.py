@@ -1,11 +1,10 @@
-"""Which of the two runs: a pointwise function as it is written, or its fused form."""
+"""Which of the two runs: a pointwise function as it is written, or its fused kernel."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from inspect import signature
 from typing import Any, TypeVar
 
@@ -14,23 +13,23 @@ from backend.switch import is_array, name_mixture
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FORM_MODULES = ("cells", "softmax", "tables", "updates")
+BOUND: list[Callable[..., Any]] = []  # all functions that have a fused kernel
 
 _launchers: dict[type, Any] = {}  # array type: what launches kernels on such arrays
 _on = True
 
 
 def register(array_type: type, launcher: Any) -> None:
-    """Let arrays of `array_type` take fused forms, launched by `launcher`.
+    """Let arrays of `array_type` take fused kernels, launched by `launcher`.
 
-    launcher(kernel, dtype character, grid, *arguments) starts the kernel of that name; its
+    launcher(kernel, dtype character, grid, *arguments) starts a `Kernel` of a source; its
     arguments are arrays, whole numbers (`long long`; 0 stands for no array) and floats (`double`).
     """
     _launchers[array_type] = launcher
 
 
 def use(on: bool) -> None:
-    """Switch fused forms on or off, for a benchmark or a comparison; they are on at the start."""
+    """Switch fused kernels on or off, for a benchmark or a comparison; they are on at the start."""
     global _on
     _on = on
 
@@ -47,42 +46,38 @@ def using(on: bool) -> Iterator[None]:
 
 
 def is_on() -> bool:
-    """Whether fused forms are taken where there are any."""
+    """Whether fused kernels are taken where there are any."""
     return _on
 
 
-@functools.cache
-def forms() -> dict[str, Callable[..., Any]]:
-    """All fused forms by the qualified name of the function they stand for."""
-    found: dict[str, Callable[..., Any]] = {}
-    for name in FORM_MODULES:
-        found |= import_module(f"backend.fused.{name}").FORMS
-    return found
+def fused(kernel: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Bind a pointwise function to its fused kernel: `@fused(kernels.lstm_forward)`.
 
-
-def fusable(plain: Function) -> Function:
-    """Mark a pointwise function that has a fused form of the same name.
-
-    The form is called with a launcher before the arguments; where it finds that it does not serve
-    (a layout or a size that its kernel does not take), it raises `Unfusable` before it has written
-    anything, and the function runs as it stands.
+    `kernel` takes a launcher, then the function's arguments, and launches a `Kernel`; it becomes
+    the function's attribute `fused_kernel`. Where it does not serve (a layout or a size that it
+    does not take), it raises `Unfusable` before it has written anything, and the function runs as
+    it stands.
     """
-    name = plain.__qualname__
 
-    @functools.wraps(plain)
-    def either(*args: Any, **kwargs: Any) -> Any:
-        launcher = _launcher_of(args) if _launchers and _on else None
-        if launcher is None:
-            return plain(*args, **kwargs)
-        try:
-            return forms()[name](launcher, *args, **kwargs)
-        except Unfusable:
-            return plain(*args, **kwargs)
-        except TypeError as error:
-            _name_mixture(plain, args, kwargs)
-            raise error
+    def bind(plain: Function) -> Function:
+        @functools.wraps(plain)
+        def either(*args: Any, **kwargs: Any) -> Any:
+            launcher = _launcher_of(args) if _launchers and _on else None
+            if launcher is None:
+                return plain(*args, **kwargs)
+            try:
+                return vars(either)["fused_kernel"](launcher, *args, **kwargs)
+            except Unfusable:
+                return plain(*args, **kwargs)
+            except TypeError as error:
+                _name_mixture(plain, args, kwargs)
+                raise error
 
-    return either  # type: ignore[return-value]
+        vars(either)["fused_kernel"] = kernel
+        BOUND.append(either)
+        return either  # type: ignore[return-value]
+
+    return bind
 
 
 def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
@@ -99,7 +94,7 @@ def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
 def _launcher_of(args: tuple[Any, ...]) -> Any:
     """The launcher of the first argument that holds numbers, itself or in a list; None without.
 
-    Masks and ids say nothing of the dtype; complex numbers have no fused forms.
+    Masks and ids say nothing of the dtype; complex numbers have no fused kernels.
     """
     for argument in args:
         if isinstance(argument, (list, tuple)) and argument:

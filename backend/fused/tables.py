@@ -1,11 +1,14 @@
-"""Fused forms of the table look-ups of `backend.rows`: gather, and the sum over equal ids."""
+"""Fused kernels of the table look-ups of `backend.rows`: gather, and the sum over equal ids."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from backend.fused.layout import WAVE, Unfusable, blocks, flat, stride
+from backend.fused.source import Source
 from backend.switch import Array, array_module
+
+TABLES = Source("backend.fused", "kernels/tables.cu")
 
 
 def gather_rows(launch: Any, table: Array, ids: Array) -> Array:
@@ -15,8 +18,8 @@ def gather_rows(launch: Any, table: Array, ids: Array) -> Array:
     out = array_module(table).empty((*ids.shape, width), dtype=table.dtype)
     if flat(char, out) == 0 or not _are_ids(ids):
         raise Unfusable
-    launch("gather_rows", char, blocks(out.size), ids.size, width, table, stride(table, char), ids,
-           out)
+    launch(TABLES["gather_rows"], char, blocks(out.size), ids.size, width, table,
+           stride(table, char), ids, out)
     return out
 
 
@@ -30,14 +33,11 @@ def sum_segments(
         raise Unfusable
     segments = starts.shape[0]
     values = array_module(rows).empty((segments, width), dtype=rows.dtype)
-    launch("sum_segments", char, min(segments, WAVE), segments, count, width, rows, order, starts,
-           values)
+    launch(TABLES["sum_segments"], char, min(segments, WAVE), segments, count, width, rows, order,
+           starts, values)
     return values
 
 
 def _are_ids(ids: Array) -> bool:
     """Whether they are 64-bit integers side by side."""
     return ids.dtype.char in "lq" and bool(ids.flags.c_contiguous)
-
-
-FORMS = {form.__name__: form for form in (gather_rows, sum_segments)}

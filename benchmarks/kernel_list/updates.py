@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.sides import Arrays, Kernel, Passes, Results
-from nmt.training.adadelta import Adadelta
-from nmt.training.optimizers import SGD, Adam, Optimizer, gradient_scale
+from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer, gradient_scale
 
 FLOAT = 4  # bytes
 

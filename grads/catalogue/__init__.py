@@ -103,7 +103,7 @@ def product_modules() -> Iterator[ModuleType]:
 def backward_functions(modules: Iterable[ModuleType]) -> set[str]:
     """`module.stem` of every function `stem_backward` that is defined in one of `modules`.
 
-    A fused form is no pair of its own: it is held to the function whose name it has, and the
+    A fused kernel is no pair of its own: it is held to the function whose name it has, and the
     catalogue runs through it (`tests/grads/test_catalogue_strict.py`).
     """
     return {f"{module.__name__}.{name.removesuffix('_backward')}"

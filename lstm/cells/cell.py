@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from backend import Array, array_module
-from backend.fused import fusable
+from backend.fused import cells as kernels
+from backend.fused import fused
 from backend.workspace import Workspace
 
 State = tuple[Array, ...]  # (h, c) of an LSTM, (h,) of the other cells; each (B, H)
@@ -46,7 +47,7 @@ class Cell(NamedTuple):
     weight_gradient: Callable[..., Array]
 
 
-@fusable
+@fused(kernels.add_share)
 def add_share(u: Array, share: Array | None, b: Array | None) -> None:
     """u += share + b, either of which may be missing: shares of a pre-activation (Eq. 2.39)."""
     if share is not None:
@@ -55,7 +56,7 @@ def add_share(u: Array, share: Array | None, b: Array | None) -> None:
         u += b
 
 
-@fusable
+@fused(kernels.copy_through)
 def copy_through(pad: Array, before: State, now: State) -> None:
     """At a padded step the state passes through: overwrite `now` where `pad` (B, 1)."""
     xp = array_module(pad)
@@ -84,7 +85,7 @@ def weight_gradient(
     return dW
 
 
-@fusable
+@fused(kernels.tanh_slope)
 def tanh_slope(dy: Array, y: Array, dz: Array) -> None:
     """dz = (1 - y^2) o dy for y = tanh(z), all (N, H), written into dz."""
     xp = array_module(dy, y, dz)

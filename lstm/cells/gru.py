@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backend import Array, array_module
-from backend.fused import fusable
+from backend.fused import cells as kernels
+from backend.fused import fused
 from backend.workspace import Workspace
 from lstm.cells.cell import Cell, State, Step, add_share, clip_elements, copy_through
 
@@ -43,7 +44,7 @@ def forward(
         copy_through(pad, step.before, step.now)
 
 
-@fusable
+@fused(kernels.gru_gates_forward)
 def gru_gates_forward(u: Array, share: Array, h_prev: Array, m: Array) -> None:
     """r and z from their two shares of the pre-activation, u (B, 3H) and share (B, 2H); and m.
 
@@ -60,7 +61,7 @@ def gru_gates_forward(u: Array, share: Array, h_prev: Array, m: Array) -> None:
     xp.multiply(u[:, :H], h_prev, out=m)  # m = r * h_prev
 
 
-@fusable
+@fused(kernels.gru_state_forward)
 def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
     """h~ and h_i; h (B, H) holds U m and is overwritten by h_i."""
     xp, H = array_module(u), h_prev.shape[1]
@@ -98,7 +99,7 @@ def backward(
         copy_through(pad, (scratch[2],), (dh,))
 
 
-@fusable
+@fused(kernels.gru_state_backward)
 def gru_state_backward(dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array) -> None:
     """Up to the product U m: da of z and of h~; da of r holds its g' and waits for dm.
 
@@ -118,7 +119,7 @@ def gru_state_backward(dh: Array, u: Array, h_prev: Array, da: Array, scratch: A
     da_h *= one                          # da_h = tanh' * dh~                       (2.11)
 
 
-@fusable
+@fused(kernels.gru_gates_backward)
 def gru_gates_backward(
     dm: Array, dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array
 ) -> None:

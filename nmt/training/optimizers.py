@@ -1,234 +1,241 @@
-"""Parameter updates in place: plain SGD and Adam, and the scale that normalises and clips.
+"""SGD, Adam and Adadelta after their papers, and the scale that normalises and clips.
 
-A gradient is never rewritten: dividing by the batch size and clipping are one number, and the
-optimizer multiplies by it while it reads the gradient. On a CPU each update runs block by block,
-so that a block's several passes stay in the cache and nothing of a parameter's size is allocated.
+Each optimizer is a `rule` on arrays of one size: a parameter p, its state, its gradient g. The rule
+runs on slices short enough that its passes find them in the cache, and on a GPU as one kernel.
+Dividing by the batch size and clipping are one number, `factor`, by which the rule multiplies g:
+no gradient is rewritten.
+
+A `RowGradient` means the dense gradient it stands for, zero in all other rows: at every update the
+averages of all rows decay, and Adam moves all rows. Nothing waits until a row is used again.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from backend import Array, array_module, to_device, to_host
-from backend.fused import fusable
+from backend import Array, array_module, on_host, to_device, to_host
+from backend.fused import fused
+from backend.fused.source import Kernel
 from backend.rows import RowGradient
-from backend.workspace import Workspace
+from nmt.training import updates
 
-# Elements per block on a CPU, measured: SGD and the norm gain nothing beyond it, smaller blocks pay
-# more per call than they save. A GPU has no such cache to mind: there a block is a whole parameter.
-BLOCK = 1 << 16
+# Elements of a slice on a CPU; on a GPU it is the whole array. Adam on 5.1 million parameters takes
+# 1.05 times as long with 32,768, 1.3 times with 16,384, no less with 131,072.
+SLICE = 1 << 16
 
 
-class Optimizer(Protocol):
-    """What the trainer needs of an optimizer."""
+class Optimizer(ABC):
+    """What all optimizers share: state by name, dense gradients and rows, slices.
 
-    learning_rate: float  # set by the schedule before each epoch
+    A parameter's t counts its own updates, so one that gets no gradient in some batches is
+    corrected as it should be.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ()  # of arrays like the parameter, zero at the start
+    kernel: ClassVar[Kernel]  # `rule` as CUDA C
 
     def __init__(self, learning_rate: float) -> None:
-        """An optimizer without a past."""
+        self.learning_rate = learning_rate  # set by the schedule before each epoch
+        self._state: dict[str, tuple[Array, ...]] = {}  # in the order of `state_names`
+        self._t: Counter[str] = Counter()
+
+    @abstractmethod
+    def rule(self, *args: Any, **kwargs: Any) -> None:
+        """Update t, in place: p, its state and g, of one size; factor, which multiplies g; t."""
+
+    @abstractmethod
+    def rule_without_gradient(self, *args: Any, **kwargs: Any) -> None:
+        """What `rule` comes to with g = 0: p and its state, whole arrays; t."""
+
+    @abstractmethod
+    def numbers(self, t: int) -> tuple[float, ...]:
+        """What `kernel` takes beside arrays at update t."""
 
     def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
                scale: Array | float = 1.0) -> None:
-        """Move `parameters` against `scale * gradients`, in place."""
+        """Move `parameters` against `scale * gradients`, in place.
+
+        Arguments: parameters, C-contiguous arrays; gradients, arrays of the same names and shapes
+        or `RowGradient`s (a parameter without one stays as it is); scale, a number or a 0-d array
+        (`gradient_scale`).
+        Raises ValueError for a gradient that fits no parameter.
+        """
+        factors = _in_dtypes_of(parameters, scale)
+        for name, gradient in gradients.items():
+            p = _parameter_of(parameters, name, gradient)
+            if name not in self._state:
+                zeros = array_module(p).zeros
+                self._state[name] = tuple(zeros(p.shape, dtype=p.dtype) for _ in self.state_names)
+            self._t[name] += 1
+            self.update_one((p, *self._state[name]), gradient, factors[p.dtype], self._t[name])
+
+    @fused(updates.update_one)
+    def update_one(self, arrays: Sequence[Array], gradient: Any, factor: Array, t: int) -> None:
+        """Update t of one parameter; `arrays` are p and its state."""
+        if isinstance(gradient, RowGradient):
+            self._update_rows(arrays, gradient.ids, gradient.values, factor, t)
+        else:
+            for *own, g in _slices(*arrays, gradient):
+                self.rule(*own, g, factor, t)
+
+    def _update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
+                   t: int) -> None:
+        """The same for a table of which the rows `ids` (N,), all different, have gradients."""
+        rows = [array[ids] for array in arrays]  # (N, E)
+        self.update_one(rows, values, factor, t)
+        self.rule_without_gradient(*arrays, t)  # all rows; next come those that have one
+        for array, moved in zip(arrays, rows, strict=True):
+            array[ids] = moved
 
     def state_arrays(self) -> dict[str, Array]:
-        """The state as a flat mapping from name to array: what a checkpoint holds."""
+        """What a checkpoint holds: `m/<name>` and the like, and `t/<name>` (int64, on the host).
+
+        The arrays are the optimizer's own: save them, do not change them.
+        """
+        if not self.state_names:
+            return {}
+        state = {f"{kind}/{name}": array for name, own in self._state.items()
+                 for kind, array in zip(self.state_names, own, strict=True)}
+        return state | {f"t/{name}": np.array(t) for name, t in self._t.items()}
 
     def load_state_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Put back what `state_arrays` gave."""
+        """Put back what `state_arrays` gave; host arrays are moved to the device in use.
+
+        Raises ValueError for another optimizer's state, or one that is not whole.
+        """
+        kinds = (*self.state_names, "t") if self.state_names else ()
+        wanted = (f"arrays: expected the state of {type(self).__name__} "
+                  f"({', '.join(f'{kind}/' for kind in kinds) or 'nothing'})")
+        found: dict[str, dict[str, Array]] = {kind: {} for kind in kinds}
+        for full_name, array in arrays.items():
+            kind, _, name = full_name.partition("/")
+            if kind not in found:
+                raise ValueError(f"{wanted}, got {full_name!r}")
+            found[kind][name] = array
+        if len({frozenset(named) for named in found.values()}) > 1:
+            raise ValueError(f"{wanted}, each for the same parameters")
+        self._t = Counter({name: int(to_host(t)) for name, t in found.pop("t", {}).items()})
+        self._state = {name: tuple(_own_copy(named[name]) for named in found.values())
+                      for name in self._t}
 
 
-class SGD:
+class SGD(Optimizer):
     """Plain stochastic gradient descent.
 
     Source: thesis, Eq. 2.9: theta <- theta - eta grad J(theta).
     """
 
+    kernel = updates.UPDATES["sgd"]
+
     def __init__(self, learning_rate: float = 1.0) -> None:
-        self.learning_rate = learning_rate
-        self._workspace = Workspace()
+        super().__init__(learning_rate)
 
-    def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
-               scale: Array | float = 1.0) -> None:
-        """Eq. 2.9 with the gradient times `scale`; of a RowGradient only its rows are touched.
+    def rule(self, p: Array, g: Array, factor: Array, t: int) -> None:
+        """p <- p - eta g."""
+        p -= self.learning_rate * factor * g  # (2.9)
 
-        Arguments: parameters, C-contiguous arrays, changed in place; gradients, arrays of the same
-        names and shapes or `RowGradient`s (a parameter without one stays as it is); scale, a
-        number or a 0-d array (`gradient_scale`).
-        Raises ValueError for a gradient that fits no parameter.
-        """
-        factor_of = _factors(scale, self.learning_rate)
-        for name, gradient in gradients.items():
-            parameter = _parameter_of(parameters, name, gradient)
-            factor = factor_of(parameter.dtype)
-            if isinstance(gradient, RowGradient):
-                sgd_rows(parameter, gradient.ids, gradient.values, factor)
-            else:
-                sgd_dense(parameter, gradient, factor, self._workspace)
+    def rule_without_gradient(self, p: Array, t: int) -> None:
+        """p stays."""
 
-    def state_arrays(self) -> dict[str, Array]:
-        """Plain SGD has no state: an empty mapping."""
-        return {}
-
-    def load_state_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Raises ValueError unless `arrays` is empty."""
-        if arrays:
-            raise ValueError(f"arrays: expected no state for SGD, got {sorted(arrays)}")
+    def numbers(self, t: int) -> tuple[float, ...]:
+        """eta."""
+        return (self.learning_rate,)
 
 
-@fusable
-def sgd_dense(
-    parameter: Array, gradient: Array, factor: Array | float, workspace: Workspace
-) -> None:
-    """p <- p - factor g, block by block."""
-    xp = array_module(parameter, gradient)
-    scratch = _scratch(workspace, xp, parameter)
-    for p, g in _blocks(xp, parameter, gradient):
-        step = scratch[:p.size]
-        xp.multiply(g, factor, out=step)
-        xp.subtract(p, step, out=p)  # (2.9)
-
-
-@fusable
-def sgd_rows(parameter: Array, ids: Array, values: Array, factor: Array | float) -> None:
-    """The same on the rows `ids` (N,), all different, with gradients `values` (N, E)."""
-    parameter[ids] -= values * factor  # (2.9)
-
-
-class AdamNumbers(NamedTuple):
-    """What one update of one parameter multiplies with: the corrections need no further pass."""
-
-    beta1: float
-    beta2: float
-    square: float  # turns ((1 - beta1) g)^2 into (1 - beta2) g^2
-    epsilon: float  # times sqrt(1 - beta2^t)
-    rate: float  # eta sqrt(1 - beta2^t) / (1 - beta1^t)
-
-
-class Adam:
+class Adam(Optimizer):
     """Adam: steps of about the learning rate, whatever the gradient's scale.
 
     Source: Kingma and Ba, ICLR 2015, their Algorithm 1, with bias correction:
     m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
-    theta <- theta - eta (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
-    The defaults are the paper's, and those of Nguyen, section 4. A `RowGradient` means the dense
-    gradient it stands for: the moments of all rows decay and all rows move. A parameter's t counts
-    its own updates, so one that gets no gradient in some batches is corrected as it should be.
+    m_hat = m / (1 - beta1^t);  v_hat = v / (1 - beta2^t);
+    theta <- theta - alpha m_hat / (sqrt(v_hat) + epsilon).
+    The defaults are the paper's, and those of Nguyen, section 4.
     """
+
+    state_names = ("m", "v")
+    kernel = updates.UPDATES["adam"]
 
     def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8) -> None:
-        self.learning_rate = learning_rate
+        super().__init__(learning_rate)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
-        self._first: dict[str, Array] = {}  # m
-        self._second: dict[str, Array] = {}  # v
-        self._steps: dict[str, int] = {}  # t
-        self._workspace = Workspace()
 
-    def update(self, parameters: dict[str, Array], gradients: Mapping[str, Any],
-               scale: Array | float = 1.0) -> None:
-        """One step of their Algorithm 1; arguments and errors as `SGD.update`."""
-        factor_of = _factors(scale, 1 - self.beta1)
-        for name, gradient in gradients.items():
-            parameter = _parameter_of(parameters, name, gradient)
-            if name not in self._steps:
-                xp = array_module(parameter)
-                self._first[name] = xp.zeros(parameter.shape, dtype=parameter.dtype)
-                self._second[name] = xp.zeros(parameter.shape, dtype=parameter.dtype)
-                self._steps[name] = 0
-            self._steps[name] += 1
-            factor = factor_of(parameter.dtype)
-            own = parameter, self._first[name], self._second[name]
-            numbers = self._numbers(self._steps[name])
-            if isinstance(gradient, RowGradient):
-                adam_rows(*own, gradient.ids, gradient.values, factor, numbers, self._workspace)
-            else:
-                adam_dense(*own, gradient, factor, numbers, self._workspace)
+    def rule(self, p: Array, m: Array, v: Array, g: Array, factor: Array, t: int) -> None:
+        """The lines at the right in one buffer: as they stand they take 1.5 times as long."""
+        work = (1 - self.beta1) * factor * g
+        m *= self.beta1
+        m += work                                  # m = beta1 m + (1 - beta1) g
+        work *= work
+        work *= (1 - self.beta2) / (1 - self.beta1) ** 2
+        v *= self.beta2
+        v += work                                  # v = beta2 v + (1 - beta2) g^2
+        self._step(p, m, v, t, work)
 
-    def _numbers(self, t: int) -> AdamNumbers:
-        """The numbers of a parameter's update t."""
-        root = math.sqrt(1 - self.beta2**t)
-        return AdamNumbers(
-            self.beta1, self.beta2, (1 - self.beta2) / (1 - self.beta1) ** 2, self.epsilon * root,
-            self.learning_rate * root / (1 - self.beta1**t),
-        )
+    def rule_without_gradient(self, p: Array, m: Array, v: Array, t: int) -> None:
+        """m and v decay, and p moves on."""
+        for p_slice, m_slice, v_slice in _slices(p, m, v):
+            m_slice *= self.beta1
+            v_slice *= self.beta2
+            self._step(p_slice, m_slice, v_slice, t)
 
-    def state_arrays(self) -> dict[str, Array]:
-        """`first/<name>` and `second/<name>` (the moments), `steps/<name>` (t, int64, on the host).
+    def _step(self, p: Array, m: Array, v: Array, t: int, work: Array | None = None) -> None:
+        """Both corrections are numbers, as at the end of their section 2: no pass of their own."""
+        xp, root = array_module(p), math.sqrt(1 - self.beta2**t)
+        work = xp.sqrt(v, out=work)
+        work += self.epsilon * root
+        xp.divide(m, work, out=work)               # m_hat = m / (1 - beta1^t)
+        work *= self.learning_rate * root / (1 - self.beta1**t)  # v_hat = v / (1 - beta2^t)
+        p -= work                                  # p = p - alpha m_hat / (sqrt(v_hat) + epsilon)
 
-        The arrays are the optimizer's own: save them, do not change them.
-        """
-        state = {f"first/{name}": array for name, array in self._first.items()}
-        state |= {f"second/{name}": array for name, array in self._second.items()}
-        return state | {f"steps/{name}": np.array(t) for name, t in self._steps.items()}
-
-    def load_state_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Put back what `state_arrays` gave; host arrays are moved to the device in use."""
-        kinds: dict[str, dict[str, Array]] = {"first": {}, "second": {}, "steps": {}}
-        for full_name, array in arrays.items():
-            kind, _, name = full_name.partition("/")
-            if kind not in kinds:
-                raise ValueError("arrays: expected Adam's first/, second/ and steps/, "
-                                 f"got {full_name!r}")
-            kinds[kind][name] = array
-        if not kinds["first"].keys() == kinds["second"].keys() == kinds["steps"].keys():
-            raise ValueError("arrays: expected first/, second/ and steps/ of the same parameters")
-        self._steps = {name: int(to_host(t)) for name, t in kinds["steps"].items()}
-        self._first = {name: _own_copy(m) for name, m in kinds["first"].items()}
-        self._second = {name: _own_copy(v) for name, v in kinds["second"].items()}
+    def numbers(self, t: int) -> tuple[float, ...]:
+        """alpha, beta1, beta2, epsilon and the two corrections."""
+        return (self.learning_rate, self.beta1, self.beta2, self.epsilon,
+                1 - self.beta1**t, 1 - self.beta2**t)
 
 
-@fusable
-def adam_dense(
-    parameter: Array, first: Array, second: Array, gradient: Array, factor: Array | float,
-    numbers: AdamNumbers, workspace: Workspace,
-) -> None:
-    """Moments and step in one go over each block; factor times the gradient is (1 - beta1) g."""
-    xp = array_module(parameter, gradient)
-    scratch = _scratch(workspace, xp, parameter)
-    for p, m, v, g in _blocks(xp, parameter, first, second, gradient):
-        work = scratch[:p.size]
-        xp.multiply(g, factor, out=work)  # (1 - beta1) g
-        m *= numbers.beta1
-        m += work
-        xp.multiply(work, work, out=work)
-        work *= numbers.square
-        v *= numbers.beta2
-        v += work
-        _adam_step(xp, p, m, v, work, numbers)
+class Adadelta(Optimizer):
+    """Each step is the gradient times the ratio of two root mean squares.
 
+    Source: Zeiler (2012), their Algorithm 1, with what Bahdanau et al. (2015), B.2, set:
+    E[g^2] <- rho E[g^2] + (1 - rho) g^2;  d = -sqrt(E[d^2] + epsilon) / sqrt(E[g^2] + epsilon) g;
+    E[d^2] <- rho E[d^2] + (1 - rho) d^2;  theta <- theta + d.
+    The learning rate multiplies d where theta moves and nowhere else; 1 is the algorithm as
+    printed.
+    """
 
-@fusable
-def adam_rows(
-    parameter: Array, first: Array, second: Array, ids: Array, values: Array,
-    factor: Array | float, numbers: AdamNumbers, workspace: Workspace,
-) -> None:
-    """All moments decay, the rows `ids` (N,), ascending, are added, then all rows move."""
-    xp = array_module(parameter, values)
-    rows = values * factor  # (N, E)
-    first *= numbers.beta1
-    first[ids] += rows
-    second *= numbers.beta2
-    second[ids] += rows * rows * numbers.square
-    scratch = _scratch(workspace, xp, parameter)
-    for p, m, v in _blocks(xp, parameter, first, second):
-        _adam_step(xp, p, m, v, scratch[:p.size], numbers)
+    state_names = ("g2", "d2")  # E[g^2], E[d^2]
+    kernel = updates.UPDATES["adadelta"]
 
+    def __init__(self, learning_rate: float = 1.0, rho: float = 0.95,
+                 epsilon: float = 1e-6) -> None:
+        super().__init__(learning_rate)
+        self.rho, self.epsilon = rho, epsilon
 
-def _adam_step(
-    xp: Any, p: Array, m: Array, v: Array, work: Array, numbers: AdamNumbers
-) -> None:
-    """p moves by m over sqrt(v)."""
-    xp.sqrt(v, out=work)
-    work += numbers.epsilon
-    xp.divide(m, work, out=work)
-    work *= numbers.rate
-    xp.subtract(p, work, out=p)
+    def rule(self, p: Array, g2: Array, d2: Array, g: Array, factor: Array, t: int) -> None:
+        """Averages in place (afresh: 1.3 times the time) and one root; d here is the paper's -d."""
+        rho, epsilon = self.rho, self.epsilon
+        g = factor * g
+        g2 *= rho
+        g2 += (1 - rho) * (g * g)
+        d = array_module(p).sqrt((d2 + epsilon) / (g2 + epsilon)) * g
+        d2 *= rho
+        d2 += (1 - rho) * (d * d)
+        p -= self.learning_rate * d
+
+    def rule_without_gradient(self, p: Array, g2: Array, d2: Array, t: int) -> None:
+        """The averages decay; p stays, as d = 0."""
+        g2 *= self.rho
+        d2 *= self.rho
+
+    def numbers(self, t: int) -> tuple[float, ...]:
+        """The rate, rho and epsilon."""
+        return self.learning_rate, self.rho, self.epsilon
 
 
 def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
@@ -243,7 +250,7 @@ def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
     tau, None for no clipping.
     Returns (scale, norm), 0-d arrays where the gradients are, in float64: give `scale` to the
     optimizer's `update`. norm is that of the normalised gradient before clipping; it is summed in
-    float64 over blocks. Nothing is fetched to the host.
+    float64 over slices. Nothing is fetched to the host.
     """
     arrays = [g.values if isinstance(g, RowGradient) else g for g in gradients.values()]
     xp, norm = array_module(*arrays), gradient_norm(arrays)
@@ -254,34 +261,24 @@ def gradient_scale(gradients: Mapping[str, Any], batch_size: int,
     return scale, norm
 
 
-@fusable
+@fused(updates.gradient_norm)
 def gradient_norm(arrays: list[Array]) -> Array:
-    """||g|| of all arrays together, 0-d, summed in float64 over blocks."""
+    """||g|| of all arrays together, 0-d, summed in float64 over slices."""
     xp = array_module(*arrays)
     norm = xp.zeros((), dtype=np.float64)
     for array in arrays:
-        for (block,) in _blocks(xp, array):
-            norm += xp.dot(block, block)
+        for (g,) in _slices(array):
+            norm += xp.dot(g, g)
     return xp.sqrt(norm, out=norm)
 
 
-def _blocks(xp: Any, *arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Matching contiguous pieces of arrays of one size: views, where the array is contiguous."""
+def _slices(*arrays: Array) -> Iterator[list[Array]]:
+    """Matching slices of arrays of one size, flat: views, where the array is contiguous."""
     flat = [array.reshape(-1) for array in arrays]
     size = flat[0].size
-    length = _block_length(xp, size)
+    length = SLICE if on_host(array_module(*arrays)) else max(size, 1)
     for start in range(0, size, length):
-        yield tuple(array[start:start + length] for array in flat)
-
-
-def _block_length(xp: Any, size: int) -> int:
-    """Elements per block of an array of `size` elements."""
-    return min(BLOCK, max(size, 1)) if xp is np else max(size, 1)
-
-
-def _scratch(workspace: Workspace, xp: Any, parameter: Array) -> Array:
-    """A buffer of one block, which all blocks of the parameter share."""
-    return workspace.empty(xp, (_block_length(xp, parameter.size),), parameter.dtype)
+        yield [array[start:start + length] for array in flat]
 
 
 def _parameter_of(parameters: dict[str, Array], name: str, gradient: Any) -> Array:
@@ -297,20 +294,11 @@ def _parameter_of(parameters: dict[str, Array], name: str, gradient: Any) -> Arr
     return parameter
 
 
-def _factors(scale: Array | float, times: float = 1.0) -> Callable[[Any], Array | float]:
-    """`scale * times` in a parameter's dtype: a float64 0-d array would promote its array.
-
-    It is worked out once for each dtype: a GPU has small launches enough.
-    """
-
-    @functools.cache
-    def of(dtype: Any) -> Array | float:
-        if isinstance(scale, (int, float)):
-            return scale * times
-        factor = scale.astype(dtype, copy=False)
-        return factor if times == 1.0 else factor * times
-
-    return of
+def _in_dtypes_of(parameters: Mapping[str, Array], scale: Array | float) -> dict[Any, Array]:
+    """`scale` as a 0-d array of each dtype: a float64 one would promote a float32 gradient."""
+    xp = array_module(*parameters.values())
+    return {dtype: xp.full((), scale, dtype=dtype)
+            for dtype in {parameter.dtype for parameter in parameters.values()}}
 
 
 def _own_copy(array: Array) -> Array:

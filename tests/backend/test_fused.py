@@ -1,4 +1,4 @@
-"""Each fused form equals the source it stands for: the CUDA C, compiled for the host, runs here.
+"""Each fused kernel equals the source it stands for: the CUDA C, compiled for the host, runs here.
 
 `HostLauncher` gives a block one thread, or several that really wait for each other.
 """
@@ -25,6 +25,7 @@ from strict.module import StrictArray, strict, to_numpy, to_strict
 
 from backend import fused
 from backend.fused import switch
+from backend.fused.source import SOURCES
 
 pytestmark = needs_compiler
 
@@ -39,7 +40,7 @@ def on_device(tree):
 
 
 def compare(case, dtype, launcher):
-    """The form on device arrays against the source on NumPy's: result and all arguments."""
+    """The kernel on device arrays against the source on NumPy's: result and all arguments."""
     function = function_of(case.function)
     ours, theirs = cast(case.arguments, dtype), cast(case.arguments, dtype)
     before = [leaf.copy() for leaf in leaves(theirs)]
@@ -47,7 +48,7 @@ def compare(case, dtype, launcher):
     switch.register(StrictArray, launcher)
     launched = len(launcher.names)
     found = function(*on_device(ours))
-    assert len(launcher.names) > launched, "the form was not taken"
+    assert len(launcher.names) > launched, "the kernel was not taken"
     pairs = list(zip(leaves(ours, case.scratch), leaves(theirs, case.scratch), strict=True))
     if expected is not None:
         pairs.append((to_numpy(found), expected))
@@ -66,7 +67,7 @@ def _forget_launcher():
 @pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
 @pytest.mark.parametrize("rows, width", SIZES)
 @pytest.mark.parametrize("room", ROOMS)
-def test_form_equals_source(room, rows, width, strided, dtype):
+def test_kernel_equals_source(room, rows, width, strided, dtype):
     rng = np.random.default_rng(rows * 1000 + width)
     for case in ROOMS[room](rng, rows, width, strided):
         before, after = compare(case, dtype, HostLauncher())
@@ -85,24 +86,20 @@ def test_threads_of_a_block_wait_for_each_other(threads, dtype):
             compare(case, dtype, launcher)
 
 
-def test_every_fusable_function_has_a_form_a_kernel_and_a_case():
+def all_cases():
     rng = np.random.default_rng(0)
-    tried = {case.function.rsplit(".", 1)[1]
-             for room in ROOMS.values() for case in room(rng, 3, 4, False)}
-    assert set(switch.forms()) == tried
-    for room in ROOMS.values():
-        for case in room(rng, 3, 4, False):
-            assert function_of(case.function).__qualname__ in switch.forms()
+    return [case for room in ROOMS.values() for case in room(rng, 3, 4, False)]
+
+
+def test_every_function_with_a_fused_kernel_has_a_case():
+    assert set(switch.BOUND) == {function_of(case.function) for case in all_cases()}
 
 
 def test_every_kernel_is_launched():
-    from backend.fused.source import kernels
-
-    launcher, rng = HostLauncher(), np.random.default_rng(0)
-    for room in ROOMS.values():
-        for case in room(rng, 3, 4, False):
-            compare(case, "float64", launcher)
-    assert set(launcher.names) == set(kernels())
+    launcher = HostLauncher()
+    for case in all_cases():
+        compare(case, "float64", launcher)
+    assert set(launcher.names) == {name for source in SOURCES for name in source.declared}
 
 
 # --- when the source runs ---------------------------------------------------------------------
@@ -114,7 +111,7 @@ def tanh_arguments(dtype):
 
 
 def launches(arguments):
-    from attention.attend import tanh_slope
+    from lstm.cells.cell import tanh_slope
 
     launcher = HostLauncher()
     switch.register(StrictArray, launcher)
@@ -136,7 +133,7 @@ def test_fusing_can_be_switched_off():
 
 
 def test_numpy_runs_the_source():
-    from attention.attend import tanh_slope
+    from lstm.cells.cell import tanh_slope
 
     switch.register(StrictArray, HostLauncher())
     y = np.full((1, 1), 0.5)
@@ -166,7 +163,7 @@ def test_a_target_that_the_table_does_not_have_gives_nan_and_writes_nowhere():
 
 
 def test_mixed_arrays_are_refused_by_name():
-    from attention.attend import tanh_slope
+    from lstm.cells.cell import tanh_slope
 
     switch.register(StrictArray, HostLauncher())
     dy, y, dz = tanh_arguments("float64")

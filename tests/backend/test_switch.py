@@ -49,12 +49,13 @@ def test_a_mixture_is_named_as_in_the_calling_function():
 
 
 def test_a_real_kernel_names_what_was_mixed():
-    from lstm.lstm import lstm_forward
+    from lstm.cells import CELLS
+    from lstm.recurrent import recurrent_forward
 
-    x, state, T = strict.ones((1, 2, 3)), strict.ones((2, 4)), np.ones((16, 7))
-    with pytest.raises(TypeError, match="lstm_forward: arrays of two backends: x is of strict and "
-                                        "T of numpy"):
-        lstm_forward(x, state, state, T)
+    x, state, W = strict.ones((1, 2, 3)), strict.ones((2, 4)), np.ones((16, 7))
+    with pytest.raises(TypeError, match="recurrent_forward: arrays of two backends: x is of strict "
+                                        "and W of numpy"):
+        recurrent_forward(CELLS["lstm"], x, (state, state), W)
 
 
 def test_use_decides_where_arrays_go():
@@ -126,7 +127,7 @@ def fake_cupy(**changes):
 
 
 def test_cupy_with_a_gpu_is_registered(monkeypatch):
-    """Its module is CuPy's but for the product, and its arrays take fused forms."""
+    """Its module is CuPy's but for the product, and its arrays take fused kernels."""
     monkeypatch.setattr(backend.switch, "_modules", dict(backend.switch._modules))
     monkeypatch.setattr(fused.switch, "_launchers", {})
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())

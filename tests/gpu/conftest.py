@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _gpu(_fresh_backend) -> Iterator[None]:
-    """CuPy in use, in float32, with fused forms."""
+    """CuPy in use, in float32, with fused kernels."""
     if WHY_NOT:
         pytest.skip(WHY_NOT)
     with backend.using("cupy"), gemm.using("float32"), fused.using(True):

@@ -19,8 +19,7 @@ from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import Translator
 from nmt.text.batches import make_batch
 from nmt.training.accuracy import product_cost
-from nmt.training.adadelta import Adadelta
-from nmt.training.optimizers import SGD, Adam, gradient_scale
+from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
 
 GOLDEN = json.loads(PATH.read_text(encoding="utf-8"))
 OPTIMIZERS = {"adam": Adam, "sgd": SGD, "adadelta": Adadelta}

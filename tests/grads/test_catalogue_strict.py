@@ -28,7 +28,7 @@ def test_kernels_on_the_stand_in(name, shape, dtype):
 @pytest.mark.parametrize("name, shape", ALL)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_fused_kernels_on_the_stand_in(name, shape, dtype, monkeypatch):
-    """The same with the CUDA C of the fused forms, compiled for the host."""
+    """The same with the CUDA C of the fused kernels, compiled for the host."""
     monkeypatch.setattr(switch, "_launchers", {StrictArray: HostLauncher()})
     assert compare(BY_NAME[name], shape, dtype) == (0, 0)
 

@@ -1,4 +1,4 @@
-"""The gradient check with kernels on a device: the stand-in for CuPy, with its fused forms."""
+"""The gradient check with kernels on a device: the stand-in for CuPy, with its fused kernels."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from host_cuda.launcher import HostLauncher, needs_compiler
 from strict.module import StrictArray, strict
 
 import backend
-from backend.fused import cells, switch
+from backend.fused import switch
 from grads.case import SHAPES
 from grads.catalogue import ENTRIES, check
 from grads.cli import main
 from grads.device import on_device
+from lstm.cells.lstm import lstm_backward
 
 pytestmark = needs_compiler
 
@@ -34,20 +35,20 @@ def test_fused_backward_passes_against_numerical_differentiation(name, shape, la
     with backend.using(strict):
         report = check(BY_NAME[name], shape, sample=24)
     report.raise_if_wrong()
-    assert launcher.names, "no fused form was taken"
+    assert launcher.names, "no fused kernel was taken"
 
 
 def test_a_wrong_kernel_is_caught(launcher, monkeypatch):
-    """Negative control: the fused form forgets one of the LSTM's arrays."""
-    right = switch.forms()["lstm_turn_backward"]
+    """Negative control: the fused kernel forgets one of the LSTM's arrays."""
+    right = lstm_backward.fused_kernel
 
     def wrong(launch, dh, dc, d_out, u, c_prev, tanh_c, *rest):
         right(launch, dh, dc, d_out, u, tanh_c, tanh_c, *rest)
 
-    monkeypatch.setitem(switch.forms(), "lstm_turn_backward", wrong)
+    monkeypatch.setattr(lstm_backward, "fused_kernel", wrong)
     with backend.using(strict), pytest.raises(AssertionError, match=r"dT|T"):
         check(BY_NAME["lstm sequence"], "ragged", sample=24).raise_if_wrong()
-    assert launcher.names and cells.lstm_turn_backward is right
+    assert "lstm_backward" in launcher.names
 
 
 def test_numpy_cases_are_left_alone():

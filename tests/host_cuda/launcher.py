@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from strict.array import StrictArray, counts
 
-from backend.fused.source import REAL, kernels, source
+from backend.fused.source import REAL
 
 COMPILER = shutil.which("g++")
 FOLDER = Path(__file__).parent
@@ -37,13 +37,13 @@ def _runner(name, parameters):
 
 
 @functools.cache
-def library(char):
-    """The compiled kernels for one dtype."""
+def library(source, char):
+    """The compiled kernels of a source for one dtype."""
     code = "\n".join([
-        f'#include "{FOLDER / "shim.h"}"', source(),
-        *(_runner(name, parameters) for name, parameters in kernels().items()),
+        f'#include "{FOLDER / "shim.h"}"', source.code,
+        *(_runner(name, parameters) for name, parameters in source.declared.items()),
     ])
-    path = Path(_folder().name) / f"kernels_{char}.cpp"
+    path = Path(_folder().name) / f"{source.package}_{Path(source.file).stem}_{char}.cpp"
     path.write_text(code, encoding="utf-8")
     built = path.with_suffix(".so")
     subprocess.run(
@@ -61,14 +61,14 @@ class HostLauncher:
         self.array_type, self.threads, self.names = array_type, threads, []
 
     def __call__(self, kernel, char, grid, *arguments):
-        declared = kernels()[kernel]
-        assert len(arguments) == len(declared), kernel
+        declared = kernel.source.declared[kernel.name]
+        assert len(arguments) == len(declared), kernel.name
         counts.launches += 1
-        self.names.append(kernel)
-        given = [self._converted(kernel, declaration, argument, char)
+        self.names.append(kernel.name)
+        given = [self._converted(kernel.name, declaration, argument, char)
                  for declaration, argument in zip(declared, arguments, strict=True)]
         assert 1 <= grid < 1 << 31
-        getattr(library(char), f"run_{kernel}")(grid, self.threads, *given)
+        getattr(library(kernel.source, char), f"run_{kernel.name}")(grid, self.threads, *given)
 
     def _converted(self, kernel, declaration, argument, char):
         """One argument as the kernel's declaration wants it; what would not fit is an error."""

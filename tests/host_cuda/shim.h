@@ -1,5 +1,5 @@
-// Enough of CUDA C for g++ to compile the kernels of backend/fused/kernels: blocks run one after
-// another, the threads of a block are threads of the host that meet at __syncthreads().
+// Enough of CUDA C for g++ to compile the fused kernels: blocks run one after another, the threads
+// of a block are threads of the host that meet at __syncthreads().
 #include <barrier>
 #include <cmath>
 #include <thread>

@@ -28,8 +28,7 @@ from nmt.models.translator import ModelConfig
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
 from nmt.text.batches import Batch, Side, make_batch, make_sources
-from nmt.training.adadelta import Adadelta
-from nmt.training.optimizers import SGD, Adam, gradient_scale
+from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
 
 MASKS = 7  # seed of the dropout masks
 Arrays = dict[str, np.ndarray]

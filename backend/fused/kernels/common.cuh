@@ -1,7 +1,8 @@
-// What all kernels share. `real` is float or double, defined on the compiler's command line.
-// Matrices are (rows, columns) with their columns side by side; a stride counts elements from one
-// row to the next, so that column blocks of one buffer serve as they are. A pointer that may be
-// missing is compared with 0. No kernel knows the size of its grid or of its blocks beforehand.
+// What the kernels of all sources share. `real` is float or double, defined on the compiler's
+// command line. Matrices are (rows, columns) with their columns side by side; a stride counts
+// elements from one row to the next, so that column blocks of one buffer serve as they are. A
+// pointer that may be missing is compared with 0. No kernel knows the size of its grid or of its
+// blocks beforehand.
 
 typedef long long number;
 
@@ -13,7 +14,7 @@ typedef long long number;
 // Each thread of a block takes every so many-th of n columns.
 #define FOR_COLUMNS(j, n) for (number j = threadIdx.x; j < (n); j += blockDim.x)
 
-const int MOST_THREADS = 256;
+#define MOST_THREADS 256
 
 #ifndef INFINITY  // NVRTC has no <math.h>
 #define INFINITY __int_as_float(0x7f800000)

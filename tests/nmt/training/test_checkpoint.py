@@ -17,7 +17,7 @@ def arrays():
     rng = np.random.default_rng(0)
     return {"parameters/W": rng.standard_normal((3, 4)).astype(np.float32),
             "parameters/b": rng.standard_normal(4),
-            "optimizer/steps/W": np.array(3)}
+            "optimizer/t/W": np.array(3)}
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A training step on the stand-in for CuPy: nothing is waited for, and kernels started are counted.
 
-The stand-in counts every call that starts a kernel, and every matrix product, as one; a fused form
-counts its own.
+The stand-in counts every call that starts a kernel, and every matrix product, as one; a fused
+kernel counts its own.
 """
 
 from __future__ import annotations

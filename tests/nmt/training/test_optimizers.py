@@ -7,14 +7,13 @@ from strict.module import strict, to_strict
 import backend
 from backend.rows import RowGradient
 from nmt.training import optimizers
-from nmt.training.adadelta import Adadelta
-from nmt.training.optimizers import SGD, Adam, gradient_scale
+from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    """Blocks smaller than the parameters here, with a shorter last one."""
-    monkeypatch.setattr(optimizers, "BLOCK", 7)
+def small_slices(monkeypatch):
+    """Slices smaller than the parameters here, with a shorter last one."""
+    monkeypatch.setattr(optimizers, "SLICE", 7)
 
 
 def make(dtype="float64", seed=0):
@@ -28,6 +27,15 @@ def make(dtype="float64", seed=0):
                  "table": RowGradient(np.array([1, 4, 7]),
                                       rng.standard_normal((3, 4)).astype(dtype), (9, 4))}
     return parameters, gradients
+
+
+def steps_with_rows_that_come_and_go():
+    """Gradients of four updates, the rows of the table other ones each time."""
+    every = [make(seed=seed)[1] for seed in range(1, 5)]
+    for k, gradients in enumerate(every):
+        rows = gradients["table"]
+        gradients["table"] = RowGradient((rows.ids + k) % 9, rows.values, rows.shape)
+    return every
 
 
 def dense(gradients):
@@ -56,9 +64,12 @@ def naive_adam(parameters, gradients_by_step, rate, scale):
 def test_sgd_is_equation_2_9():
     parameters, gradients = make()
     expected = {name: parameters[name] - 0.3 * 0.5 * g for name, g in dense(gradients).items()}
+    W = parameters["W"].copy()
     SGD(0.3).update(parameters, gradients, 0.5)
     for name in parameters:
         np.testing.assert_allclose(parameters[name], expected[name], rtol=1e-14)
+    SGD(0.3).rule(W, gradients["W"], 0.5, 1)
+    np.testing.assert_array_equal(W, parameters["W"])
 
 
 def test_sgd_on_rows_equals_dense_and_leaves_the_others():
@@ -87,7 +98,7 @@ def test_updates_are_in_place_and_leave_the_gradient(optimizer):
 
 def test_adam_is_algorithm_1():
     parameters, _ = make()
-    steps = [make(seed=seed)[1] for seed in range(1, 5)]
+    steps = steps_with_rows_that_come_and_go()
     expected = naive_adam(parameters, [dense(g) for g in steps], 0.01, 0.25)
     adam = Adam(0.01)
     for gradients in steps:
@@ -139,12 +150,8 @@ def naive_adadelta(theta, gradients, scale, rate=1.0):
 
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_adadelta_is_the_printed_algorithm(rate):
-    """Rows come and go between the steps: what they stand for is a dense gradient."""
     parameters, _ = make()
-    before, every = copies(parameters), [make(seed=seed)[1] for seed in range(1, 5)]
-    for k, gradients in enumerate(every):
-        rows = gradients["table"]
-        every[k]["table"] = RowGradient((rows.ids + k) % 9, rows.values, rows.shape)
+    before, every = copies(parameters), steps_with_rows_that_come_and_go()
     adadelta = Adadelta(rate)
     for gradients in every:
         adadelta.update(parameters, gradients, 0.5)
@@ -184,14 +191,21 @@ def test_state_goes_on_exactly(kind, rate):
 def test_state_arrays_that_do_not_fit_are_refused():
     adam = Adam()
     adam.update(*make())
-    with pytest.raises(ValueError, match="no state for SGD"):
+    with pytest.raises(ValueError, match=r"expected the state of SGD \(nothing\), got 'm/"):
         SGD().load_state_arrays(adam.state_arrays())
-    with pytest.raises(ValueError, match="same parameters"):
-        Adam().load_state_arrays({"first/W": np.zeros(2)})
-    with pytest.raises(ValueError, match="expected Adadelta's gradients/ and steps/, got 'first/"):
+    with pytest.raises(ValueError, match=r"state of Adam \(m/, v/, t/\), each for the same"):
+        Adam().load_state_arrays({"m/W": np.zeros(2)})
+    with pytest.raises(ValueError, match=r"state of Adadelta \(g2/, d2/, t/\), got 'm/"):
         Adadelta().load_state_arrays(adam.state_arrays())
-    with pytest.raises(ValueError, match="same parameters"):
-        Adadelta().load_state_arrays({"steps/W": np.zeros(2)})
+
+
+def test_state_is_named_after_the_paper():
+    adam, sgd = Adam(), SGD()
+    for optimizer in (adam, sgd):
+        optimizer.update(*make())
+    assert sgd.state_arrays() == {}
+    assert adam.state_arrays().keys() == {f"{kind}/{name}" for kind in "mvt" for name in make()[0]}
+    assert adam.state_arrays()["t/W"] == 1
 
 
 @pytest.mark.parametrize("max_norm, clipped", [(0.05, True), (1e3, False), (None, False)])
@@ -205,7 +219,7 @@ def test_gradient_scale(max_norm, clipped):
 
 
 def test_norm_of_many_small_float32_values(monkeypatch):
-    monkeypatch.setattr(optimizers, "BLOCK", 1 << 16)
+    monkeypatch.setattr(optimizers, "SLICE", 1 << 16)
     gradient = np.random.default_rng(0).standard_normal(3_000_000).astype(np.float32)
     _, norm = gradient_scale({"g": gradient}, 1, None)
     np.testing.assert_allclose(norm, np.linalg.norm(gradient.astype(np.float64)), rtol=1e-7)
@@ -238,8 +252,8 @@ def test_float32_stays_float32_under_a_float64_scale():
     for optimizer in (SGD(0.1), Adam(0.1), Adadelta()):
         optimizer.update(parameters, gradients, scale)
         assert {array.dtype for array in parameters.values()} == {np.dtype("float32")}
-    assert {a.dtype for n, a in optimizer.state_arrays().items() if not n.startswith("steps")} \
-        == {np.dtype("float32")}
+        assert {a.dtype for n, a in optimizer.state_arrays().items() if not n.startswith("t/")} \
+            <= {np.dtype("float32")}
 
 
 @pytest.mark.parametrize("gradients, message", [

@@ -69,7 +69,8 @@ class Sums(NamedTuple):
 
 def product_forward(q: Array, keys: Array, W: Weights) -> Array:
     """e_t(s) = q_t' k_s."""
-    return array_module(q, keys).matmul(q, keys.transpose(0, 2, 1))        # (4.2.1 dot, general)
+    return array_module(q, keys).matmul(  # (4.2.1 dot; 4.2.1 general)
+        q, keys.transpose(0, 2, 1))
 
 
 def product_backward(
@@ -88,7 +89,7 @@ def tanh_forward(q: Array, keys: Array, W: Weights) -> Array:
     xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
     e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
     for b, t in rectangles(xp, B, Q, S * A):
-        e[b, t] = xp.matmul(_hidden(q[b, t], keys[b]), v)                  # (4.2.1 concat)
+        e[b, t] = xp.matmul(_hidden(q[b, t], keys[b]), v)  # (4.2.1 concat; Bahdanau A.1.2 score)
     return e
 
 

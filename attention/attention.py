@@ -250,11 +250,11 @@ def memory_backward(
     query, keys = maps_of(variant)
     outer = SCORES[variant.score].energy.outer
     a, rows = _joined([one.a for one in caches]), _joined([one.rows for one in caches])
-    q, dq = _joined([one.q for one in caches]), _joined([one.dq for one in steps])
     reads, dkeys, gradients = [(a, dc)], None, Parameters()                # c_t reads hbar_s
     if sums is not None:
         dkeys, gradients = sums.keys, dict(sums.weights)
     elif outer is not None:
+        q = h if query is None else _joined([one.q for one in caches])
         read = outer(_joined([one.de for one in steps]), q)                # and e_t reads k_s
         if keys is None:
             reads.append(read)
@@ -264,7 +264,8 @@ def memory_backward(
     if dkeys is not None:
         dhbar += map_backward(dkeys, memory.matrix(keys))
         parts += [] if keys is None else [(keys, map_weight(dkeys, memory.hbar))]
-    parts += [] if query is None else [(query, map_weight(dq, h))]
+    if query is not None:
+        parts.append((query, map_weight(_joined([one.dq for one in steps]), h)))
     gradients |= map_gradients(memory.W, parts, S, He)
     if variant.window == "local-p":
         dk, du = _joined([one.dk for one in steps]), _joined([one.du for one in steps])

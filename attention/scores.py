@@ -252,8 +252,11 @@ def map_gradients(
     """Gradients of weights by short name from those of their parts; what no map reads is zero."""
     gradients: Parameters = {}
     for one, d_part in parts:
+        whole = W[one.name]
+        if one.part(whole, S, He) is whole:
+            gradients[one.name] = d_part
+            continue
         if one.name not in gradients:
-            whole = W[one.name]
             gradients[one.name] = array_module(whole).zeros(whole.shape, dtype=d_part.dtype)
         one.part(gradients[one.name], S, He)[...] = d_part
     return gradients

@@ -22,6 +22,7 @@ from attention.attention import (
     attention_forward,
     memory_backward,
 )
+from attention.scores import Sums
 from backend import Array, array_module
 from backend.rows import row_index
 from backend.workspace import Workspace
@@ -46,10 +47,11 @@ class ContextFeedback:
     """fed_i = c_{i+1}, found with s_i, of one pass and its way back."""
 
     def __init__(self, memory: Memory) -> None:
-        self.width = memory.hbar.shape[2]  # He
-        self._memory, self._sums = memory, accumulators(memory)
+        self.width, self.first = memory.hbar.shape[2], True  # He; c_1 is found with s_0
+        self._memory = memory
+        self._sums: Sums | None = None
         self._caches: list[AttentionCache] = []
-        self._steps: list[ScoreGradients] = []
+        self._steps: list[ScoreGradients] = []  # of the way back, the last time step first
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write c_{t+1} (B, He) from s_t (B, H)."""
@@ -59,6 +61,8 @@ class ContextFeedback:
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """ds_t (B, H) from dc_{t+1} (B, He)."""
+        if not self._steps:
+            self._sums = accumulators(self._memory)
         ds, step = attention_backward(d_fed[:, None], self._caches[t], self._memory, self._sums)
         self._steps.append(step)
         return ds[:, 0]
@@ -68,8 +72,9 @@ class ContextFeedback:
 
         Arguments: dc (T, B, He) and s (T, B, H), of all steps.
         """
-        return memory_backward(dc.transpose(1, 0, 2), s.transpose(1, 0, 2), self._caches,
-                               self._steps[::-1], self._memory, self._sums)
+        steps, self._steps = self._steps[::-1], []
+        return memory_backward(dc.transpose(1, 0, 2), s.transpose(1, 0, 2), self._caches, steps,
+                               self._memory, self._sums)
 
 
 class SearchingCache(NamedTuple):

@@ -27,12 +27,13 @@ class Feedback(Protocol):
     """
 
     width: int  # F
+    first: bool  # whether fed_0 is made, from the initial state; where not, it is zero
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write fed_t from h (B, H), the top state that step t starts from."""
 
-    def backward(self, t: int, d_fed: Array) -> Array | None:
-        """The gradient of that state (B, H), from fed_t's; None where it does not depend on it."""
+    def backward(self, t: int, d_fed: Array) -> Array:
+        """The gradient of that state (B, H), from fed_t's."""
 
 
 class FeedingCache(NamedTuple):
@@ -74,10 +75,13 @@ def feeding_forward(
                       for n in (len(cell.gates), cell.scratch))
     xp.matmul(x.reshape(T * B, E), W[0][:, :E].T, out=steps[0].u.reshape(T * B, -1))
     top = steps[-1].states[0]
+    if not feedback.first:
+        fed[0] = 0.0
     for t in range(T):
-        feedback.forward(t, top[t], fed[t])
-        xp.matmul(fed[t], W_fed, out=share)
-        steps[0].u[t] += share
+        if t or feedback.first:
+            feedback.forward(t, top[t], fed[t])
+            xp.matmul(fed[t], W_fed, out=share)
+            steps[0].u[t] += share
         for layer, name in enumerate(names):
             if layer:
                 below = steps[layer - 1].states[0][t + 1]
@@ -107,10 +111,10 @@ def feeding_backward(
 ) -> tuple[Array, list[State], Parameters]:
     """Backpropagation through time, the feedback inside the loop.
 
-    Arguments: d_top (T + 1, B, H) or None, gradient of the top states; d_fed (T + 1, B, F), of what
-    was fed, to which is added what the steps send back; clip as in
-    `lstm.recurrent.recurrent_backward`. Returns dx (T, B, E), the gradients of the initial states,
-    and those of the parameters by name.
+    Arguments: d_top (T + 1, B, H) or None, gradient of the top states; d_fed (T + 1, B, F), or
+    (T, B, F) without `last`, of what was fed, to which is added what the steps send back (its first
+    is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns dx
+    (T, B, E), the gradients of the initial states, and those of the parameters by name.
     """
     names, cell, x, fed, _, masks, steps, last, workspace = cache
     xp, (T, B, E), F, H = array_module(x), x.shape, fed.shape[2], steps[0].states[0].shape[2]
@@ -132,9 +136,12 @@ def feeding_backward(
                 if mask is not None:
                     d_below *= mask[t]
                 dh = d_below
-        xp.matmul(da[0][t], W[0][:, E : E + F], out=share)                 # (2.47)
-        d_fed[t] += share
-        dh = _added(feedback.backward(t, d_fed[t]), d_top, t)
+        dh = None
+        if t or feedback.first:
+            xp.matmul(da[0][t], W[0][:, E : E + F], out=share)             # (2.47)
+            d_fed[t] += share
+            dh = feedback.backward(t, d_fed[t])
+        dh = _added(dh, d_top, t)
     if dh is not None:
         array_module(dh).add(d_states[-1][0], dh, out=d_states[-1][0])
     dx = input_gradient(da[0].reshape(T * B, -1), W[0][:, :E], x.shape, workspace)

@@ -22,6 +22,7 @@ from attention.attention import (
     memory_backward,
 )
 from attention.attentional import attentional_backward, attentional_forward, join
+from attention.scores import Sums
 from backend import Array, array_module
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
@@ -41,20 +42,17 @@ class AttentionalFeedback:
     ) -> None:
         """mask (T, B, He + H), dropout of [c_t; h_t], or None."""
         xp, B = array_module(W_c), len(memory.hbar)
-        self.width = W_c.shape[0]  # H
+        self.width, self.first = W_c.shape[0], False  # H; h~_0 = 0      (4.2.3 feeding)
         self._memory, self._W_c, self._mask, self._workspace = memory, W_c, mask, workspace
         self._joined = workspace.empty(xp, (T, B, W_c.shape[1]), W_c.dtype)  # [c_t; h_t]
         self._h_tilde: list[Array] = []  # a step's each, (B, H)
         self._caches: list[AttentionCache] = []
-        self._dz = self._dc = self._joined[:0]
-        self._sums = accumulators(memory)
-        self._steps: list[ScoreGradients] = []
+        self._dz = self._dc = self._joined
+        self._sums: Sums | None = None
+        self._steps: list[ScoreGradients] = []  # of the way back, the last time step first
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write h~_t (B, H) from h_t (B, H)."""
-        if t == 0:
-            out[...] = 0.0                                 # h~_0            (4.2.3 feeding)
-            return
         c, cache = attention_forward(h[:, None], self._memory, t)
         joined = self._joined[t - 1]
         join(c[:, 0], h, None if self._mask is None else self._mask[t - 1], joined)
@@ -62,15 +60,11 @@ class AttentionalFeedback:
         self._h_tilde.append(out)
         self._caches.append(cache)
 
-    def backward(self, t: int, d_fed: Array) -> Array | None:
+    def backward(self, t: int, d_fed: Array) -> Array:
         """dh_t (B, H) from dh~_t (B, H)."""
-        if t == 0:
-            return None
-        He, (T, B, _) = self._memory.hbar.shape[2], self._joined.shape
-        if t == T:
-            xp, dtype = array_module(d_fed), d_fed.dtype
-            self._dz = self._workspace.empty(xp, (T, B, self.width), dtype)
-            self._dc = self._workspace.empty(xp, (T, B, He), dtype)
+        if not self._steps:
+            self._begin_backward(d_fed)
+        He = self._memory.hbar.shape[2]
         d_joined, _ = attentional_backward(d_fed, self._h_tilde[t - 1], self._W_c, self._dz[t - 1])
         if self._mask is not None:
             d_joined *= self._mask[t - 1]
@@ -81,6 +75,13 @@ class AttentionalFeedback:
         d_joined[:, He:] += dh[:, 0]
         return d_joined[:, He:]
 
+    def _begin_backward(self, d_fed: Array) -> None:
+        """Room for dz (T, B, H) and dc (T, B, He) of all steps, and zeros to add to."""
+        xp, (T, B, n), H = array_module(d_fed), self._joined.shape, self.width
+        self._dz = self._workspace.empty(xp, (T, B, H), d_fed.dtype)
+        self._dc = self._workspace.empty(xp, (T, B, n - H), d_fed.dtype)
+        self._sums = accumulators(self._memory)
+
     def gradients(self, h: Array) -> tuple[Array, Parameters]:
         """Of the encoder's states (S, B, He), and of W_c and the score's weights, by name.
 
@@ -88,9 +89,10 @@ class AttentionalFeedback:
         """
         joined, dz = (one.reshape(-1, one.shape[2]) for one in (self._joined, self._dz))
         dW_c = self._workspace.product(dz.T, joined)       # (2.12)
+        steps, self._steps = self._steps[::-1], []
         dstates, gradients = memory_backward(
-            self._dc.transpose(1, 0, 2), h.transpose(1, 0, 2), self._caches, self._steps[::-1],
-            self._memory, self._sums,
+            self._dc.transpose(1, 0, 2), h.transpose(1, 0, 2), self._caches, steps, self._memory,
+            self._sums,
         )
         return dstates, {f"{self._memory.prefix}.W_c": dW_c, **gradients}
 
@@ -129,7 +131,7 @@ def input_feeding_backward(
     """
     xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
     d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)
-    d_fed[0], d_fed[1:] = 0.0, d_out
+    d_fed[1:] = d_out
     dx, d_initial, gradients = feeding_backward(
         None, d_fed, cache.feedback, feeding, parameters, clip=config.clip_dh)
     if cache.x_mask is not None:

@@ -253,13 +253,13 @@ def memory_backward(
     variant, (_, S, He) = memory.variant, memory.hbar.shape
     query, keys = maps_of(variant)
     outer = SCORES[variant.score].energy.outer
-    a, q, rows, _, u, _ = joined(caches)
-    de, dq, dk, du = joined(steps)
+    a, rows = joined([one.a for one in caches]), joined([one.rows for one in caches])
     reads, dkeys, gradients = [(a, dc)], None, Parameters()                # c_t reads hbar_s
     if sums is not None:
         dkeys, gradients = sums.keys, dict(sums.weights)
     elif outer is not None:
-        read = outer(de, q)                                                # and e_t reads k_s
+        q = h if query is None else joined([one.q for one in caches])
+        read = outer(joined([one.de for one in steps]), q)                # and e_t reads k_s
         if keys is None:
             reads.append(read)
         else:
@@ -268,9 +268,12 @@ def memory_backward(
     if dkeys is not None:
         dhbar += map_backward(dkeys, memory.matrix(keys))
         parts += [] if keys is None else [(keys, map_weight(dkeys, memory.hbar))]
-    parts += [] if query is None else [(query, map_weight(dq, h))]
+    if query is not None:
+        parts.append((query, map_weight(joined([one.dq for one in steps]), h)))
     gradients |= map_gradients(memory.W, parts, S, He)
     if variant.window == "local-p":
+        dk, du = joined([one.dk for one in steps]), joined([one.du for one in steps])
+        u = joined([one.u for one in caches])
         gradients["W_p"], gradients["v_p"] = position_weights(dk, du, u, h)
     return dhbar.transpose(1, 0, 2), {f"{memory.prefix}.{name}": d for name, d in gradients.items()}
 

@@ -87,7 +87,8 @@ class Sums(NamedTuple):
 
 def product_forward(q: Array, keys: Array, W: Weights) -> Array:
     """e_t(s) = q_t' k_s."""
-    return array_module(q, keys).matmul(q, keys.transpose(0, 2, 1))        # (4.2.1 dot, general)
+    return array_module(q, keys).matmul(  # (4.2.1 dot; 4.2.1 general)
+        q, keys.transpose(0, 2, 1))
 
 
 def product_backward(
@@ -106,7 +107,7 @@ def tanh_forward(q: Array, keys: Array, W: Weights) -> Array:
     xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
     e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
     for b, t in rectangles(xp, B, Q, S * A):
-        e[b, t] = xp.matmul(_hidden(q[b, t], keys[b]), v)                  # (4.2.1 concat)
+        e[b, t] = xp.matmul(_hidden(q[b, t], keys[b]), v)  # (4.2.1 concat; Bahdanau A.1.2 score)
     return e
 
 
@@ -269,8 +270,11 @@ def map_gradients(
     """Gradients of weights by short name from those of their parts; what no map reads is zero."""
     gradients: Parameters = {}
     for one, d_part in parts:
+        whole = W[one.name]
+        if one.part(whole, S, He) is whole:
+            gradients[one.name] = d_part
+            continue
         if one.name not in gradients:
-            whole = W[one.name]
             gradients[one.name] = array_module(whole).zeros(whole.shape, dtype=d_part.dtype)
         one.part(gradients[one.name], S, He)[...] = d_part
     return gradients

@@ -1,4 +1,4 @@
-"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attentional`.
+"""Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attention`.
 
 Each takes a launcher, then the arguments of the function of its name.
 """

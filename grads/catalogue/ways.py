@@ -199,7 +199,7 @@ def name_of(options: Mapping[str, Any]) -> str:
 
 LOOK = ("attention.look.look", "attention.look.look_memory")
 ENTRIES = [
-    Entry("softmax", ("attention.attention.softmax",), softmax, WORDS, kind="softmax"),
+    Entry("softmax", ("attention.attention.attention",), softmax, WORDS, kind="softmax"),
     *(Entry(f"tanh score, keys for {'each' if each else 'all'}", ("attention.scores.tanh_score",),
             partial(tanh_score, each=each), kind="tanh score") for each in (False, True)),
     Entry("position", ("attention.local.position",), position, USUAL, kind="position"),

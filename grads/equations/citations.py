@@ -197,9 +197,10 @@ def _owners(tree: ast.AST, prefix: str = "") -> Iterator[Owner]:
             yield Owner(name, node.lineno, node.end_lineno or 0, ast.get_docstring(node) or "",
                         isinstance(node, ast.ClassDef))
             yield from _owners(node, f"{name}.")
-        elif isinstance(node, ast.Assign) and isinstance(tree, ast.Module) \
-                and isinstance(node.targets[0], ast.Name):
-            yield Owner(node.targets[0].id, node.lineno, node.end_lineno or 0)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(tree, ast.Module):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name):
+                yield Owner(target.id, node.lineno, node.end_lineno or 0)
 
 
 def innermost(owners: list[Owner], line: int) -> Owner | None:

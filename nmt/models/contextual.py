@@ -46,7 +46,7 @@ class ContextFeedback:
     """fed_i = c_{i+1}, found with s_i, of one pass."""
 
     def __init__(self, memory: Memory) -> None:
-        self.width = memory.hbar.shape[2]  # He
+        self.width, self.first = memory.hbar.shape[2], True  # He; c_1 is found with s_0
         self.memory, self.caches = memory, list[AttentionCache]()
 
     def forward(self, t: int, h: Array, out: Array) -> None:

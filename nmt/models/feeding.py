@@ -44,6 +44,7 @@ class Feedback(Protocol):
     """
 
     width: int  # F
+    first: bool  # whether fed_0 is made, from the initial state; where not, it is zero
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write fed_t from h (B, H), the top state that step t starts from."""
@@ -52,8 +53,8 @@ class Feedback(Protocol):
 class FeedbackGradient(Protocol):
     """The way back of a `Feedback`, made for one pass."""
 
-    def backward(self, t: int, d_fed: Array) -> Array | None:
-        """The gradient of that state (B, H), from fed_t's; None where it does not depend on it."""
+    def backward(self, t: int, d_fed: Array) -> Array:
+        """The gradient of that state (B, H), from fed_t's."""
 
 
 class FeedingCache(NamedTuple):
@@ -64,7 +65,8 @@ class FeedingCache(NamedTuple):
     inputs: list[Array]  # per layer above the first (T, B, H): the states below after dropout
     masks: Sequence[Array | None]
     steps: list[Steps]
-    last: bool
+    first: bool  # whether fed_0 was made, and
+    last: bool  # whether fed_T was
     workspace: Workspace
 
 
@@ -95,10 +97,13 @@ def feeding_forward(
                       for n in (len(cell.gates), cell.scratch))
     xp.matmul(x.reshape(T * B, E), W[0][:, :E].T, out=steps[0].u.reshape(T * B, -1))
     top = steps[-1].states[0]
+    if not feedback.first:
+        fed[0] = 0.0
     for t in range(T):
-        feedback.forward(t, top[t], fed[t])
-        xp.matmul(fed[t], W_fed, out=share)
-        steps[0].u[t] += share
+        if t or feedback.first:
+            feedback.forward(t, top[t], fed[t])
+            xp.matmul(fed[t], W_fed, out=share)
+            steps[0].u[t] += share
         for layer, name in enumerate(names):
             if layer:
                 below = steps[layer - 1].states[0][t + 1]
@@ -112,7 +117,7 @@ def feeding_forward(
     if last:
         feedback.forward(T, top[T], fed[T])
     return top, fed, FeedingCache(
-        names, cell, x, fed, inputs, masks, steps, last, workspace)
+        names, cell, x, fed, inputs, masks, steps, feedback.first, last, workspace)
 
 
 def _input(below: Steps, mask: Array | None, workspace: Workspace) -> Array:
@@ -128,12 +133,12 @@ def feeding_backward(
 ) -> tuple[Array, list[State], Parameters]:
     """Backpropagation through time, the feedback inside the loop.
 
-    Arguments: d_top (T + 1, B, H) or None, gradient of the top states; d_fed (T + 1, B, F), of what
-    was fed, to which is added what the steps send back; clip as in
-    `lstm.recurrent.recurrent_backward`. Returns dx (T, B, E), the gradients of the initial states,
-    and those of the parameters by name.
+    Arguments: d_top (T + 1, B, H) or None, gradient of the top states; d_fed (T + 1, B, F), or
+    (T, B, F) without `last`, of what was fed, to which is added what the steps send back (its first
+    is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns dx
+    (T, B, E), the gradients of the initial states, and those of the parameters by name.
     """
-    names, cell, x, fed, _, masks, steps, last, workspace = cache
+    names, cell, x, fed, _, masks, steps, first, last, workspace = cache
     xp, (T, B, E), F, H = array_module(x), x.shape, fed.shape[2], steps[0].states[0].shape[2]
     W = [parameters[f"{name}.T"] for name in names]
     da = [workspace.empty(xp, one.u.shape, x.dtype) for one in steps]
@@ -153,9 +158,12 @@ def feeding_backward(
                 if mask is not None:
                     d_below *= mask[t]
                 dh = d_below
-        xp.matmul(da[0][t], W[0][:, E : E + F], out=share)                 # (2.47)
-        d_fed[t] += share
-        dh = _added(feedback.backward(t, d_fed[t]), d_top, t)
+        dh = None
+        if t or first:
+            xp.matmul(da[0][t], W[0][:, E : E + F], out=share)             # (2.47)
+            d_fed[t] += share
+            dh = feedback.backward(t, d_fed[t])
+        dh = _added(dh, d_top, t)
     if dh is not None:
         array_module(dh).add(d_states[-1][0], dh, out=d_states[-1][0])
     dx = input_gradient(da[0].reshape(T * B, -1), W[0][:, :E], x.shape, workspace)
@@ -197,7 +205,7 @@ class AttentionalFeedback:
         self, T: int, memory: Memory, W_c: Array, mask: Array | None, workspace: Workspace
     ) -> None:
         """mask (T, B, He + H), dropout of [c_t; h_t], or None."""
-        self.width = W_c.shape[0]  # H
+        self.width, self.first = W_c.shape[0], False  # H; h~_0 = 0        (4.2.3 feeding)
         self.memory, self.W_c, self.mask = memory, W_c, mask
         self.joined = workspace.empty(array_module(W_c), (T, len(memory.hbar), W_c.shape[1]),
                                       W_c.dtype)  # [c_t; h_t]
@@ -206,9 +214,6 @@ class AttentionalFeedback:
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write h~_t (B, H) from h_t (B, H)."""
-        if t == 0:
-            out[...] = 0.0                                 # h~_0            (4.2.3 feeding)
-            return
         c, cache = attention_forward(h[:, None], self.memory, t)
         joined = self.joined[t - 1]
         join(c[:, 0], h, None if self.mask is None else self.mask[t - 1], joined)
@@ -228,10 +233,8 @@ class AttentionalFeedbackGradient:
         self._sums = accumulators(of.memory)
         self._steps: list[ScoreGradients] = []  # the last step first
 
-    def backward(self, t: int, d_fed: Array) -> Array | None:
+    def backward(self, t: int, d_fed: Array) -> Array:
         """dh_t (B, H) from dh~_t (B, H)."""
-        if t == 0:
-            return None
         of, dc = self._of, self._dc[t - 1]
         He = dc.shape[1]
         d_joined, _ = attentional_backward(d_fed, of.h_tilde[t - 1], of.W_c, self._dz[t - 1])
@@ -292,7 +295,7 @@ def input_feeding_backward(
     """
     xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
     d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)
-    d_fed[0], d_fed[1:] = 0.0, d_out
+    d_fed[1:] = d_out
     feedback = AttentionalFeedbackGradient(cache.feedback, workspace)
     dx, d_initial, gradients = feeding_backward(
         None, d_fed, feedback, feeding, parameters, clip=clip)

@@ -6,8 +6,8 @@ learn of them.
 
 | parametrization | the model's parameter | source |
 |---|---|---|
-| `Tied` | a stored one, which others may be, too | Press and Wolf (2017); Nguyen (2019), 3.1.2 |
-| `Normalized` | rows of one length, r g / |g| | fixnorm: Nguyen (2019), 3.1.1 |
+| `Tied` | a stored one, which others may be, too | Press and Wolf (2017); Nguyen (2019), 3.2.2 |
+| `Normalized` | rows of one length, r g / |g| | fixnorm: Nguyen (2019), 3.2.3 |
 | `Masked` | m o g, with a fixed mask of zeros and ones | pruning: Luong (2016), section 6.2 |
 | `Stacked` | several stored ones side by side | shared and private parts |
 | `Frozen` | the stored one, which has no gradient | |
@@ -81,7 +81,7 @@ class Normalized:
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         g = stored[self.of or name]
-        return g * (self._radius(name, stored) / _lengths(name, g))        # (Nguyen 3.1.1 fixnorm)
+        return g * (self._radius(name, stored) / _lengths(name, g))        # (Nguyen 3.2.3 fixnorm)
 
     def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
         g, r = stored[self.of or name], self._radius(name, stored)

@@ -175,7 +175,7 @@ def test_citations_of_other_papers(text, found):
 
 SOURCE = '''"""Of a module: Eq. 2.36."""
 
-GATES = 4  # (2.35)
+GATES: int = 4  # (2.35)
 
 
 class Cache:

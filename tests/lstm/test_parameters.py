@@ -28,7 +28,8 @@ def weights_of(*scheme):
     """A table, two stacks and a matrix, by a scheme."""
     how = Scheme(*scheme)
     return {
-        "W_e": embedding_weight(500, E, how), **stack_weights("s", Stack("lstm", 2, H), {"x": E}, how),
+        "W_e": embedding_weight(500, E, how),
+        **stack_weights("s", Stack("lstm", 2, H), {"x": E}, how),
         **stack_weights("r", Stack("rnn", 1, H), {"x": E}, how),
         "W_hy": Weight((axis("word", 200), axis("unit", H)), how.matrix()),
     }  # fmt: skip
@@ -163,10 +164,9 @@ def test_scores_say_what_their_axes_count():
         "a.W_a": ["unit", "column"], "a.v_a": ["unit"], "a.W_p": ["unit", "input"],
         "a.v_p": ["unit"]}
     assert weights["a.W_a"].axes[1].parts == (("h", 4), ("source", 6))
-    states = score_weights(Variant("general"), "a", 4, 6, Scheme(), bidirectional=True)["a.W_a"].axes[1]
-    assert states == Axis("source unit", 6, (("forward", 3), ("backward", 3)))
-    states = score_weights(Variant("general"), "a", 4, 6, Scheme())["a.W_a"].axes[1]
-    assert states == Axis("source unit", 6)
+    for both, parts in ((True, (("forward", 3), ("backward", 3))), (False, ())):
+        weights = score_weights(Variant("general"), "a", 4, 6, Scheme(), bidirectional=both)
+        assert weights["a.W_a"].axes[1] == Axis("source unit", 6, parts)
 
 
 def test_how_a_score_starts():

@@ -1,0 +1,233 @@
+"""Attention in all variants against the derivation, forward and backward; what it leaves alone."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from attending import VARIANTS, Q, backward, literal_of, make, only
+from literal import DTYPES, assert_close, assert_same_gradients, draw
+
+from attention.attention import (
+    Memory,
+    accumulators,
+    alignment_of,
+    attention_backward,
+    attention_forward,
+    attentional_backward,
+    attentional_forward,
+    memory_backward,
+    memory_forward,
+    memory_select,
+)
+from attention.scores import SCORES, Variant, score_weights
+from grads.check import check_pair
+from grads.derivations.attention import attend, attend_grad
+from grads.derivations.attention_step import (
+    align_in_a_way,
+    align_in_a_way_grad,
+    parameters_of,
+    weights_of,
+)
+from lstm.parameters import Scheme
+from lstm.recurrent import make_padding
+
+LENGTHS, FIRST = (7, 3, 1), 2  # words; the time of the first of Q target states
+VARIED = pytest.mark.parametrize("variant", VARIANTS, ids=str)
+
+
+# --- against the derivation -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@VARIED
+def test_forward_is_the_derivation(variant, dtype):
+    """Alignments and contexts of steps 2 to 5 in sentences of 7, 3 and 1 words; by steps too."""
+    h, states, parameters, memory = make(variant, LENGTHS, dtype)
+    c, cache = attention_forward(h, memory, FIRST)
+    a = alignment_of(cache, memory)
+    for b, length in enumerate(LENGTHS):
+        h_bar = states[:length, b].T
+        assert not a[b, :, length:].any()
+        for q in range(Q):
+            expected = align_in_a_way(literal_of(variant), h[b, q][:, None], h_bar,
+                                      weights_of(parameters), FIRST + q)[:, 0]
+            size = max(1.0, np.abs(expected).max())  # complex weights can be large
+            assert np.abs(a[b, q, :length] - expected).max() < 1e-13 * size
+            assert np.abs(c[b, q] - h_bar @ expected).max() < 1e-13 * size
+    for q in range(Q):
+        alone, _ = attention_forward(h[:, q : q + 1], memory, FIRST + q)
+        assert_close(alone[:, 0], c[:, q])
+        together, _ = attention_forward(h, memory, FIRST + q, together=True)
+        assert_close(together[:, q], c[:, q])
+
+
+@pytest.mark.parametrize("stepwise", [False, True], ids=["at once", "by steps"])
+@VARIED
+def test_backward_is_the_derivation(variant, stepwise):
+    """dh, gradients of the source states and of every weight; exactly none on padding. Where all
+    states are known the steps go back at once, inside a decoder one after another."""
+    h, states, parameters, memory = make(variant, LENGTHS)
+    dc = draw(np.random.default_rng(5), (*h.shape[:2], states.shape[2]))
+    dh, dstates, gradients = backward(h, dc, memory, FIRST, stepwise)
+    w, sums = weights_of(parameters), {}
+    for b, length in enumerate(LENGTHS):
+        h_bar, d_source = states[:length, b].T, 0.0
+        for q in range(Q):
+            given = literal_of(variant), h[b, q][:, None], h_bar, w, FIRST + q
+            a = align_in_a_way(*given)
+            d, d_column = h_bar.T @ dc[b, q][:, None], dc[b, q][:, None]
+            dh_q, d_h_bar, dw = align_in_a_way_grad(given[0], d, *given[1:])
+            np.testing.assert_allclose(dh[b, q], dh_q[:, 0], rtol=0, atol=1e-13)
+            d_source = d_source + d_h_bar + d_column @ a.T
+            sums = {name: sums.get(name, 0.0) + one for name, one in dw.items()}
+        np.testing.assert_allclose(dstates[:length, b], d_source.T, rtol=0, atol=1e-12)
+        assert not dstates[length:, b].any()
+    assert_same_gradients(gradients, parameters_of(sums))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("score, lengths", list(product(["dot", "general"],
+                                                        [(5, 3, 1), (5, 5), (1,)])))
+def test_up_to_the_attentional_vector(score, lengths, dtype):
+    """From dh~ of every target state to h, the states, W_a and W_c: the thesis's own step."""
+    h, states, parameters, memory = make(Variant(score), lengths, dtype)
+    (B, _, H), He, rng = h.shape, states.shape[2], np.random.default_rng(2)
+    W_c, dh_tilde = draw(rng, (H, He + H), dtype), draw(rng, (B, Q, H), dtype)
+    c, cache = attention_forward(h, memory)
+    joined = np.concatenate([c, h], axis=2).reshape(B * Q, -1)
+    h_tilde = attentional_forward(joined, W_c)
+    d_joined, dz = attentional_backward(dh_tilde.reshape(B * Q, H), h_tilde, W_c)
+    dc, dh = np.split(d_joined.reshape(B, Q, -1), [He], axis=2)
+    dh_attention, step = attention_backward(dc, cache, memory, None)
+    dstates, gradients = memory_backward(dc, h, [cache], [step], memory, None)
+    W_a = parameters.get("attention.W_a")
+    dW_c, dW_a = 0.0, 0.0
+    for b, length in enumerate(lengths):
+        d_source, h_bar = 0.0, states[:length, b].T
+        for q in range(Q):
+            column = h[b, q][:, None]
+            assert_close(h_tilde.reshape(B, Q, H)[b, q], attend(column, h_bar, W_c, W_a)[0][:, 0])
+            found = attend_grad(dh_tilde[b, q][:, None], column, h_bar, W_c, W_a)
+            assert_close((dh + dh_attention)[b, q], found[0][:, 0])
+            d_source, dW_c = d_source + found[1], dW_c + found[2]
+            dW_a = None if found[3] is None else dW_a + found[3]
+        assert_close(dstates[:length, b], d_source.T)
+    assert_close(dz.T @ joined, dW_c)
+    assert list(gradients) == list(parameters)
+    if W_a is not None and max(lengths) > 1:
+        assert_close(gradients["attention.W_a"], dW_a)
+
+
+# --- complex step ---------------------------------------------------------------------------------
+
+
+@VARIED
+def test_gradients(variant):
+    """Of h, source states and weights, ragged and by steps, under two calls that share a memory."""
+    drawn, states, parameters, _ = make(variant, LENGTHS)
+    padding = make_padding(np.array(LENGTHS), max(LENGTHS))
+
+    def forward(v):
+        memory = memory_forward(v["states"], padding, variant, v, "attention")
+        c = [attention_forward(v["h"][:, some], memory, FIRST + some.start)
+             for some in (slice(0, 3), slice(3, Q))]
+        return np.concatenate([one for one, _ in c], axis=1), (v["h"], memory, [k for _, k in c])
+
+    def pull(dc, cache):
+        h, memory, caches = cache
+        sums, parts = accumulators(memory), (dc[:, :3], dc[:, 3:])
+        found = [attention_backward(d, one, memory, sums)
+                 for d, one in zip(parts, caches, strict=True)]
+        dstates, gradients = memory_backward(dc, h, caches, [step for _, step in found], memory,
+                                             sums)
+        return {"h": np.concatenate([dh for dh, _ in found], axis=1), "states": dstates,
+                **gradients}
+
+    inputs = {"h": drawn, "states": states, **parameters}
+    check_pair(forward, pull, inputs, method="complex", vanish=False).raise_if_wrong()
+
+
+# --- padding, large numbers, arguments ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", [Variant("general"), Variant("general", "local-m", 2),
+                                     Variant("concat"), Variant("location")], ids=str)
+def test_padding_is_not_attended_to(variant):
+    """The same bits whatever stands in the padding, were it huge."""
+    lengths = (5, 3, 1)
+    h, states, parameters, memory = make(variant, lengths)
+    c, cache = attention_forward(h, memory)
+    padding = make_padding(np.array(lengths), 5)
+    states[padding.mask[:, :, 0]] = 1e200
+    again = memory_forward(states, padding, variant, parameters, "attention")
+    c_again, cache_again = attention_forward(h, again)
+    np.testing.assert_array_equal(alignment_of(cache, memory), alignment_of(cache_again, again))
+    np.testing.assert_array_equal(c, c_again)
+    if variant.window == "global":
+        np.testing.assert_allclose(cache.a.sum(axis=2), 1.0, rtol=1e-14)
+
+
+def test_large_scores_do_not_overflow():
+    h, hbar = np.full((1, 1, 1), 1e3), np.array([[[1.0], [0.0], [1.0]]])
+    memory = Memory(hbar, hbar, None, None, Variant("dot"), "attention", {})
+    with np.errstate(all="raise", under="ignore"):
+        c, cache = attention_forward(h, memory)
+    np.testing.assert_array_equal(cache.a, [[[0.5, 0.0, 0.5]]])
+    assert c == 1.0
+
+
+@VARIED
+def test_arguments_and_caches_stay_as_they_are(variant):
+    h, states, parameters, memory = make(variant, LENGTHS)
+    dc = np.ones((*h.shape[:2], states.shape[2]))
+    _, cache = attention_forward(h, memory)
+    flat = [h, dc, memory.hbar, memory.keys, *parameters.values(), *only(cache)]
+    before = [array.copy() for array in flat]
+    first, second = (attention_backward(dc, cache, memory, accumulators(memory)) for _ in range(2))
+    np.testing.assert_array_equal(first[0], second[0])
+    for array, kept in zip(flat, before, strict=True):
+        np.testing.assert_array_equal(array, kept)
+
+
+@VARIED
+def test_single_precision_stays_single(variant):
+    h, _, _, memory = make(variant, LENGTHS, np.float32)
+    c, cache = attention_forward(h, memory)
+    dc = np.ones_like(c)
+    dh, dstates, gradients = backward(h, dc, memory, 1, False)
+    for array in (c, dh, dstates, *gradients.values(), *only(cache)):
+        assert array.dtype.kind in "ib" or array.dtype == np.float32
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_the_memory_of_some_sentences(score):
+    variant = Variant(score, length=4)
+    h, _, _, memory = make(variant, LENGTHS)
+    sentences = np.array([2, 0, 0])
+    c, _ = attention_forward(h, memory)
+    chosen = memory_select(memory, sentences)
+    assert_close(attention_forward(h[sentences], chosen)[0], c[sentences])
+    assert (chosen.keys is chosen.hbar) == (memory.keys is memory.hbar)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def test_score_weights():
+    def shapes(prefix, H, He, *variant, **options):
+        weights = score_weights(Variant(*variant, **options), prefix, H, He, Scheme())
+        return {name: weight.shape for name, weight in weights.items()}
+
+    assert shapes("attention", 4, 4, "dot") == {}
+    assert shapes("x", 4, 6, "general") == {"x.W_a": (4, 6)}
+    assert shapes("x", 4, 6, "concat") == {"x.W_a": (4, 10), "x.v_a": (4,)}
+    assert shapes("x", 4, 6, "concat-identity") == {"x.W_a": (6, 4), "x.v_a": (6,)}
+    assert shapes("x", 4, 6, "additive") == {"x.W_a": (4, 4), "x.U_a": (4, 6), "x.v_a": (4,)}
+    assert shapes("x", 4, 6, "location", length=9) == {"x.W_a": (9, 4)}
+    assert shapes("x", 4, 4, "dot", "local-p") == {"x.W_p": (4, 4), "x.v_p": (4,)}
+    with pytest.raises(ValueError, match=f"score: expected one of {', '.join(SCORES)}, got 'cos"):
+        shapes("attention", 4, 4, "cosine")
+    with pytest.raises(ValueError, match=r"score: 'dot' needs .* got 6 and 4"):
+        shapes("attention", 4, 6, "dot")

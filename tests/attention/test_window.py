@@ -1,0 +1,92 @@
+"""Windows against their definition; the jump at their edge; what they cost; the known lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attending import H, Q, make, only
+from literal import assert_close
+
+from attention.attention import alignment_of, attention_forward, memory_forward
+from attention.scores import CONTENT, Variant
+from attention.window import make_window, scatter_window
+from lstm.recurrent import make_padding
+
+
+@pytest.mark.parametrize("centre, D, expected", [
+    (2.0, 1, [1, 2, 3]), (2.5, 1, [2, 3]), (-0.8, 2, [0, 1]), (4.9, 1, [4, 5]),
+    (5.0, 2, [3, 4, 5]), (7.0, 1, []), (-3.0, 1, []), (2.0, 9, [0, 1, 2, 3, 4, 5]),
+])
+def test_a_window_is_the_columns_of_its_interval(centre, D, expected):
+    window = make_window(np.array([[centre]]), np.array([6.0]), 8, D)
+    assert window.mask.shape[2] == min(2 * D + 1, 8)
+    rows = np.arange(8)[None, None] if window.rows is None else window.rows
+    assert (window.rows is None) == (2 * D + 1 >= 8)  # all of the source, which is not gathered
+    assert rows[~window.mask].tolist() == expected
+    np.testing.assert_allclose(window.offset[~window.mask], np.array(expected) - centre)
+    assert len(set(rows.ravel())) == rows.size  # nothing is gathered twice
+    assert rows.min() >= 0 and rows.max() < 8
+
+
+def test_scattering_adds_where_windows_meet():
+    total = np.zeros((1, 3, 1))
+    scatter_window(total, np.ones((1, 2, 2, 1)), np.array([[[0, 1], [1, 2]]]))
+    np.testing.assert_array_equal(total[0, :, 0], [1, 2, 1])
+
+
+@pytest.mark.parametrize("D", [1, 2])
+def test_local_p_jumps_where_its_position_passes_an_integer(D):
+    """At the edge a state enters as another leaves, and a_t with them; inside it does not."""
+    variant = Variant("general", "local-p", D)
+    _, states, parameters, _ = make(variant, (7,))
+    parameters["attention.W_p"] = np.eye(H)
+    parameters["attention.v_p"] = np.array([1.0, 0.0, 0.0])
+    memory = memory_forward(states, None, variant, parameters, "attention")
+
+    def at(p):
+        """The alignment with p_t = p, by the h_t that predicts it."""
+        h = np.zeros((1, 1, H))
+        h[0, 0] = np.arctanh(np.log(p / (7 - p))), 0.3, -0.2
+        _, cache = attention_forward(h, memory)
+        assert_close(7.0 * cache.ratio, np.array([[p]]))
+        return alignment_of(cache, memory)[0, 0]
+
+    below, above = at(3 - 1e-9), at(3 + 1e-9)
+    assert below[3 - D - 1] > 0.01 and above[3 - D - 1] == 0.0   # word 3 - D leaves
+    assert below[3 + D - 1] == 0.0 and above[3 + D - 1] > 0.01   # word 3 + D enters
+    assert np.abs(at(3.5 + 1e-9) - at(3.5 - 1e-9)).max() < 1e-8
+
+
+@pytest.mark.parametrize("score", CONTENT)
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_a_step_computes_with_its_window_only(score, window):
+    """What a step makes has the window's size in a source of any length."""
+    made = []
+    for S in (20, 200):
+        h, _, _, memory = make(Variant(score, window, D=2), (S, S))
+        _, cache = attention_forward(h, memory)
+        assert not any(S in array.shape for array in only(cache))
+        made.append([array.shape for array in only(cache)])
+    assert made[0] == made[1]
+
+
+def test_a_source_longer_than_the_location_knows():
+    """Words behind L_max get no weight; those before it share all of it, as if they were all."""
+    variant = Variant("location", length=3)
+    h, states, parameters, memory = make(variant, (6, 2))
+    c, cache = attention_forward(h, memory)
+    a = alignment_of(cache, memory)
+    assert a.shape == (2, Q, 6) and (a[0, :, :3] > 0).all() and not a[0, :, 3:].any()
+    np.testing.assert_allclose(a.sum(axis=2), 1.0)
+    padding = make_padding(np.array((3, 2)), 3)
+    short = memory_forward(states[:3], padding, variant, parameters, "attention")
+    assert_close(attention_forward(h, short)[0], c)
+
+
+def test_an_empty_window_gives_no_context():
+    """local-m at a step far behind the end of one sentence, inside another."""
+    h, _, _, memory = make(Variant("general", "local-m", D=1), (9, 2))
+    with np.errstate(all="raise", under="ignore"):
+        c, cache = attention_forward(h, memory, 5)
+    assert not c[1].any() and not cache.a[1].any()
+    assert c[0].all()

@@ -1,0 +1,260 @@
+"""What `lstm.cells.cell.Cell` says of every cell, and each cell against its derivation."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from literal import DTYPES, assert_close, draw
+from literal_cells import literal_step, literal_step_grad
+
+from backend.workspace import Workspace
+from grads.check import check_pair
+from lstm.cells import CELLS, Step
+from lstm.parameters import Scheme
+from lstm.stack import stack_weights, zero_state
+
+B, E, H = 4, 3, 2
+PAD = np.array([[False], [True], [False], [True]])
+UNITS = pytest.mark.parametrize("unit", CELLS)
+
+
+class Inputs(NamedTuple):
+    x: np.ndarray  # (B, E)
+    state: tuple[np.ndarray, ...]
+    W: np.ndarray  # (G, E + H)
+    b: np.ndarray | None
+    d_state: tuple[np.ndarray, ...]
+    d_out: np.ndarray  # (B, H)
+
+
+def make(unit, dtype=np.float64, seed=1):
+    rng, cell = np.random.default_rng(seed), CELLS[unit]
+    G = len(cell.gates) * H
+    state, d_state = (tuple(draw(rng, (B, H), dtype) for _ in range(cell.states)) for _ in "fb")
+    return Inputs(draw(rng, (B, E), dtype), state, draw(rng, (G, E + H), dtype),
+                  draw(rng, G, dtype), d_state, draw(rng, (B, H), dtype))
+
+
+def garbage(*shape, dtype):
+    """Memory as a workspace gives it: whoever reads what he has not written finds NaN."""
+    return np.full(shape, np.nan, dtype)
+
+
+def run(unit, a, pad=None):
+    """A step forward, in memory full of garbage."""
+    cell, dtype = CELLS[unit], a.x.dtype
+    now = tuple(garbage(B, H, dtype=dtype) for _ in a.state)
+    saved = garbage(B, H, dtype=dtype) if cell.saves else None
+    step = Step(a.x @ a.W[:, :E].T, a.state, now, saved)
+    cell.forward(step, a.b, a.W[:, E:].T, pad, garbage(B, cell.scratch * H, dtype=dtype))
+    return step
+
+
+def pull(unit, a, step, d_out, clip=None, pad=None):
+    """The gradients of the state before, and da; d_state of `a` stays as it is."""
+    d_state = tuple(d.copy() for d in a.d_state)
+    da = garbage(*step.u.shape, dtype=a.x.dtype)
+    CELLS[unit].backward(d_state, d_out, step, a.W[:, E:], clip, pad, da,
+                         garbage(3, B, H, dtype=a.x.dtype))
+    return d_state, da
+
+
+def weights(unit, a, step, da):
+    return CELLS[unit].weight_gradient(da, [a.x], step.before[0], step.saved, Workspace())
+
+
+def row(arrays, n):
+    return tuple(array[n : n + 1] for array in arrays)
+
+
+# --- against the derivation -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit, dtype", list(product(CELLS, DTYPES)))
+def test_a_step_is_the_derivation(unit, dtype):
+    a = make(unit, dtype)
+    step = run(unit, a)
+    for n in range(B):
+        expected = literal_step(unit, a.x[n : n + 1], row(a.state, n), a.W, a.b)
+        for found, own in zip(step.now, expected, strict=True):
+            assert_close(found[n : n + 1], own)
+
+
+@pytest.mark.parametrize("unit, dtype, clip", [
+    *((unit, dtype, None) for unit in CELLS for dtype in DTYPES),
+    *((unit, np.float64, 0.3) for unit in CELLS)])
+def test_its_backward_is_the_derivation(unit, dtype, clip):
+    """Clipping is of dh with all that has been added to it, and acts."""
+    a = make(unit, dtype)
+    step = run(unit, a)
+    d_state, da = pull(unit, a, step, a.d_out, clip)
+    dW, db = 0.0, 0.0
+    for n in range(B):
+        above = (row(a.d_state, n)[0] + a.d_out[n : n + 1], *row(a.d_state, n)[1:])
+        expected, dx, dW_n, db_n = literal_step_grad(
+            unit, above, a.x[n : n + 1], row(a.state, n), a.W, a.b, clip)
+        for found, own in zip(row(d_state, n), expected, strict=True):
+            assert_close(found, own)
+        assert_close((da @ a.W[:, :E])[n : n + 1], dx)
+        dW, db = dW + dW_n, db + db_n
+    assert_close(weights(unit, a, step, da), dW)
+    assert_close(da.sum(axis=0), db)
+    if clip is not None:
+        assert np.abs(da - pull(unit, a, step, a.d_out)[1]).max() > 0.01
+
+
+# --- the contract ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit, pad", list(product(CELLS, [None, PAD])),
+                         ids=lambda value: "padded" if value is PAD else None)
+def test_gradients_of_every_output_alone_and_together(unit, pad):
+    """By complex step: the state's arrays, and h once more as what the layer puts out."""
+    cell, drawn = CELLS[unit], make(unit)
+    names = [f"state {k}" for k in range(cell.states)]
+    inputs = {"x": drawn.x, "W": drawn.W, "b": drawn.b} | dict(zip(names, drawn.state, strict=True))
+
+    def forward(v):
+        a = Inputs(v["x"], tuple(v[name] for name in names), v["W"], v["b"], (), v["x"])
+        step = run(unit, a, pad)
+        return {**dict(zip(names, step.now, strict=True)), "out": step.now[0].copy()}, (a, step)
+
+    def backward(d, cache):
+        a, step = cache
+        a = a._replace(d_state=tuple(d[name] for name in names))
+        d_state, da = pull(unit, a, step, d["out"], None, pad)
+        return {"x": da @ a.W[:, :E], "W": weights(unit, a, step, da), "b": da.sum(axis=0),
+                **dict(zip(names, d_state, strict=True))}
+
+    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
+
+
+@UNITS
+def test_no_gradient_of_the_output_is_a_gradient_of_zero(unit):
+    a = make(unit)
+    step = run(unit, a)
+    without, zero = (pull(unit, a, step, d) for d in (None, np.zeros((B, H))))
+    for found, expected in zip((*without[0], without[1]), (*zero[0], zero[1]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@UNITS
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_padding(unit, clip):
+    """The state before goes through to the bit, forward and back, unclipped; da is exactly 0.
+    Rows that are not padding are as without any."""
+    a, real = make(unit), ~PAD[:, 0]
+    step, alone = run(unit, a, PAD), run(unit, a)
+    for before, now, own in zip(a.state, step.now, alone.now, strict=True):
+        np.testing.assert_array_equal(now, np.where(PAD, before, own))
+    d_state, da = pull(unit, a, step, a.d_out, clip, PAD)
+    own_state, own_da = pull(unit, a, alone, a.d_out, clip)
+    assert not da[~real].any()
+    np.testing.assert_array_equal(da[real], own_da[real])
+    above = (a.d_state[0] + a.d_out, *a.d_state[1:])
+    for d, through, own in zip(d_state, above, own_state, strict=True):
+        np.testing.assert_allclose(d[real], own[real], rtol=1e-15)
+        np.testing.assert_array_equal(d[~real], through[~real])
+
+
+@UNITS
+def test_a_bias_may_be_missing(unit):
+    a = make(unit)
+    zero = run(unit, a._replace(b=np.zeros_like(a.b)))
+    for found, expected in zip(run(unit, a._replace(b=None)).now, zero.now, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@UNITS
+def test_a_step_can_go_back_twice(unit):
+    """What was saved stays; so does what was passed in, but for d_state."""
+    a = make(unit)
+    kept = [array.copy() for array in (a.x, *a.state, a.W, a.b, a.d_out)]
+    step = run(unit, a, PAD)
+    first, second = (pull(unit, a, step, a.d_out, 0.3, PAD) for _ in range(2))
+    for one, other in zip((*first[0], first[1]), (*second[0], second[1]), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for array, before in zip((a.x, *a.state, a.W, a.b, a.d_out), kept, strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+@UNITS
+def test_single_precision_stays_single(unit):
+    """Nothing widens it on the way, nothing loses more than its rounding."""
+    exact = make(unit)
+    a = Inputs(*(tuple(one.astype("f4") for one in part) if isinstance(part, tuple)
+                 else part.astype("f4") for part in exact))
+
+    def everything(given):
+        step = run(unit, given, PAD)
+        d_state, da = pull(unit, given, step, given.d_out, 0.3, PAD)
+        return (*step.now, step.u, *d_state, da, weights(unit, given, step, da))
+
+    for found, expected in zip(everything(a), everything(exact), strict=True):
+        assert found.dtype == np.float32
+        assert_close(found.astype("f8"), expected, 1e-6)
+
+
+@UNITS
+def test_weight_gradients_of_inputs_side_by_side(unit):
+    """[dW_1 dW_2 dW_h], whatever the parts of the input, in recycled memory as in fresh."""
+    rng, cell, N = np.random.default_rng(2), CELLS[unit], 70
+    G, wide = len(cell.gates) * 60, 40
+    da, x, h, saved = (rng.normal(size=(N, n)) for n in (G, 50, 60, 60))
+    parts = [x[:, :wide].copy(), x[:, wide:].copy()]
+    workspace = Workspace()
+    workspace.empty(np, (G, 110), "f8")[...] = np.nan  # left behind where dW will be
+    whole = cell.weight_gradient(da, [x], h, saved, Workspace())
+    split = cell.weight_gradient(da, parts, h, saved, workspace)
+    state = np.concatenate([da.T[: 2 * 60] @ h, da.T[2 * 60 :] @ saved]) if unit == "gru" \
+        else da.T @ h
+    for found in (whole, split):
+        assert_close(found, np.hstack([da.T @ x, state]))
+        assert found.flags.c_contiguous
+
+
+@UNITS
+def test_a_cell_declares_its_sizes(unit):
+    """`states` and `gates` are those that weights and zero states are made of."""
+    cell = CELLS[unit]
+    matrix = stack_weights("s", unit, 1, {"x": E}, H, Scheme())["s.0.T"]
+    assert matrix.shape == (len(cell.gates) * H, E + H)
+    state: Any = zero_state(np, unit, B, H, "f4")
+    assert [(one.shape, one.dtype) for one in state] == [((B, H), "f4")] * cell.states
+
+
+# --- the order of the blocks ----------------------------------------------------------------------
+
+
+def scalar(unit, h_prev, W, b, c_prev=()):
+    """One step of width 1 from x = 0."""
+    state = tuple(np.full((1, 1), value) for value in (h_prev, *c_prev))
+    now, saved = tuple(np.empty((1, 1)) for _ in state), np.empty((1, 1))
+    u, scratch = np.zeros((1, len(b))), np.empty((1, CELLS[unit].scratch))
+    CELLS[unit].forward(Step(u, state, now, saved), np.array(b), W[:, 1:].T, None, scratch)
+    return [one.item() for one in now]
+
+
+def sigm(v):
+    return 1 / (1 + np.exp(-v))
+
+
+def test_lstm_gate_order():
+    """Blocks of W and b are i, f, o, h_hat: a large bias opens exactly that gate."""
+    assert CELLS["lstm"].gates == ("i", "f", "o", "h_hat")
+    h, c = scalar("lstm", 0.0, np.zeros((4, 2)), [0.1, 0.2, 0.3, 0.4], (1.0,))
+    np.testing.assert_allclose(c, sigm(0.2) + sigm(0.1) * np.tanh(0.4), rtol=1e-15)
+    np.testing.assert_allclose(h, sigm(0.3) * np.tanh(c), rtol=1e-15)
+
+
+def test_gru_gate_order():
+    """Blocks of W and b are r, z, h~: z weighs the proposal (erratum 17)."""
+    assert CELLS["gru"].gates == ("r", "z", "h~")
+    W = np.zeros((3, 2))
+    W[2, 1] = 1.0                                                          # U
+    (h,) = scalar("gru", 0.7, W, [0.1, 0.2, 0.3])
+    r, z = sigm(0.1), sigm(0.2)
+    np.testing.assert_allclose(h, (1 - z) * 0.7 + z * np.tanh(r * 0.7 + 0.3), rtol=1e-15)

@@ -1,0 +1,91 @@
+"""Layers on top of each other: padded batches, dropout, both directions, single steps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from literal import assert_close, assert_same_gradients, draw, draw_parameters, total
+
+from grads.check import check_pair
+from lstm.cells import CELLS
+from lstm.parameters import Scheme
+from lstm.recurrent import make_padding
+from lstm.stack import stack_backward, stack_forward, stack_step, stack_weights, zero_state
+
+E, H, STEPS, LENGTHS = 3, 2, 6, (6, 4, 1)
+BOTH = list(product(CELLS, (False, True)))
+
+
+def make(unit, bidirectional):
+    """Parameters of two layers, and the state that each starts from."""
+    rng, B = np.random.default_rng(2), len(LENGTHS)
+    weights = stack_weights("s", unit, 2, {"x": E}, H, Scheme(), bidirectional=bidirectional)
+    initial = [[tuple(draw(rng, (B, H)) for _ in range(CELLS[unit].states))
+                for _ in range(1 + bidirectional)] for _ in range(2)]
+    return rng, draw_parameters(rng, weights), initial
+
+
+@pytest.mark.parametrize("unit, bidirectional", BOTH)
+def test_a_padded_stack_is_the_sum_of_its_sequences(unit, bidirectional):
+    """Outputs at padding are not read and get no gradient."""
+    directions = 1 + bidirectional
+    rng, parameters, _ = make(unit, bidirectional)
+    x, dh = draw(rng, (STEPS, 3, E)), draw(rng, (STEPS, 3, directions * H))
+    dh *= np.arange(STEPS)[:, None, None] < np.array(LENGTHS)[:, None]
+
+    def through(columns, steps, padding):
+        zero = zero_state(np, unit, len(columns), H, "f8")
+        h, _, cache = stack_forward(x[:steps, columns], parameters, "s", unit,
+                                    [[zero] * directions] * 2, padding=padding)
+        return h, stack_backward(dh[:steps, columns], None, cache)
+
+    h, (dx, _, gradients) = through([0, 1, 2], STEPS, make_padding(np.array(LENGTHS), STEPS))
+    alone = [through([s], length, None) for s, length in enumerate(LENGTHS)]
+    for s, (length, (h_alone, (dx_alone, _, _))) in enumerate(zip(LENGTHS, alone, strict=True)):
+        assert_close(h[:length, [s]], h_alone)
+        assert_close(dx[:length, [s]], dx_alone)
+    assert_same_gradients(gradients, total(own for _, (_, _, own) in alone))
+
+
+@pytest.mark.parametrize("unit, bidirectional", BOTH)
+def test_gradients(unit, bidirectional):
+    """Of input, parameters and first states, from the top states and all last ones, with dropout
+    masks on both inputs and a ragged batch; by complex step."""
+    rng, parameters, initial = make(unit, bidirectional)
+    directions, padding = 1 + bidirectional, make_padding(np.array(LENGTHS), STEPS)
+    masks = [(rng.random((STEPS, 3, n)) < 0.7) / 0.7 for n in (E, directions * H)]
+    places = [(layer, d, k) for layer in range(2) for d in range(directions)
+              for k in range(CELLS[unit].states)]
+
+    def named(states, kind):
+        return {f"{kind} {place}": states[place[0]][place[1]][place[2]] for place in places}
+
+    def nested(values, kind):
+        return [[tuple(values[f"{kind} {(layer, d, k)}"] for k in range(CELLS[unit].states))
+                 for d in range(directions)] for layer in range(2)]
+
+    def forward(v):
+        h, last, cache = stack_forward(v["x"], v, "s", unit, nested(v, "first"), padding=padding,
+                                       masks=masks)
+        return {"h": h, **named(last, "last")}, cache
+
+    def backward(d, cache):
+        dx, d_initial, gradients = stack_backward(d["h"], nested(d, "last"), cache)
+        return {"x": dx, **named(d_initial, "first"), **gradients}
+
+    inputs = {"x": draw(rng, (STEPS, 3, E)), **parameters, **named(initial, "first")}
+    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("unit", CELLS)
+def test_a_step_of_all_layers_is_a_sequence_of_one(unit):
+    rng, parameters, initial = make(unit, False)
+    x = draw(rng, (1, 3, E))
+    h, last, _ = stack_forward(x, parameters, "s", unit, initial)
+    top, after = stack_step(x[0], [states[0] for states in initial], parameters, "s", unit)
+    assert_close(top, h[0])
+    for layer, states in zip(after, last, strict=True):
+        for found, expected in zip(layer, states[0], strict=True):
+            assert_close(found, expected)

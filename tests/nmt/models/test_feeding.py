@@ -1,0 +1,275 @@
+"""The decoder loop with feedback, for every cell: a literal loop, clipping that acts, complex step."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from literal import assert_close, assert_same_gradients, draw, draw_parameters
+from literal_cells import literal_step, literal_step_grad
+
+from attention.attention import memory_forward
+from attention.scores import score_weights
+from backend.workspace import Workspace
+from grads.check import check_pair
+from lstm.cells import CELLS
+from lstm.recurrent import make_padding
+from lstm.parameters import Scheme
+from lstm.recurrent import ENOUGH
+from lstm.stack import stack_weights
+from nmt.models.translator import ModelConfig
+from nmt.models.contextual import Run, searching_backward, searching_forward
+from nmt.models.feeding import feeding_backward, feeding_forward
+from nmt.models.feeding import input_feeding_backward, input_feeding_forward
+
+B, E, H, F = 3, 2, 4, 5
+
+
+class Linear:
+    """fed_t = M h_t, from the initial state on or from the first step's."""
+
+    width = F
+
+    def __init__(self, M, first):
+        self.M, self.first = M, first
+
+    def forward(self, t, h, out):
+        assert t or self.first
+        out[...] = h @ self.M.T
+
+    def backward(self, t, d_fed):
+        assert t or self.first
+        return d_fed @ self.M
+
+
+def states_of(rng, unit, layers, dtype=np.float64):
+    return [tuple(draw(rng, (B, H), dtype) for _ in range(CELLS[unit].states))
+            for _ in range(layers)]
+
+
+def make(unit, layers, T, dropout=False):
+    """x, initial states, parameters, masks, M, gradients of the top states and of what is fed."""
+    rng = np.random.default_rng(3)
+    weights = stack_weights("d", unit, layers, {"x": E, "fed": F}, H, Scheme())
+    parameters = draw_parameters(rng, weights)
+    masks = [None] + [(rng.random((T, B, H)) < 0.7) / 0.7 if dropout else None] * (layers - 1)
+    return (draw(rng, (T, B, E)), states_of(rng, unit, layers), parameters, masks,
+            draw(rng, (F, H)), draw(rng, (T + 1, B, H)), draw(rng, (T + 1, B, F)))
+
+
+# --- the literal loop -----------------------------------------------------------------------------
+
+
+def literal_forward(unit, x, initial, parameters, masks, M, first):
+    """All states [t][layer], inputs [t][layer] and fed_t, of one sentence: rows (1, n)."""
+    states, inputs, fed = [initial], [], [initial[-1][0] @ M.T if first else np.zeros((1, F))]
+    for t, x_t in enumerate(x):
+        read, now, inputs_t = np.hstack([x_t, fed[t]]), [], []
+        for layer, before in enumerate(states[t]):
+            if masks[layer] is not None:
+                read = read * masks[layer][t]
+            W, b = parameters[f"d.{layer}.T"], parameters[f"d.{layer}.b"]
+            inputs_t.append(read)
+            now.append(literal_step(unit, read, before, W, b))
+            read = now[-1][0]
+        states.append(now)
+        inputs.append(inputs_t)
+        fed.append(read @ M.T)
+    return states, inputs, fed
+
+
+def literal_backward(unit, x, d_top, d_fed, parameters, masks, M, first, clip, literal):
+    """dx (T, 1, E), gradients of the initial states and of the parameters."""
+    states, inputs, _ = literal
+    d = [tuple(np.zeros((1, H)) for _ in state) for state in states[0]]
+    gradients = {name: np.zeros_like(value) for name, value in parameters.items()}
+    dx, d_fed, T = np.zeros_like(x), d_fed.copy(), len(x)
+    for t in reversed(range(T)):
+        above = d_top[t + 1] + d_fed[t + 1] @ M  # fed_{t+1} is made of h_t
+        for layer in reversed(range(len(d))):
+            W, b = parameters[f"d.{layer}.T"], parameters[f"d.{layer}.b"]
+            whole = (d[layer][0] + above, *d[layer][1:])
+            d[layer], above, dW, db = literal_step_grad(
+                unit, whole, inputs[t][layer], states[t][layer], W, b, clip)
+            gradients[f"d.{layer}.T"] += dW
+            gradients[f"d.{layer}.b"] += db
+            if masks[layer] is not None:
+                above = above * masks[layer][t]
+        dx[t], d_fed[t] = above[:, :E], d_fed[t] + above[:, E:]
+    d[-1] = (d[-1][0] + d_top[0] + (d_fed[0] @ M if first else 0.0), *d[-1][1:])
+    return dx, d, gradients
+
+
+def one(arrays, n):
+    return tuple(array[n : n + 1] for array in arrays)
+
+
+@pytest.mark.parametrize("unit, layers, T, first, last, clip", [
+    *((unit, layers, 4, *places, clip) for unit in CELLS for layers in (1, 2)
+      for places in ((False, True), (True, False)) for clip in (None, 0.3)),
+    *((unit, 2, ENOUGH + 1, False, True, None) for unit in CELLS)])
+def test_the_loop_is_the_literal_loop(unit, layers, T, first, last, clip):
+    """Each dh_t of each layer is clipped once, after all that reaches it has been added. From
+    `ENOUGH` steps on the loop multiplies by transposed copies."""
+    x, initial, parameters, masks, M, d_top, d_fed = make(unit, layers, T, dropout=True)
+    if not last:
+        d_fed[T] = 0.0
+    feedback = Linear(M, first)
+    top, fed, cache = feeding_forward(
+        x, initial, feedback, "d", unit, parameters, masks, last, Workspace())
+    dx, d_initial, gradients = feeding_backward(
+        d_top, d_fed.copy(), feedback, cache, parameters, clip=clip)
+    totals = dict.fromkeys(parameters, 0.0)
+    for n in range(B):
+        own = [None if mask is None else mask[:, n : n + 1] for mask in masks]
+        given = x[:, n : n + 1], [one(state, n) for state in initial], parameters, own, M, first
+        literal = literal_forward(unit, *given)
+        for t in range(T + 1):
+            assert_close(top[t, n], literal[0][t][-1][0][0])
+            if (t or first) and (t < T or last):
+                assert_close(fed[t, n], literal[2][t][0])
+        found = literal_backward(unit, given[0], d_top[:, n : n + 1], d_fed[:, n : n + 1],
+                                 parameters, own, M, first, clip, literal)
+        assert_close(dx[:, n : n + 1], found[0])
+        for ours, theirs in zip(d_initial, found[1], strict=True):
+            for d, expected in zip(one(ours, n), theirs, strict=True):
+                assert_close(d, expected)
+        totals = {name: totals[name] + found[2][name] for name in totals}
+    assert_same_gradients(gradients, totals)
+    assert first or not fed[0].any()
+    if clip is not None:
+        free = feeding_backward(d_top, d_fed.copy(), feedback, cache, parameters)[2]
+        assert all(np.abs(free[name] - d).max() > 0.01 for name, d in gradients.items())
+
+
+@pytest.mark.parametrize("unit", CELLS)
+def test_no_gradient_of_the_top_states_is_a_gradient_of_zero(unit):
+    x, initial, parameters, masks, M, d_top, d_fed = make(unit, 2, 4)
+    feedback = Linear(M, True)
+    _, _, cache = feeding_forward(
+        x, initial, feedback, "d", unit, parameters, masks, True, Workspace())
+    dx, d_initial, gradients = feeding_backward(None, d_fed.copy(), feedback, cache, parameters)
+    expected = feeding_backward(np.zeros_like(d_top), d_fed.copy(), feedback, cache, parameters)
+    assert_close(dx, expected[0])
+    for ours, theirs in zip(d_initial, expected[1], strict=True):
+        for d, d_expected in zip(ours, theirs, strict=True):
+            assert_close(d, d_expected)
+    assert_same_gradients(gradients, expected[2])
+
+
+# --- h~ fed back ----------------------------------------------------------------------------------
+
+
+V, S, TARGETS = 6, 4, np.array([[1, 1, 1], [3, 2, 4], [2, 3, 3]])
+LENGTHS = np.array([4, 2, 3])
+
+
+def luong(unit, layers, dropout, score="general", window="global", T=3):
+    """A decoder with input feeding: inputs by name, and its two passes on such a mapping."""
+    rng = np.random.default_rng(4)
+    config = ModelConfig(unit=unit, layers=layers, hidden_size=H, embedding_size=E, score=score,
+                         attention=window, window=1, location_length=3)
+    scheme, padding, ids = Scheme(), make_padding(LENGTHS, S), np.resize(TARGETS, (T, B))
+    weights = stack_weights("decoder", unit, layers, {"x": E, "h~": H}, H, scheme)
+    weights |= score_weights(config.variant(), "attention", H, H, scheme)
+    names = [(layer, k) for layer in range(layers) for k in range(CELLS[unit].states)]
+    inputs = draw_parameters(rng, weights) | {
+        "decoder.W_e": draw(rng, (V, E)), "attention.W_c": draw(rng, (H, 2 * H)),
+        "states": draw(rng, (S, B, H))} | {f"state {name}": draw(rng, (B, H)) for name in names}
+    sites = {"decoder.0": E, "joined": 2 * H} | {f"decoder.{n}": H for n in range(1, layers)}
+    noise = {site: (rng.random((T, B, n)) < 0.7) / 0.7 for site, n in sites.items()}
+    noise = noise if dropout else {}
+
+    def forward(v, workspace=None):
+        workspace = workspace or Workspace()
+        memory = memory_forward(v["states"], padding, config.variant(), v, "attention")
+        initial = [tuple(v[f"state {(layer, k)}"] for k in range(CELLS[unit].states))
+                   for layer in range(layers)]
+        h_tilde, cache = input_feeding_forward(ids, initial, memory, v, config, noise, workspace)
+        return h_tilde, (cache, v, workspace)
+
+    def backward(d, cache):
+        found, v, workspace = cache
+        d_initial, dstates, gradients = input_feeding_backward(d, found, v, config, workspace)
+        return {"states": dstates, **{f"state {(layer, k)}": d_initial[layer][k]
+                                      for layer, k in names},
+                **{name: d.dense() if hasattr(d, "dense") else d
+                   for name, d in gradients.items()}}
+
+    return inputs, forward, backward
+
+
+@pytest.mark.parametrize("unit, layers, dropout", list(product(CELLS, (1, 2), (False, True))))
+def test_gradients_with_the_attentional_vector_fed_back(unit, layers, dropout):
+    inputs, forward, backward = luong(unit, layers, dropout)
+    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("score, window", [("concat", "global"), ("location", "global"),
+                                           ("general", "local-m"), ("concat", "local-p")])
+def test_gradients_of_a_gru_in_other_variants_of_attention(score, window):
+    inputs, forward, backward = luong("gru", 2, True, score, window)
+    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
+
+
+@pytest.mark.parametrize("unit", CELLS)
+def test_passes_keep_apart_and_can_go_back_twice(unit):
+    """Two forwards before two backwards in one workspace; each cache serves again."""
+    rng, workspace, T = np.random.default_rng(6), Workspace(), ENOUGH + 1
+    inputs, forward, backward = luong(unit, 2, True, "concat", T=T)
+    others = {name: 1.1 * value for name, value in inputs.items()}
+    d = draw(rng, (T, B, H))
+    caches = [forward(given, workspace)[1] for given in (inputs, others)]
+    for _ in range(2):
+        for cache, given in zip(caches, (inputs, others), strict=True):
+            found, expected = backward(d, cache), backward(d, forward(given)[1])
+            for name, gradient in expected.items():
+                np.testing.assert_array_equal(found[name], gradient, err_msg=name)
+
+
+# --- the context fed back -------------------------------------------------------------------------
+
+
+def rnnsearch(unit, T=3):
+    """RNNsearch's decoder: c_i is found with s_{i-1}, c_1 with s_0."""
+    rng, He = np.random.default_rng(5), 2 * H
+    variant = ModelConfig(score="additive", hidden_size=H).variant()
+    scheme, padding, ids = Scheme(), make_padding(LENGTHS, S), np.resize(TARGETS, (T, B))
+    weights = stack_weights("decoder", unit, 1, {"x": E, "c": He}, H, scheme)
+    weights |= score_weights(variant, "attention", H, He, scheme)
+    inputs = draw_parameters(rng, weights) | {
+        "decoder.W_e": draw(rng, (V, E)), "states": draw(rng, (S, B, He)), "s_0": draw(rng, (B, H))}
+
+    def forward(v):
+        memory = memory_forward(v["states"], padding, variant, v, "attention")
+        run, cache = searching_forward(ids, v["s_0"], memory, v, unit, Workspace())
+        return run._asdict(), (cache, v)
+
+    def backward(d, cache, clip=None):
+        found, v = cache
+        upstream = Run(**{name: array.copy() for name, array in d.items()})
+        ds_0, dstates, gradients = searching_backward(upstream, found, v, clip)
+        return {"s_0": ds_0, "states": dstates,
+                **{name: d.dense() if hasattr(d, "dense") else d
+                   for name, d in gradients.items()}}
+
+    return inputs, forward, backward
+
+
+@pytest.mark.parametrize("unit", ["gru", "rnn"])
+def test_gradients_with_the_context_fed_back(unit):
+    """From states, embeddings and contexts that the output layer reads, alone and together."""
+    inputs, forward, backward = rnnsearch(unit)
+    check_pair(forward, backward, inputs, method="complex", vanish=False).raise_if_wrong()
+
+
+def test_rnnsearch_can_go_back_twice():
+    inputs, forward, backward = rnnsearch("gru", ENOUGH + 1)
+    outputs, cache = forward(inputs)
+    d = {name: draw(np.random.default_rng(7), array.shape) for name, array in outputs.items()}
+    first, second = backward(d, cache), backward(d, cache)
+    for name, gradient in first.items():
+        np.testing.assert_array_equal(second[name], gradient, err_msg=name)
+    clipped = backward(d, cache, clip=0.2)
+    assert all(np.abs(clipped[name] - gradient).max() > 1e-3 for name, gradient in first.items())

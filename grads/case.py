@@ -20,6 +20,7 @@ from lstm.parameters import Weight
 V, E, H = 6, 3, 2  # sizes of everything here, all different, so that a transposed product shows
 WORDS = (2, 5)  # ids are 2, 3 or 4: some repeat, some do not, and the table's other rows rest
 END = 1  # the id on padding, and the decoder's first
+STD = 0.7  # standard deviation of what is drawn, less in large matrices
 
 
 class Shape(NamedTuple):
@@ -27,6 +28,8 @@ class Shape(NamedTuple):
 
     lengths: tuple[int, ...]  # real steps of each sequence
     least: int = 0  # steps there are at least, padding or not
+    targets: tuple[int, ...] = ()  # those of translations; () for the same in another order
+    words: int = 3  # how many different words there are
 
     @property
     def steps(self) -> int:
@@ -58,6 +61,9 @@ SHAPES = {
     "smallest": Shape((1,)),
     "padding alone": Shape((3, 0, 2)),  # one sequence has no real step
     "nobody": Shape((), 3),  # B = 0
+    # beyond every threshold of size: 16 steps, 16 repeats of 16 ids, 32 rows of predictions
+    "real": Shape((20,) * 9 + (18, 17, 16, 15, 14, 13, 12, 11, 9, 7, 5),
+                  targets=(5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17),
 }
 USUAL = ("ragged", "late padding", "full", "one sentence", "one step", "smallest")
 
@@ -128,15 +134,16 @@ class Entry(NamedTuple):
 
 
 def draw(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Normals of standard deviation 0.7: no gate saturates, none is linear."""
-    return np.asarray(rng.normal(scale=0.7, size=shape))
+    """Normals of standard deviation STD."""
+    return np.asarray(rng.normal(scale=STD, size=shape))
 
 
 def draw_parameters(
     rng: np.random.Generator, weights: Mapping[str, Weight]
 ) -> dict[str, np.ndarray]:
-    """A normal array for each weight, biases too."""
-    return {name: draw(rng, *weight.shape) for name, weight in weights.items()}
+    """Normals for each weight, biases too: no gate saturates, none is linear, no state explodes."""
+    return {name: rng.normal(scale=min(STD, 1.2 / one.shape[-1] ** 0.5), size=one.shape)
+            for name, one in weights.items()}
 
 
 def draw_words(rng: np.random.Generator, shape: Shape) -> np.ndarray:

@@ -1,21 +1,23 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
-Complex step is the first opinion: exact to machine precision, where the function is analytic.
-Ridders' extrapolated central differences are the second: less exact, with an error estimate, and
-they ask nothing of the function. Each sees what the other cannot; where they disagree the report
-says so. Upstream gradients are random, on every output together and on each alone, so that a
-backward that forgets one of them is caught.
+Complex step is the first method: exact to machine precision, where the function is analytic. It
+goes along two random directions a tensor and to one entry, or to every entry. Ridders'
+extrapolated central differences are the second: less exact, with an error estimate, and they ask
+nothing of the function. Where something is wrong, entries are differentiated one by one by both,
+and the report says what kind of mistake it is. Upstream gradients are random, on every output
+together and on each alone, so that a backward that forgets one of them is caught.
 
     check_pair(forward, backward, [x, W, b]).raise_if_wrong()       # forward -> outputs, cache
-    check_gradients(loss, {"W": W, "b": b}, {"W": dW, "b": db})     # claimed at these inputs
+    check_gradients(loss, {"W": W, "b": b}, {"W": dW, "b": db})     # analytic, at these inputs
 
-Three doors, one check: `check_case` takes a `grads.case.Case`, which the other two make.
+Three entry points, one check: `check_case` takes a `grads.case.Case`, which the other two make.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,17 +33,17 @@ from grads.checking.claims import (
     validate_gradients,
     validate_inputs,
 )
-from grads.checking.differentiate import Numeric, at_entries
-from grads.checking.directions import check_directions
+from grads.checking.differentiate import along
+from grads.checking.directions import check_lines, lines_of, lines_together
+from grads.checking.entries import check_entries
 from grads.checking.evaluate import Evaluator, NotAnalytic
-from grads.checking.judge import Numbers, judge
-from grads.report import Finding, Report
+from grads.report import Finding, Report, Row
 
-OPINIONS = {
+METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
     "central": ("central",), "forward": ("forward",),
 }
-SAMPLE = 1024  # tensors with more entries are sampled, and probed along random directions
+SAMPLE = 1024  # entries of a larger tensor that are differentiated to find out what is wrong
 
 Arrays = dict[str, np.ndarray]
 
@@ -80,29 +82,53 @@ def check_pair(
     return check_case(pair_case(forward, backward, inputs, labels or {}, winners), **how)
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How much is differentiated, and by what. Raises ValueError on what makes no sense.
+
+    By default every tensor along two random directions and at one entry, by complex step, and all
+    together along one direction by Ridders' differences: where the function is not analytic, or
+    has a kink, the two methods part and both go to the entries.
+    """
+
+    every_entry: bool = False  # all entries of every tensor, by both methods unless one is named
+    sample: int | None = None  # so many entries of each larger tensor, beside its directions
+    together: bool = False  # directions over all tensors at once and no entry: for large models
+    method: str | None = None  # both, complex, ridders, central, forward; None: as said above
+    diagnosis: int = SAMPLE  # entries of a larger tensor where something is wrong; 0: none
+
+    def __post_init__(self) -> None:
+        if self.method is not None and self.method not in METHODS:
+            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
+
+    @property
+    def by_entries(self) -> bool:
+        """Whether entries are differentiated one by one from the start."""
+        return self.every_entry or self.sample is not None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those that may be used, the first before the others."""
+        return METHODS[self.method or "both"]
+
+
 def check_case(
-    case: Case, *, method: str = "both", sample: int | None = SAMPLE, second: int | None = None,
-    rng: np.random.Generator | None = None, names: Sequence[str] | None = None,
+    case: Case, *, rng: np.random.Generator | None = None, names: Sequence[str] | None = None,
     upstream: Mapping[str, np.ndarray] | None = None, alone: bool = True, vanish: bool = True,
-    empty: bool = False, title: str = "gradient check",
+    empty: bool = False, title: str = "gradient check", **extent: Any,
 ) -> Report:
     """Check one case: its values, and what goes with them.
 
-    Arguments: method "both", "complex", "ridders", "central" or "forward"; sample, how many
-    entries of a larger tensor are differentiated (stratified over its blocks, half of them where
-    the gradient is not zero), None for all; second, the same for the second opinion; rng draws
-    upstream gradients, samples and directions, seed 0 if None; names, which inputs to check, None
-    for all; upstream, gradients of the outputs, None for random ones; alone, whether each output
-    is also given an upstream gradient alone; vanish, whether a gradient may be zero throughout;
-    empty, whether all tensors may be without entries.
-    Nothing passed in is modified. Raises ValueError on arguments that make no sense.
+    Arguments: rng draws upstream gradients, samples and directions, seed 0 if None; names, which
+    inputs to check, None for all; upstream, gradients of the outputs, None for random ones; alone,
+    whether each output is also given an upstream gradient alone; vanish, whether a gradient may be
+    zero throughout; empty, whether all tensors may be without entries; extent, the fields of
+    `Extent`. Nothing passed in is modified. Raises ValueError on arguments that make no sense.
 
     Beside the values it is found out whether the function or its backward writes into what it is
     given, whether two runs differ, whether padding has exactly zero gradient (`case.zeros`).
     """
-    if method not in OPINIONS:
-        raise ValueError(f"method: expected one of {', '.join(OPINIONS)}, got {method!r}")
-    start, rng = time.perf_counter(), rng or np.random.default_rng(0)
+    how, start, rng = Extent(**extent), time.perf_counter(), rng or np.random.default_rng(0)
     validate_inputs(case.inputs)
     findings: list[Finding] = []
     with backend.using("numpy"):
@@ -116,16 +142,53 @@ def check_case(
         if not findings:
             _zeros(claims["all"], case.zeros, vanish, wanted, findings)
         evaluate = Evaluator(case.forward, exact)
-        places = {name: choose(claims["all"][name], case.labels.get(name), sample, rng)
-                  for name in wanted}
-        numbers, notes = _differentiate(evaluate, d_out, claims, places, OPINIONS[method], second,
-                                        rng)
-        rows = check_directions(case, evaluate, numbers, judge(case, evaluate, numbers), rng)
-    nothing = not any(row.checked > row.inconclusive for row in rows)
+        rows, notes = _differentiate(case, evaluate, claims, d_out, wanted, how, rng)
+    nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
     return Report(rows, findings, title, tuple(d_out), evaluate.evaluations,
                   time.perf_counter() - start, notes)
+
+
+def _differentiate(
+    case: Case, evaluate: Evaluator, claims: dict[str, Arrays], upstream: Arrays,
+    names: Sequence[str], how: Extent, rng: np.random.Generator,
+) -> tuple[list[Row], tuple[str, ...]]:
+    """The rows, and why a method was not used."""
+    methods, notes = _suitable(evaluate, claims["all"], upstream, how, rng)
+    if how.by_entries:
+        return check_entries(case, evaluate, claims, upstream, names, methods, how.sample,
+                             rng), notes
+    names_with = [name for name in names if claims["all"][name].size]
+    lines = (lines_together if how.together else lines_of)(claims["all"], names_with, rng)
+    rows = check_lines(case, evaluate, claims, upstream, lines, methods[0])
+    probes: list[Row] = []
+    if how.method is None and len(methods) > 1 and names_with:
+        probe = lines_together(claims["all"], names_with, rng, 1)
+        probes = check_lines(case, evaluate, claims, upstream, probe, methods[1])
+        notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
+    if all(row.status == "ok" for row in [*rows, *probes]) or not how.diagnosis:
+        return rows, notes
+    return check_entries(case, evaluate, claims, upstream, names, methods, how.diagnosis,
+                         rng), ()
+
+
+def _suitable(
+    evaluate: Evaluator, gradients: Arrays, upstream: Arrays, how: Extent,
+    rng: np.random.Generator,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The methods without complex step where it is impossible, and why."""
+    if how.methods[0] != "complex" or not any(value.size for value in gradients.values()):
+        return how.methods, ()
+    direction = lines_together(gradients, list(gradients), rng, 1)[0].direction
+    try:
+        along(evaluate, evaluate.inputs, upstream, [direction], "complex")
+    except NotAnalytic as error:
+        if len(how.methods) == 1:
+            raise ValueError("method: expected one that suits the function, got 'complex': "
+                             f"{error}") from error
+        return how.methods[1:], (f"no complex step: {error}",)
+    return how.methods, ()
 
 
 # --- running what is checked --------------------------------------------------------------------
@@ -200,52 +263,3 @@ def _zeros(
                                     f"cannot matter, got {gradient[index]:.6g} at {index}"))
         if not vanish and not dead.all() and not gradient[~dead].any():
             findings.append(Finding("vanishing", f"d{name}", "expected a gradient, got zeros"))
-
-
-# --- numerical differentiation ------------------------------------------------------------------
-
-
-def _differentiate(
-    evaluate: Evaluator, upstream: dict[str, np.ndarray], claims: dict[str, Arrays],
-    where: dict[str, np.ndarray], methods: tuple[str, ...], second: int | None,
-    rng: np.random.Generator,
-) -> tuple[Numbers, tuple[str, ...]]:
-    """All opinions at the chosen places; where no complex step is possible, the others only."""
-    opinions: dict[str, dict[str, Numeric]] = {}
-    places: dict[str, dict[str, np.ndarray]] = {}
-    notes: list[str] = []
-    for method in methods:
-        few = opinions and second is not None
-        places[method] = {name: np.sort(rng.permutation(found)[:second]) if few else found
-                          for name, found in where.items()}
-        try:
-            opinions[method] = at_entries(evaluate, evaluate.inputs, upstream, places[method],
-                                          method)
-        except NotAnalytic as error:
-            del places[method]
-            if len(methods) == 1:
-                raise ValueError(f"method: expected one that suits the function, got {method!r}: "
-                                 f"{error}") from error
-            notes.append(f"no complex step: {error}")
-    return Numbers(claims, places, opinions, upstream), tuple(notes)
-
-
-def choose(
-    gradient: np.ndarray, labels: Labels | None, sample: int | None, rng: np.random.Generator
-) -> np.ndarray:
-    """Flat positions to check, ascending: all, or a sample stratified over the tensor's blocks.
-
-    Each block gives an equal share, half of it from entries whose gradient is not zero.
-    """
-    positions = np.arange(gradient.size)
-    if sample is None or gradient.size <= sample:
-        return positions
-    grid = positions.reshape(gradient.shape)
-    strata = [grid[block.where].reshape(-1) for block in labels.blocks] if labels else []
-    strata = [stratum for stratum in strata if stratum.size] or [positions]
-    share, kept = -(-sample // len(strata)), []
-    for stratum in strata:
-        nonzero = rng.permutation(stratum[gradient.reshape(-1)[stratum] != 0])[: (share + 1) // 2]
-        rest = rng.permutation(np.setdiff1d(stratum, nonzero))[: share - len(nonzero)]
-        kept += [nonzero, rest]
-    return np.unique(np.concatenate(kept))

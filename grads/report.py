@@ -26,9 +26,9 @@ class Row:
 
     name: str
     upstream: str  # "all", or the one output that had an upstream gradient
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None  # None: of all tensors together
     checked: int  # entries differentiated one by one
-    directions: int  # random directions over the whole tensor, where not all entries were
+    directions: int  # random directions over the whole tensor
     inconclusive: int  # entries at which nothing can be said
     errors: Mapping[str, float]  # method -> worst |a - n| / max(|a|, |n|, floor)
     status: str  # "ok", "inconclusive", "disagree" or "wrong"
@@ -46,7 +46,7 @@ class Row:
     @property
     def size(self) -> int:
         """How many entries the tensor has."""
-        return math.prod(self.shape)
+        return math.prod(self.shape) if self.shape is not None else 0
 
 
 def _nan_last(error: float) -> float:
@@ -95,13 +95,14 @@ class Report:
     def summary(self) -> str:
         """One line: verdict, coverage, cost."""
         rows = [row for row in self.rows if row.upstream == "all"]
+        tensors = [row for row in rows if row.shape is not None]
         checked, size = sum(row.checked for row in rows), sum(row.size for row in rows)
         alone = f", {len(self.outputs)} outputs together and alone" * (len(self.outputs) > 1)
         directions = sum(row.directions for row in rows)
-        along = f" and {directions} random directions" if directions else ""
-        return (f"{self.title}: {'ok' if self.ok else 'WRONG'}; {len(rows)} tensors, "
-                f"{checked} of {size} entries{along}{alone}; {self.evaluations} evaluations in "
-                f"{self.seconds:.2g} s")
+        extent = [f"{len(tensors)} tensors, {checked} of {size} entries"] if tensors else []
+        extent += [f"{directions} random directions"] if directions else []
+        return (f"{self.title}: {'ok' if self.ok else 'WRONG'}; {' and '.join(extent)}{alone}; "
+                f"{self.evaluations} evaluations in {self.seconds:.2g} s")
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and cells."""
@@ -110,8 +111,8 @@ class Report:
         headings = ["name", *["upstream"] * alone, "shape", "checked",
                     *(HEADINGS[m] for m in methods), "at", "analytic", "numeric", ""]
         return headings, [
-            [row.name, *[row.upstream] * alone, str(row.shape), _coverage(row),
-             *(f"{row.errors[m]:.1e}" if m in row.errors else "" for m in methods),
+            [row.name, *[row.upstream] * alone, "" if row.shape is None else str(row.shape),
+             _coverage(row), *(f"{row.errors[m]:.1e}" if m in row.errors else "" for m in methods),
              str(row.at), f"{row.analytic:.9g}", f"{row.numeric:.9g}", VERDICTS[row.status]]
             for row in self.rows
         ]

@@ -39,10 +39,10 @@ Arrays = Mapping[str, np.ndarray]
 class Numbers(NamedTuple):
     """All that was computed about a case."""
 
-    claims: dict[str, dict[str, np.ndarray]]  # upstream choice -> input -> analytic gradient
-    places: dict[str, dict[str, np.ndarray]]  # method -> input -> flat positions
-    opinions: dict[str, dict[str, Numeric]]  # method -> input -> derivatives there
-    upstream: dict[str, np.ndarray]
+    claims: Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
+    places: Mapping[str, Arrays]  # method -> input -> flat positions
+    opinions: Mapping[str, Mapping[str, Numeric]]  # method -> input -> derivatives there
+    upstream: Arrays
 
 
 class Opinion(NamedTuple):
@@ -81,6 +81,11 @@ def _names(numbers: Numbers) -> list[str]:
     return list(next(iter(numbers.places.values())))
 
 
+def index_of(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of a flat position."""
+    return tuple(int(i) for i in np.unravel_index(position, shape))
+
+
 def largest_of(values: np.ndarray) -> float:
     """The largest finite magnitude, zero where there is none."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
@@ -111,7 +116,7 @@ def _judge_tensor(
         hints = [_disagreement(found, at), *hints]
     elif gradient.size and not analytic.any() and not first.value.any():
         hints = ["zero everywhere, numerically too"]
-    index = () if at is None else tuple(int(i) for i in np.unravel_index(at, gradient.shape))
+    index = () if at is None else index_of(at, gradient.shape)
     return Row(
         name, choice, gradient.shape, len(first.where), 0,
         sum(word == "inconclusive" for word in status.values()),
@@ -181,7 +186,7 @@ def _kinks(
         kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.winners)
         if kink is None:
             continue
-        index = tuple(int(i) for i in np.unravel_index(position, evaluate.inputs[name].shape))
+        index = index_of(position, evaluate.inputs[name].shape)
         status[position] = "inconclusive"
         if kink.kind == "jump":
             seen.append(f"{index}: the function jumps by {kink.size:.3g}")

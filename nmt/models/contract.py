@@ -6,7 +6,7 @@ is trained is `Trainable`; whatever is searched is `Searchable`, a model as well
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from nmt.text.batches import Batch, Side
 
 Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
+NEVER = 1e6  # a limit for element-wise clipping that no gradient of the catalogue reaches
 
 
 class Trainable(Protocol):
@@ -94,10 +95,17 @@ class Tables(NamedTuple):
     reverse_source: bool = False  # whether the batches hold the sources from their end
 
 
+class Variants(NamedTuple):
+    """What the catalogue of gradient checks combines into configurations of an architecture."""
+
+    choices: Mapping[str, Sequence[Any]]  # option -> its values, the usual one first
+    together: tuple[str, ...] = ()  # options of which all combinations occur, and not only pairs
+
+
 class Architecture(NamedTuple):
     """An entry of the registry: all that the rest of the code knows of a kind of model."""
 
     config: type  # its recipe section, a frozen dataclass that checks itself (ValueError)
     build: Callable[[Any, Tables], Any]  # the model of a configuration: Trainable, Searchable
-    variants: Callable[[], Mapping[str, Mapping[str, Any]]]  # name -> options of `config` to check
+    variants: Callable[[], Mapping[str, Variants]]  # by tier: of tiny sizes and of real ones
     sources: int = 1  # sides that it reads; 0: it is trained on streams

@@ -15,7 +15,7 @@ import numpy as np
 from backend import Array, array_module, to_device
 from backend.rows import RowIndex, check_ids, gather_rows, row_index
 from backend.workspace import Workspace
-from lstm.cells import State
+from lstm.cells import CELLS, State
 from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
 from lstm.parameters import Scheme, Weight
 from lstm.prediction import (
@@ -36,7 +36,7 @@ from lstm.stack import (
     stack_weights,
     zero_state,
 )
-from nmt.models.contract import Architecture, Gradients, Model, Noise
+from nmt.models.contract import NEVER, Architecture, Gradients, Model, Noise, Variants
 from nmt.text.batches import Batch, Side
 
 
@@ -170,9 +170,15 @@ class LanguageModel(Model):
         return [tuple(a[on_device] for a in layer) for layer in state]
 
 
-def variants() -> dict[str, dict[str, Any]]:
-    """The configurations that the catalogue checks."""
-    return {}
+def variants() -> dict[str, Variants]:
+    """The choices that the catalogue of gradient checks combines."""
+    tiny = {
+        "unit": tuple(CELLS), "layers": (2, 1), "biases": (True, False),
+        "output_bias": (True, False), "dropout": (0.0, 0.3), "clip_dh": (None, NEVER),
+        "hidden_size": (2,), "embedding_size": (3,),
+    }
+    return {"tiny": Variants(tiny), "real": Variants(tiny | {
+        "layers": (2, 1, 4), "dropout": (0.3,), "hidden_size": (24,), "embedding_size": (20,)})}
 
 
 ARCHITECTURE = Architecture(

@@ -37,7 +37,15 @@ from nmt.models.contextual import (
     searching_backward,
     searching_forward,
 )
-from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables
+from nmt.models.contract import (
+    NEVER,
+    Architecture,
+    Gradients,
+    Model,
+    Noise,
+    Tables,
+    Variants,
+)
 from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.text.batches import Batch, Side
@@ -299,9 +307,15 @@ def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:
     return RNNSearch(config, tables.sources[0], tables.target)
 
 
-def variants() -> dict[str, dict[str, Any]]:
-    """The configurations that the catalogue checks."""
-    return {}
+def variants() -> dict[str, Variants]:
+    """The choices that the catalogue of gradient checks combines."""
+    tiny = {
+        "context": CONTEXTS, "unit": UNITS, "layer": tuple(LAYERS),
+        "deep_state": DEEP_STATES, "biases": (True, False), "output_bias": (True, False),
+        "clip_dh": (None, NEVER), "hidden_size": (2,), "embedding_size": (3,), "layer_size": (5,),
+    }
+    return {"tiny": Variants(tiny), "real": Variants(tiny | {
+        "hidden_size": (24,), "embedding_size": (20,), "layer_size": (28,)})}
 
 
 ARCHITECTURE = Architecture(RNNSearchConfig, build, variants)

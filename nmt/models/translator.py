@@ -13,7 +13,7 @@ from attention.scores import CONTENT, SCORES, WINDOWS, Variant
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
-from lstm.cells import State
+from lstm.cells import CELLS, State
 from lstm.parameters import Scheme, Weight
 from lstm.prediction import (
     OutputCache,
@@ -24,7 +24,15 @@ from lstm.prediction import (
 )
 from lstm.stack import Stack, check_among, check_stack_config, dropout_mask
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
-from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables
+from nmt.models.contract import (
+    NEVER,
+    Architecture,
+    Gradients,
+    Model,
+    Noise,
+    Tables,
+    Variants,
+)
 from nmt.models.decoder import (
     attention_weights,
     decoder_backward,
@@ -289,9 +297,21 @@ def build(config: ModelConfig, tables: Tables) -> Translator:
     return Translator(config, tables.sources[0], tables.target, tables.reverse_source)
 
 
-def variants() -> dict[str, dict[str, Any]]:
-    """The configurations that the catalogue checks."""
-    return {}
+def variants() -> dict[str, Variants]:
+    """The choices that the catalogue of gradient checks combines, where `ModelConfig` allows."""
+    together = ("attention", "score", "input_feeding")  # each has an implementation of its own
+    tiny = {
+        "attention": (*WINDOWS, "none"), "score": CHOICES, "unit": tuple(CELLS), "layers": (2, 1),
+        "input_feeding": (True, False), "bidirectional": (False, True), "bridge": (False, True),
+        "concat_identity": (False, True), "renormalise": (False, True), "biases": (True, False),
+        "output_bias": (False, True), "dropout": (0.0, 0.3), "clip_dh": (None, NEVER),
+        "window": (1,), "location_length": (3,), "hidden_size": (2,), "embedding_size": (3,),
+    }
+    real = tiny | {
+        "layers": (2, 1, 4), "dropout": (0.3,), "window": (9,), "location_length": (16,),
+        "hidden_size": (24,), "embedding_size": (20,),
+    }
+    return {"tiny": Variants(tiny, together), "real": Variants(real, together)}
 
 
 ARCHITECTURE = Architecture(ModelConfig, build, variants)

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from grads.case import Block, Case, Labels
-from grads.check import check_case, check_gradients, check_pair, choose
+from grads.check import METHODS, check_case, check_gradients, check_pair
+from grads.checking.directions import slopes
+from grads.checking.entries import choose
+from grads.checking.evaluate import Evaluator
 from grads.report import html_page
 
 RNG = np.random.default_rng(8)
@@ -49,9 +52,12 @@ def test_right_gradient_passes_and_inputs_stay(method):
     gradients = gradient(values)
     for array in [*values.values(), *gradients.values()]:
         array.flags.writeable = False
-    found = check_gradients(loss, values, gradients, method=method)
-    assert found.ok and [(row.checked, row.size) for row in found.rows] == [(12, 12), (3, 3)]
-    found.raise_if_wrong()
+    for every in (False, True):
+        found = check_gradients(loss, values, gradients, method=method, every_entry=every)
+        assert found.ok and [(row.checked, row.directions, row.size) for row in found.rows] == [
+            (12, 0, 12) if every else (1, 2, 12), (3, 0, 3)]
+        assert all(set(row.errors) == set(METHODS[method][: 1 + every]) for row in found.rows)
+        found.raise_if_wrong()
     for name in VALUES:
         np.testing.assert_array_equal(values[name], VALUES[name])
 
@@ -86,9 +92,14 @@ def test_claims_by_upstream_gradient_or_by_function():
 
 
 def test_cost_and_coverage_are_told():
+    found = check_gradients(loss, VALUES, gradient(VALUES), method="complex", every_entry=True)
+    assert found.evaluations == 16  # the first finds out that the function takes complex numbers
+    assert "15 of 15 entries" in found.summary() and "16 evaluations" in found.summary()
     found = check_gradients(loss, VALUES, gradient(VALUES), method="complex")
-    assert found.evaluations == 15
-    assert "15 of 15 entries" in found.summary() and "15 evaluations" in found.summary()
+    assert found.evaluations == 7 and "4 of 15 entries and 2 random directions" in found.summary()
+    found = check_gradients(loss, VALUES, gradient(VALUES), together=True)
+    assert "ok; 2 random directions; 11 evaluations" in found.summary()
+    assert [(row.name, row.shape) for row in found.rows] == [("all tensors", None)]
 
 
 def test_rounding_of_a_gradient_that_should_be_zero_is_no_error():
@@ -283,9 +294,30 @@ def test_an_error_outside_of_the_sample_is_found_along_a_direction():
     gradients = {"W": np.outer(d, values["b"]), "b": values["W"].T @ d}
     assert check_gradients(f, values, gradients, sample=8).ok
     gradients["W"][41, 17] += 1e-6
-    [*_, row] = check_gradients(f, values, gradients, sample=8).wrong
-    assert (row.name, row.at, row.upstream) == ("W", (41, 17), "direction")
-    assert "halving" in row.hints[0]
+    for extent in ({"sample": 8}, {"diagnosis": 8}, {"together": True, "diagnosis": 8}, {}):
+        [row] = check_gradients(f, values, gradients, **extent).wrong
+        assert (row.name, row.at, row.upstream) == ("W", (41, 17), "all"), extent
+        assert row.hints == ("only one entry of those compared is wrong: (41, 17)",)
+
+
+def test_the_limit_of_a_direction_is_that_of_its_entries_summed():
+    values = {"W": np.ones((200, 200))}
+    evaluate = Evaluator(lambda p: {"f": (p["W"] ** 2).sum() / 2}, values)
+
+    def status(off):
+        [slope] = slopes(evaluate, {"all": {"W": values["W"] + off}}, {"f": np.ones(())},
+                         [{"W": np.ones((200, 200))}], "complex")["all"]
+        assert slope.numeric == pytest.approx(40000)
+        return slope.status
+
+    assert (status(1e-14), status(1e-12)) == ("ok", "wrong")
+
+
+def test_no_diagnosis_where_none_is_wanted():
+    wrong = gradient(VALUES) | {"b": 2 * gradient(VALUES)["b"]}
+    found = check_gradients(loss, VALUES, wrong, diagnosis=0)
+    assert [row.name for row in found.wrong] == ["b"] and not found.wrong[0].hints
+    assert found.evaluations < check_gradients(loss, VALUES, wrong).evaluations
 
 
 # --- what goes with the values ------------------------------------------------------------------
@@ -339,6 +371,12 @@ def test_padding_and_vanishing():
 
 def test_printed_table():
     lines = str(check_gradients(loss, VALUES, gradient(VALUES))).splitlines()
+    assert lines[0].startswith("gradient check: ok; 2 tensors, 4 of 15 entries and 2 random direct")
+    assert lines[1].split() == ["name", "shape", "checked", "complex", "step", "at", "analytic",
+                                "numeric"]
+    assert lines[2].startswith("W     (3, 4)  1 of 12 + 2") and lines[2].endswith("ok")
+    assert lines[4].startswith("Ridders along a direction over all tensors: ")
+    lines = str(check_gradients(loss, VALUES, gradient(VALUES), every_entry=True)).splitlines()
     assert lines[0].startswith("gradient check: ok; 2 tensors, 15 of 15 entries; ")
     assert lines[1].split() == ["name", "shape", "checked", "complex", "step", "Ridders", "at",
                                 "analytic", "numeric"]

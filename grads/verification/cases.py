@@ -1,0 +1,108 @@
+"""What an entry of the catalogue is checked on: a model with drawn parameters, batch and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import backend
+from backend import to_host
+from grads.case import Block, Case, Inputs, Labels, Shape, draw_parameters, frozen, scaled
+from lstm.parameters import Weight
+from nmt.models.contract import Architecture, Tables
+from nmt.text.batches import Batch, Side
+from nmt.text.vocabulary import END
+
+FIRST = END + 1  # ids of words; those before are the special symbols
+RESTING = 1  # words at the end of every vocabulary that no batch has
+REVERSE = True  # sources are reversed, so that positions count from the other end
+
+
+class Drawn(NamedTuple):
+    """A model and what goes into its loss, on the host, in float64."""
+
+    model: Any
+    parameters: dict[str, np.ndarray]
+    batch: Batch
+    noise: Mapping[str, np.ndarray] | None
+
+
+def draw_model(
+    architecture: Architecture, options: Mapping[str, Any], shape: Shape,
+    rng: np.random.Generator,
+) -> Drawn:
+    """The model of a configuration, and normal parameters, words, noise and first states."""
+    config = architecture.config(**options)
+    V = shape.words + FIRST + RESTING
+    model = architecture.build(config, Tables((V,) * architecture.sources, V, REVERSE))
+    parameters = draw_parameters(rng, model.weights())
+    with backend.using("numpy"):
+        batch = draw_batch(architecture.sources, shape, rng)
+        if not architecture.sources:  # it goes on where another piece of the streams ended
+            batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
+            batch = replace(batch, target=draw_batch(0, shape, rng).target)
+        noise = model.noise(batch, rng, "float64")
+    return Drawn(model, parameters, batch, noise)
+
+
+def draw_batch(sources: int, shape: Shape, rng: np.random.Generator) -> Batch:
+    """Sides of the shape's lengths; targets have them in another order, streams have no end."""
+    B, targets = shape.batch, shape.targets or tuple(np.roll(shape.lengths, 1).tolist())
+    sides = tuple(draw_side(shape.lengths, shape, rng) for _ in range(sources))
+    target = draw_side(targets if sources else (shape.steps,) * B, shape, rng)
+    before = np.full((1, B), END) if sources else draw_side((1,) * B, Shape(()), rng).ids
+    return Batch(sides, Side(np.concatenate([before, target.ids]), target.lengths), np.arange(B))
+
+
+def draw_side(lengths: Sequence[int], shape: Shape, rng: np.random.Generator) -> Side:
+    """Sequences of these lengths, all words about equally often; END on padding."""
+    count = np.array(lengths, dtype=np.int64)
+    ids = np.full((max(shape.least, int(count.max(initial=0))), len(count)), END)
+    real = np.arange(len(ids))[:, None] < count
+    ids[real] = FIRST + rng.permutation(np.arange(real.sum()) % shape.words)
+    return Side(ids, count)
+
+
+def model_case(drawn: Drawn) -> Case:
+    """The case of a model's loss and its gradient with respect to every parameter."""
+    model = drawn.model
+
+    def run(a: Inputs) -> Any:
+        like = next(iter(a.values()))
+        batch = replace(drawn.batch, state=_moved(drawn.batch.state, like))
+        noise = None if drawn.noise is None else {
+            site: frozen(to_host(mask), like) for site, mask in drawn.noise.items()}
+        loss, cache = model.loss(a, batch, noise)
+        return {"loss": loss}, cache
+
+    def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+        return scaled(model.backward(cache), d["loss"])
+
+    weights = model.weights()
+    return Case(drawn.parameters, run, pull, labels={
+        **{name: labels_of(weight) for name, weight in weights.items()}, "loss": Labels(())},
+        facts={"batch": drawn.batch, "noise": drawn.noise})
+
+
+def _moved(state: Any, like: Any) -> Any:
+    """A tree of arrays as constants of a dtype and a device."""
+    if isinstance(state, (list, tuple)):
+        return type(state)(_moved(part, like) for part in state)
+    return frozen(state, like)
+
+
+def labels_of(weight: Weight) -> Labels:
+    """The names of a weight's axes and of the blocks that their parts cut it into."""
+    whole = (slice(None),) * len(weight.axes)
+    along: list[list[Block]] = []
+    for k, axis in enumerate(weight.axes):
+        ends = np.cumsum([size for _, size in axis.parts]).tolist()
+        along.append([Block(name, (*whole[:k], slice(end - size, end), *whole[k + 1:]))
+                      for (name, size), end in zip(axis.parts, ends, strict=True)])
+    both = [Block(f"{row.name}, {column.name}", (row.where[0], column.where[1]))
+            for row, column in (product(*along) if len(along) == 2 else ())]
+    return Labels(tuple(axis.name for axis in weight.axes), (*chain(*along), *both))

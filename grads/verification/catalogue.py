@@ -1,0 +1,95 @@
+"""The catalogue of gradient checks: every architecture of the registry in every variant.
+
+Nobody writes it. An architecture declares its weights and the choices of its configuration; here
+they are combined, drawn and checked: by complex step along random directions, and by house rules
+(`grads.verification.rules`). Element-wise clipping is not a gradient: the limit among the choices
+never acts, and tests hold the clipping that does to a literal loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from attention import blocks
+from grads.case import SHAPES
+from grads.check import check_case
+from grads.device import on_device
+from grads.report import Report
+from grads.verification.cases import Drawn, draw_model, model_case
+from grads.verification.rules import gradients_of, rules
+from grads.verification.variants import name_of, pairwise, valid
+from nmt.models.registry import MODELS
+
+SHAPES_OF = {  # tier -> shapes of its batches
+    "tiny": ("ragged", "late padding", "full", "one sentence", "one step", "smallest"),
+    "real": ("real",),
+    "every": ("ragged",),
+}
+TIERS = tuple(SHAPES_OF)
+TELLING = ("ragged", "real")  # shapes at which every weight has a gradient that is not zero
+SMALL = 1 << 13  # elements of a block of attention here, so that blocked sums have several blocks
+
+
+class Entry(NamedTuple):
+    """A configuration of an architecture at one shape of batch."""
+
+    architecture: str  # a name in `nmt.models.registry.MODELS`
+    variant: str  # what distinguishes the configuration
+    options: Mapping[str, Any]  # of the configuration
+    tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: all configurations
+    shape: str  # a name in `grads.case.SHAPES`
+
+    @property
+    def name(self) -> str:
+        """What it is called: the same for the same architecture, variant, tier and shape."""
+        tier = "" if self.tier == "tiny" else f"{self.tier}, "
+        return f"{self.architecture}: {self.variant}; {tier}{self.shape}"
+
+
+def entries(*tiers: str) -> list[Entry]:
+    """The catalogue; tiers: some of TIERS, by default the tiny one and that of real sizes.
+
+    Both hold every value of every choice, and every pair of values that goes together.
+    """
+    return [entry for tier in tiers or ("tiny", "real") for name in MODELS
+            for entry in _entries(name, tier)]
+
+
+def _entries(name: str, tier: str) -> Iterator[Entry]:
+    """Those of one architecture."""
+    one = MODELS[name]
+    variants = one.variants()["tiny" if tier == "every" else tier]
+    for options in (valid if tier == "every" else pairwise)(one.config, variants):
+        for shape in SHAPES_OF[tier]:
+            yield Entry(name, name_of(options, variants), options, tier, shape)
+
+
+def drawn(entry: Entry, seed: int = 0) -> Drawn:
+    """The model of an entry and what goes into its loss."""
+    return draw_model(MODELS[entry.architecture], entry.options, SHAPES[entry.shape],
+                      np.random.default_rng(seed))
+
+
+def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
+    """Check the gradients of an entry, and that it keeps to the rules.
+
+    In float64, on the backend in use: forward and backward run there (`grads.device`).
+    Arguments: seed of parameters, batch, noise and directions; extent, how much is differentiated
+    and by what, as in `grads.check.check_case`: by default all tensors along two directions each,
+    and at one entry, by complex step.
+    """
+    made = drawn(entry, seed)
+    case = on_device(model_case(made))
+    how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
+    few = patch.object(blocks, "ON_HOST", SMALL) if entry.tier == "real" else nullcontext()
+    with few:
+        report = check_case(case, rng=np.random.default_rng(seed), title=entry.name,
+                            vanish=entry.shape not in TELLING, **how)
+        if report.rows:
+            report.findings.extend(rules(case, made, gradients_of(case)))
+    return report

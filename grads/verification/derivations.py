@@ -1,0 +1,131 @@
+"""The literal algorithms, held to complex step: each on its own example, in every variant.
+
+A derivation declares its example (`grads.tracing.derivations`); its inputs are the arrays among
+the arguments of its forward. It computes in float64 or wider.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend.errors import UserError
+from grads.case import Case, Inputs
+from grads.check import check_case
+from grads.derivations.scores import SCORES
+from grads.report import Report
+from grads.tracing.derivations import DERIVATIONS
+from grads.tracing.examples import WINDOWS, Example, Request, Sizes
+from grads.verification.variants import name_of, pairwise
+from nmt.models.contract import Variants
+
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "score": ("general", *(score for score in SCORES if score != "general")), "window": WINDOWS,
+    "input_feeding": (True, False), "biases": (True, False), "layers": (2, 1),
+}
+SEED = 1  # with which no window of an example holds but one word
+
+
+class Entry(NamedTuple):
+    """A derivation with the sizes of its example."""
+
+    derivation: str  # a name in `grads.tracing.derivations.DERIVATIONS`
+    variant: str
+    sizes: Sizes
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"derivation {self.derivation}: {self.variant}"
+
+
+def entries() -> list[Entry]:
+    """Every derivation, in variants that hold every pair of what it knows."""
+    found = []
+    for name in DERIVATIONS:
+        usual = _known(name, {})
+        variants = Variants({option: values for option, values in CHOICES.items() if any(
+            _known(name, {option: value}) != usual for value in values)})
+        found += [Entry(name, name_of(options, variants), Sizes(**options))
+                  for options in pairwise(_sizes, variants)]
+    return found
+
+
+def _known(name: str, options: Mapping[str, Any]) -> str:
+    """What a derivation's example has of some options: its shapes, and what is no array."""
+    example = _example(name, Sizes(**options), SEED)
+    shapes = [array.shape for value in example.arguments for array in leaves("", value).values()]
+    return f"{shapes} {example.named} {[a for a in example.arguments if not leaves('', a)]}"
+
+
+def _example(name: str, sizes: Sizes, seed: int) -> Example:
+    """A derivation's own example, with random parameters."""
+    return DERIVATIONS[name].example(Request(None, sizes, np.random.default_rng(seed), None, {}))
+
+
+def _sizes(**options: Any) -> Sizes:
+    """Sizes, refused as a configuration refuses what makes no sense."""
+    try:
+        return Sizes(**options)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+
+
+def check(entry: Entry, seed: int = SEED, **extent: Any) -> Report:
+    """Check every gradient that the derivation returns, as `grads.verification.catalogue.check`."""
+    case = make_case(entry, seed)
+    how: dict[str, Any] = {"method": "complex"} | extent
+    return check_case(case, rng=np.random.default_rng(seed), title=entry.name, vanish=False, **how)
+
+
+def make_case(entry: Entry, seed: int = SEED) -> Case:
+    """The case of a derivation's loss on its example."""
+    derivation = DERIVATIONS[entry.derivation]
+    example = _example(entry.derivation, entry.sizes, seed)
+    names = list(inspect.signature(derivation.forward).parameters)[: len(example.arguments)]
+    arguments = dict(zip(names, example.arguments, strict=True))
+    inputs = {name: leaf for key, value in arguments.items()
+              for name, leaf in leaves(key, value).items()}
+
+    def run(a: Inputs) -> Any:
+        given = Example(tuple(rebuilt(key, value, a) for key, value in arguments.items()),
+                        example.named, example.words, example.upstream)
+        result = derivation.forward(*given.arguments, **given.named)
+        return {"loss": np.asarray(derivation.loss(given, result))}, (given, result)
+
+    def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+        found = derivation.backward(*derivation.given(*cache))
+        parts = found if isinstance(found, tuple) else (found,)
+        read = [key for key, value in arguments.items() if leaves(key, value)]
+        gradients = {name: leaf for key, part in zip(read, parts, strict=False)
+                     for name, leaf in leaves(key, part).items()}
+        return {name: gradients[name].reshape(inputs[name].shape) * d["loss"] for name in inputs}
+
+    return Case(inputs, run, pull)
+
+
+def leaves(name: str, tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of floating numbers in nested mappings and named tuples, by dotted name."""
+    if isinstance(tree, np.ndarray):
+        return {name: tree}
+    return {leaf: array for key, branch in _branches(tree)
+            for leaf, array in leaves(f"{name}.{key}", branch).items()}
+
+
+def rebuilt(name: str, tree: Any, arrays: Mapping[str, Any]) -> Any:
+    """The tree with other arrays at its leaves."""
+    if name in arrays:
+        return arrays[name]
+    parts = {key: rebuilt(f"{name}.{key}", branch, arrays) for key, branch in _branches(tree)}
+    if isinstance(tree, Mapping):
+        return parts
+    return type(tree)(**parts) if parts else tree
+
+
+def _branches(tree: Any) -> list[tuple[Any, Any]]:
+    if isinstance(tree, Mapping):
+        return list(tree.items())
+    return list(tree._asdict().items()) if hasattr(tree, "_asdict") else []

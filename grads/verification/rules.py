@@ -1,0 +1,122 @@
+"""House rules: what a model keeps to beside having the right gradient.
+
+What a batch does not use matters nothing, to the last bit; each dtype stays what it is; float32
+gradients are those of float64 but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from backend import to_host
+from grads.case import Case, dense, draw
+from grads.checking.claims import same_bits
+from grads.report import Finding
+from grads.verification.cases import FIRST, Drawn, model_case
+from nmt.text.batches import Side
+
+FLOAT32 = 1e-3  # the largest difference in a tensor, as a part of its largest gradient
+ORDER = 1e-12  # the same, between sums of the same terms in another order
+NOISE = 1e-4  # of the largest gradient: a tensor below it is measured by it, being mostly rounding
+
+Gradients = Mapping[str, np.ndarray]
+
+
+def rules(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]:
+    """What the case of a drawn model does wrong; gradients, of its loss, in float64."""
+    yield from padding(case, drawn, gradients)
+    yield from unused_rows(case, drawn, gradients)
+    yield from dtypes(case, gradients)
+
+
+def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
+    """The gradients of the loss, computed in `dtype`, written out in full."""
+    inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
+    found = case.backward(inputs, {"loss": np.ones((), dtype)})
+    return {name: to_host(dense(gradient)) for name, gradient in found.items()}
+
+
+def padding(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]:
+    """Other words on padding: the loss is the same to the last bit, the gradients but for order."""
+    batch = drawn.batch
+    other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
+                    target=_repadded(batch.target, 1))
+    again = model_case(drawn._replace(batch=other))
+    for name in same_bits(_loss(again, again.inputs), _loss(case, case.inputs)):
+        yield Finding("padding", name, "the output depends on what stands on padding")
+    error = distance(gradients_of(again), gradients)
+    if not error <= ORDER:
+        yield Finding("padding", "gradients", f"they depend on what stands on padding: a relative "
+                                              f"difference of {error:.1e}")
+
+
+def _repadded(side: Side, before: int) -> Side:
+    """A side whose padding holds a word; `before` ids precede the first step."""
+    real = np.arange(len(side.ids))[:, None] < side.lengths + before
+    return Side(np.where(real, side.ids, FIRST), side.lengths)
+
+
+def unused_rows(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]:
+    """Rows of a table that no step reads: their gradient is exactly zero."""
+    loss, rng = _loss(case, case.inputs), np.random.default_rng(0)
+    for name, weight in drawn.model.weights().items():
+        for used in _sides(drawn) if weight.axes[0].name == "word" else ():
+            rest = np.setdiff1d(np.arange(weight.shape[0]), used)
+            other = {**case.inputs, name: case.inputs[name].copy()}
+            other[name][rest] = draw(rng, len(rest), *weight.shape[1:])
+            if not same_bits(_loss(case, other), loss) and gradients[name][rest].any():
+                yield Finding("unused row", f"d{name}", "expected exact zeros in rows that no "
+                              "step reads")
+
+
+def _sides(drawn: Drawn) -> Iterator[np.ndarray]:
+    """The words that each side of the batch has at its real steps."""
+    batch = drawn.batch
+    for ids, side in [*((side.ids, side) for side in batch.sources),
+                      (batch.target_in, batch.target)]:
+        yield np.unique(ids[np.arange(len(ids))[:, None] < side.lengths])
+
+
+def dtypes(case: Case, gradients: Gradients) -> Iterator[Finding]:
+    """float32 stays float32 in both directions and is near; complex stays complex forward."""
+    single = gradients_of(case, np.float32)
+    yield from _other_than(np.float32, _loss(case, _cast(case, np.float32)), "")
+    yield from _other_than(np.float32, single, "d")
+    yield from _other_than(np.complex128, _loss(case, _cast(case, np.complex128)), "")
+    error = distance(single, gradients)
+    if not error <= FLOAT32:
+        yield Finding("float32", "gradients", f"expected those of float64 but for rounding, got "
+                                              f"a relative difference of {error:.1e}")
+
+
+def _other_than(expected: Any, arrays: Gradients, prefix: str) -> Iterator[Finding]:
+    """Arrays of another dtype."""
+    for name, array in arrays.items():
+        if array.dtype != expected:
+            yield Finding("dtype", f"{prefix}{name}",
+                          f"expected {np.dtype(expected)}, got {array.dtype}")
+
+
+def distance(found: Gradients, expected: Gradients) -> float:
+    """The worst of the tensors' largest differences, each as a part of its largest gradient."""
+    largest = {name: float(np.abs(array).max(initial=0.0)) for name, array in expected.items()}
+    floor = NOISE * max(largest.values(), default=0.0)
+    errors = [_ratio(float(np.abs(found[name] - array).max(initial=0.0)),
+                     max(largest[name], floor)) for name, array in expected.items()]
+    return float(np.max(errors, initial=0.0))
+
+
+def _ratio(gap: float, scale: float) -> float:
+    return gap / scale if scale else np.inf if gap else 0.0
+
+
+def _cast(case: Case, dtype: Any) -> dict[str, np.ndarray]:
+    return {name: value.astype(dtype) for name, value in case.inputs.items()}
+
+
+def _loss(case: Case, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: to_host(out) for name, out in case.forward(inputs).items()}

@@ -1,0 +1,80 @@
+"""Configurations of an architecture: all that its choices allow, or few that hold every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from nmt.models.contract import Variants
+
+MOST = 30_000  # configurations that are put together; of more, a fixed draw
+Options = dict[str, Any]
+
+
+def valid(config: Callable[..., Any], variants: Variants) -> list[Options]:
+    """Every combination of choices that `config` does not refuse with ValueError."""
+    return [options for options in _combined(variants.choices) if _allows(config, options)]
+
+
+def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
+    """Valid combinations that hold every value, and every pair of values that any of them holds.
+
+    Of the options `together` they hold every combination. Greedy: the next one is that with the
+    most which none before it had.
+    """
+    found, names = valid(config, variants), list(variants.choices)
+    groups = [*combinations(names, min(2, len(names))), variants.together]
+    codes = [_codes([tuple(options[name] for name in group) for options in found])
+             for group in groups]  # which combination each one holds, by group
+    missing = [np.ones(code.max(initial=-1) + 1, dtype=bool) for code in codes]
+    chosen = []
+    while any(one.any() for one in missing):
+        gain = sum(one[code].astype(np.int64) for one, code in zip(missing, codes, strict=True))
+        best = int(np.argmax(gain))
+        chosen.append(found[best])
+        for one, code in zip(missing, codes, strict=True):
+            one[code[best]] = False
+    return chosen
+
+
+def _codes(values: list[tuple[Any, ...]]) -> np.ndarray:
+    """A number for each value, the same for the same."""
+    known: dict[tuple[Any, ...], int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+
+
+def name_of(options: Options, variants: Variants) -> str:
+    """What distinguishes a variant: the options that do not have their usual, first value."""
+    return ", ".join(_word(option.replace("_", " "), value) for option, value in options.items()
+                     if value != variants.choices[option][0]) or "as usual"
+
+
+def _word(option: str, value: Any) -> str:
+    """An option with its value in words."""
+    if isinstance(value, bool):
+        return option if value else f"no {option}"
+    return f"{option} {value:g}" if isinstance(value, float) else f"{option} {value}"
+
+
+def _combined(choices: Mapping[str, Sequence[Any]]) -> Iterator[Options]:
+    """All combinations, the usual values first; a draw of them where there are too many."""
+    sizes = [len(values) for values in choices.values()]
+    if np.prod(sizes, dtype=float) <= MOST:
+        yield from (dict(zip(choices, values, strict=True))
+                    for values in product(*choices.values()))
+        return
+    rng = np.random.default_rng(0)
+    for drawn in np.unique(rng.integers(sizes, size=(MOST, len(sizes))), axis=0):
+        yield {name: values[k] for (name, values), k in zip(choices.items(), drawn, strict=True)}
+
+
+def _allows(config: Callable[..., Any], options: Options) -> bool:
+    """Whether a configuration can be made of the options."""
+    try:
+        config(**options)
+    except ValueError:
+        return False
+    return True

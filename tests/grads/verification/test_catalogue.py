@@ -1,0 +1,144 @@
+"""Every architecture in every variant: right gradients, the rules; that mistakes are caught."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from importlib import import_module
+from types import FunctionType, ModuleType
+
+import pytest
+from toy_model import registered
+
+from grads.verification import derivations
+from grads.verification.catalogue import TIERS, check, drawn, entries
+from grads.verification.completeness import PRODUCT, backward_functions, never_run, product_modules
+
+EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
+def test_gradients(entry):
+    check(entry).raise_if_wrong()
+
+
+@pytest.mark.parametrize("entry", entries("every")[::EVERY], ids=lambda entry: entry.name)
+def test_some_of_all_configurations(entry):
+    check(entry).raise_if_wrong()
+
+
+@pytest.mark.parametrize("entry", derivations.entries(), ids=lambda entry: entry.name)
+def test_derivations(entry):
+    derivations.check(entry).raise_if_wrong()
+
+
+def test_entries_are_told_apart_and_found_again():
+    every = [*entries(*TIERS), *derivations.entries()]
+    assert len({entry.name for entry in every}) == len(every) > 1000
+    assert [e.name for e in entries()] == [e.name for e in entries("tiny", "real")]
+
+
+def test_sizes_are_beyond_every_threshold():
+    """24 steps, 20 source words, more than 16 repeats of more than 16 words, more than 32 rows."""
+    for entry in entries("real"):
+        made = drawn(entry)
+        sides = [*made.batch.sources, made.batch.target]
+        assert len(made.batch.indices) == 20
+        assert len(made.batch.target_in) == 24 or not made.batch.sources
+        for side in sides:
+            counts = [int((side.ids == word).sum()) for word in range(2, 19)]
+            assert len(side.ids) >= 20 and min(counts) > 16
+        assert made.model.config.hidden_size >= 24
+        assert getattr(made.model.config, "dropout", 0.3) > 0
+    values = {(e.architecture, name, value) for e in entries("real")
+              for name, value in e.options.items()}
+    for unit in ("lstm", "rnn", "gru"):
+        assert {("luong", "unit", unit), ("language_model", "unit", unit)} <= values
+    assert {("luong", "layers", n) for n in (1, 2, 4)} <= values
+
+
+# --- completeness -----------------------------------------------------------------------------
+
+STEPS = {f"lstm.{unit}.{unit}_step_backward" for unit in ("lstm", "rnn", "gru")}  # of no model
+
+
+def test_every_backward_of_the_product_runs():
+    found = [entry for entry in entries("tiny") if entry.shape == "ragged"]
+    assert set(never_run(product_modules(), found)) - STEPS == set()
+
+
+def test_a_backward_that_never_runs_is_named():
+    module = ModuleType("product.part")
+    for name in ("new_forward", "new_backward", "helper"):
+        code = (lambda: None).__code__.replace(co_name=name, co_qualname=name)
+        function = FunctionType(code, {})
+        function.__module__ = "product.part"
+        setattr(module, name, function)
+    module.borrowed_backward = import_module("nmt.models.bridge").bridge_backward
+    assert never_run([module], entries("tiny")[:1]) == ["product.part.new_backward"]
+    assert len(backward_functions(product_modules())) > 20
+
+
+# --- mistakes ---------------------------------------------------------------------------------
+
+
+def test_a_right_model_needs_nothing_but_its_registration():
+    with registered():
+        assert len(entries()) == 2 * 6 + 2
+        for entry in entries():
+            check(entry).raise_if_wrong()
+
+
+@pytest.mark.parametrize("flaw, complaint", [
+    ("wrong", "v at input"),
+    ("reads padding", "depends on what stands on padding"),
+    ("unused row", "expected exact zeros in rows that no step reads"),
+    ("widens", "expected float32, got float64"),
+    ("inaccurate", "those of float64 but for rounding, got a relative difference of 1.0e-02"),
+    ("constant", "expected a gradient, got zeros"),
+])  # fmt: skip
+def test_a_flawed_model_is_caught(flaw, complaint):
+    with registered(flaw):
+        for tier in ("tiny", "real"):
+            report = check(entries(tier)[0])
+            assert not report.ok and any(complaint in text for text in report.remarks()), report
+
+
+INJECTED = [  # module, function, what stands there, a bug that shows at sizes users have only
+    ("lstm.recurrence", "transposed", "return copy", "return 0.0 * copy"),
+    ("attention.blocks", "pieces", "range(0, count, size)", "range(0, min(count, 1), size)"),
+    ("attention.blocks", "rectangles", "pieces(Q, size)", "pieces(min(Q, size), size)"),
+    ("attention.scores", "tanh_score_backward", "in rectangles(xp, B, Q, S * A)",
+     "in list(rectangles(xp, B, Q, S * A))[:1]"),
+    ("attention.look", "_memory_gradient", "in pieces(B, block_size(xp, W * He))",
+     "in list(pieces(B, block_size(xp, W * He)))[:1]"),
+    ("lstm.prediction", "prediction_backward", "product(ds.T, h)",
+     "product(ds[:CHUNK].T, h[:CHUNK])"),
+    ("backend.rows", "_sum_on_host", "longer[counts[longer] > k]",
+     "longer[(counts[longer] > k) & (k < 16)]"),
+    ("backend.rows", "_sum_on_host", "+ k : ends[n]]", "+ k : min(ends[n], starts[n] + 16)]"),
+]
+
+
+@pytest.mark.parametrize("module, name, old, new", INJECTED)
+def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, monkeypatch):
+    """Entries of real sizes find what the tiny ones cannot."""
+    right = getattr(import_module(module), name)
+    source = textwrap.dedent(inspect.getsource(right))
+    assert source.count(old) == 1, f"{module}.{name}: expected {old!r} once"
+    scope: dict = {}
+    exec(compile(source.replace(old, new), f"<{name}>", "exec"), right.__globals__, scope)
+    for known in list(sys.modules.values()):
+        if known.__name__.partition(".")[0] in PRODUCT and vars(known).get(name) is right:
+            monkeypatch.setattr(known, name, scope[name])
+    assert all(check(entry).ok for entry in entries("tiny") if entry.shape == "ragged")
+    assert any(map(complains, entries("real")))
+
+
+def complains(entry):
+    """Whether the check of an entry finds something wrong, or fails."""
+    try:
+        return not check(entry, diagnosis=0).ok
+    except Exception:
+        return True

@@ -29,18 +29,20 @@ def build_parser() -> Parser:
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Check entries of the catalogue by name or pattern ('lstm*'), or your own code: "
+        "Check entries of the catalogue by name or pattern ('luong*local-p*'), or your own code: "
         "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
         "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
         "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
     parser.add_argument("--list", action="store_true", help="print the catalogue's names")
-    parser.add_argument("--shape", help="one of the catalogue's shapes (default: all)")
-    parser.add_argument("--method", default="both",
-                        help="both, complex, ridders, central or forward (default: both)")
+    parser.add_argument("--tier", help="tiny, real or every (default: tiny and real)")
+    parser.add_argument("--all", action="store_true", help="differentiate every entry (default: "
+                        "two random directions and one entry a tensor)")
     parser.add_argument("--sample", type=positive, metavar="N",
-                        help="entries of each larger tensor (default: 1024)")
+                        help="differentiate so many entries of each larger tensor")
+    parser.add_argument("--method", help="both, complex, ridders, central or forward (default: "
+                        "complex step, and central differences where that is not enough)")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there")

@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 import difflib
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import write_text
-from grads import catalogue
 from grads import equations as index
-from grads import matrix as gradient_matrix
-from grads import mutants as seeded
 from grads import walk as terminal
-from grads.case import SHAPES, Entry
-from grads.check import OPINIONS, SAMPLE
+from grads.check import METHODS
 from grads.checking.user_code import check_file
 from grads.explorer.data import explore as write_page_of
 from grads.report import Report, html_page, json_page
+from grads.verification import catalogue, derivations
+from grads.verification import matrix as gradient_matrix
 
 WIDE = 200  # columns of a table in a pipe
 
@@ -34,16 +34,17 @@ def console() -> Console:
 
 def check(options: argparse.Namespace) -> int:
     """`grads check`: 0 if all is right, 1 if something is wrong."""
+    tiers = (options.tier,) if options.tier else ("tiny", "real")
+    known = {**_catalogue(tiers, options.seed), **_derivations()}
     if options.list:
-        print("\n".join(entry.name for entry in (*catalogue.ENTRIES, *catalogue.DERIVATIONS,
-                                                 *catalogue.CONFIGURATIONS)))
+        print("\n".join(known))
         return 0
-    if options.method not in OPINIONS:
-        raise UserError(f"--method: expected one of {', '.join(OPINIONS)}, got {options.method!r}")
-    if options.shape is not None and options.shape not in SHAPES:
-        raise UserError(f"--shape: expected one of {', '.join(SHAPES)}, got {options.shape!r}")
+    if options.method is not None and options.method not in METHODS:
+        raise UserError(f"--method: expected one of {', '.join(METHODS)}, got {options.method!r}")
+    extent = {"every_entry": options.all, "sample": options.sample}
+    extent |= {"method": options.method} if options.method else {}
     screen, reports = console(), []
-    for report in _reports(options):
+    for report in _reports(options, known, extent):
         reports.append(report)
         if len(options.names) == 1 or not report.ok:
             screen.print(report)
@@ -58,33 +59,39 @@ def check(options: argparse.Namespace) -> int:
     return int(wrong > 0)
 
 
-def _reports(options: argparse.Namespace) -> Iterator[Report]:
-    """One report for each name, or each entry and shape it stands for."""
+Checks = dict[str, Callable[..., Report]]  # name -> how it is run, given an extent
+
+
+def _catalogue(tiers: Sequence[str], seed: int) -> Checks:
+    """The checks of some tiers. Raises UserError on a tier that there is not."""
+    for tier in tiers:
+        if tier not in catalogue.TIERS:
+            raise UserError(f"--tier: expected one of {', '.join(catalogue.TIERS)}, got {tier!r}")
+    return {entry.name: partial(catalogue.check, entry, seed)
+            for entry in catalogue.entries(*tiers)}
+
+
+def _derivations() -> Checks:
+    """The checks of the literal algorithms, each on its own example."""
+    return {entry.name: partial(derivations.check, entry) for entry in derivations.entries()}
+
+
+def _reports(
+    options: argparse.Namespace, known: Checks, extent: dict[str, Any]
+) -> Iterator[Report]:
+    """One report for each file's function, and for each check whose name fits a pattern."""
     for name in options.names or ["*"]:
         if ".py:" in name:
-            yield check_file(name, np.random.default_rng(options.seed), method=options.method,
-                             sample=options.sample or SAMPLE)
+            yield check_file(name, np.random.default_rng(options.seed), **extent)
             continue
-        for entry in _matching(name):
-            for shape in entry.shapes:
-                if options.shape not in (None, shape):
-                    continue
-                yield catalogue.check(entry, shape, options.seed, method=options.method,
-                                      sample=options.sample)
-
-
-def _matching(pattern: str) -> list[Entry]:
-    """The entries of that name, or whose names match the pattern; failing those, the models."""
-    usual = [*catalogue.ENTRIES, *catalogue.DERIVATIONS]
-    names = [entry.name for entry in usual]
-    for entries in (usual, catalogue.CONFIGURATIONS):
-        found = [entry for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
-        if found:
-            break
-    else:
-        raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
-                        f"{pattern!r}{nearest(pattern, names)} (see grads check --list)")
-    return found
+        found = [one for one in known if fnmatch.fnmatchcase(one, name)
+                 or fnmatch.fnmatchcase(one.partition(";")[0], name)]
+        if not found:
+            raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
+                            f"{name!r}{nearest(name, [one.partition(';')[0] for one in known])} "
+                            "(see grads check --list)")
+        for one in found:
+            yield known[one](**extent)
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -100,6 +107,8 @@ def matrix(options: argparse.Namespace) -> int:
 
 def mutants(options: argparse.Namespace) -> int:
     """`grads mutants`: 0 if every one is caught."""
+    from grads import mutants as seeded
+
     by_name = {mutant.name: mutant for mutant in seeded.MUTANTS}
     for name in options.names:
         if name not in by_name:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 VERDICTS = {
     "ok": "ok",
-    "inconclusive": "inconclusive",  # a kink, or a second opinion too coarse to decide
-    "disagree": "OPINIONS DISAGREE",  # complex step says one thing, differences another
+    "inconclusive": "inconclusive",  # a kink, or a second method too coarse to decide
+    "disagree": "METHODS DISAGREE",  # complex step says one thing, differences another
     "wrong": "WRONG",
 }
 BAD = ("wrong", "disagree")
 HEADINGS = {"complex": "complex step", "ridders": "Ridders", "central": "central",
-            "forward": "forward"}
+            "forward": "forward", "directions": "directions"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Row:
     checked: int  # entries differentiated one by one
     directions: int  # random directions over the whole tensor
     inconclusive: int  # entries at which nothing can be said
-    errors: Mapping[str, float]  # method -> worst |a - n| / max(|a|, |n|, floor)
+    errors: Mapping[str, float]  # method, or "directions" -> worst |a - n| / max(|a|, |n|, floor)
     status: str  # "ok", "inconclusive", "disagree" or "wrong"
     at: tuple[int, ...]
     place: str  # the same in words

@@ -147,13 +147,15 @@ def _row(
     shape = evaluate.inputs[name].shape if name in evaluate.inputs else None
     at = () if line.entry is None or shape is None else index_of(line.entry, shape)
     said = place(case.labels.get(name), at) if line.entry is not None else "a random direction"
-    entries = sum(line.entry is not None for line, _ in found)
+    entries = [slope.error for line, slope in found if line.entry is not None]
+    others = [slope.error for line, slope in found if line.entry is None]
     size = sum(evaluate.inputs[one].size for one in line.direction)
     still = shape is not None and size > 0 and not slope.numeric and not slope.analytic
     return Row(
-        name, choice, shape, entries, len(found) - entries,
+        name, choice, shape, len(entries), len(others),
         sum(slope.status == "inconclusive" for _, slope in found),
-        {method: float(np.max([slope.error for _, slope in found], initial=0.0))}, slope.status,
+        {kind: float(np.max(errors)) for kind, errors in (
+            (method, entries), ("directions", others)) if errors}, slope.status,
         at, said, slope.analytic, slope.numeric,
         ("zero everywhere, numerically too",) * (still and slope.status == "ok"),
     )

@@ -55,24 +55,24 @@ def check_entries(
     opinions = {method: at_entries(evaluate, evaluate.inputs, upstream, places, method)
                 for method in methods}
     numbers = Numbers(claims, dict.fromkeys(methods, places), opinions, upstream)
-    rows = [_along(row, lines, found, methods[0]) for row in judge(case, evaluate, numbers)]
+    rows = [_along(row, lines, found) for row in judge(case, evaluate, numbers)]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
     return rows + [
-        Row(name, "direction", evaluate.inputs[name].shape, 0, 1, 0, {methods[0]: slope.error},
+        Row(name, "direction", evaluate.inputs[name].shape, 0, 1, 0, {"directions": slope.error},
             "wrong", at, place(case.labels.get(name), at), slope.analytic, slope.numeric,
             ("a random direction is wrong; halving it led to this entry",))
         for choice, _, slope, name, entry in wrong if (name, choice) not in bad
         for at in [index_of(entry, evaluate.inputs[name].shape)]]
 
 
-def _along(row: Row, lines: Sequence[Line], found: dict[str, list[Slope]], method: str) -> Row:
+def _along(row: Row, lines: Sequence[Line], found: dict[str, list[Slope]]) -> Row:
     """A sampled tensor's row with what its directions found."""
     errors = [slope.error for line, slope in zip(lines, found["all"], strict=True)
               if line.row == row.name and row.upstream == "all"]
     if not errors:
         return row
-    worst = float(np.max([row.errors[method], *errors]))
-    return replace(row, directions=len(errors), errors={**row.errors, method: worst})
+    return replace(row, directions=len(errors),
+                   errors={**row.errors, "directions": float(np.max(errors))})
 
 
 def choose(

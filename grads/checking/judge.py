@@ -239,7 +239,7 @@ def _disagreement(found: Mapping[str, Opinion], at: int | None) -> str:
     """What the opinions say of one entry."""
     said = [f"{method} {opinion.value[opinion.where == at][0]:.9g}"
             for method, opinion in found.items() if (opinion.where == at).any()]
-    return (f"the opinions disagree: {', '.join(said)}; the function is not analytic (abs, norm, "
+    return (f"the methods disagree: {', '.join(said)}; the function is not analytic (abs, norm, "
             "conj, real, a comparison?) or is noisy: decide with one method")
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from backend.errors import UserError
-from grads import catalogue
 from grads.equations.citations import DERIVATIONS, Citation, find_in_repository, unknown
 from grads.equations.papers import Item, read_items
 from grads.equations.proofs import KnownTests, Lines, executed_by
@@ -24,9 +23,6 @@ SHOWN = 2  # checks and test files of each side in a row; the list of functions 
 
 TYPESETTING = ("end", "comment")  # lines of an algorithm that do nothing
 Key = tuple[str, str]  # paper, number
-
-_COVERS = {entry.name: entry.covers
-           for entry in (*catalogue.ENTRIES, *catalogue.DERIVATIONS)}
 
 
 class Carrier(NamedTuple):
@@ -51,7 +47,7 @@ class Carrier(NamedTuple):
 class Proof(NamedTuple):
     """What proves lines of the source."""
 
-    gradients: list[str]  # entries of the catalogue, those that cover the function first
+    gradients: list[str]  # entries of the catalogue
     tests: list[str]  # path::test
 
 
@@ -129,9 +125,7 @@ def _is_algorithm(number: str) -> bool:
 
 
 def checks_of(carrier: Carrier, executed: Mapping[str, Lines]) -> list[str]:
-    """The entries that execute a carrier's line, those that cover its function first."""
+    """The entries of the catalogue that execute a carrier's line."""
     first, last = carrier.does
-    names = [name for name, lines in executed.items()
-             if any(first <= line <= last for line in lines.get(carrier.file, ()))]
-    stem = f"{carrier.module}.{re.sub(r'_(forward|backward)$', '', carrier.name)}"
-    return sorted(names, key=lambda name: stem not in _COVERS[name])
+    return [name for name, lines in executed.items()
+            if any(first <= line <= last for line in lines.get(carrier.file, ()))]

@@ -17,11 +17,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from grads import catalogue
-from grads.case import SHAPES, Entry
 from grads.equations.citations import PACKAGES
+from grads.verification import catalogue, derivations
+from grads.verification.cases import model_case
+from grads.verification.rules import gradients_of
 
 Lines = Mapping[str, set[int]]  # file, relative to the repository -> numbers of executed lines
 
@@ -54,18 +53,12 @@ def executed(act: Callable[[], object], root: Path) -> Lines:
     return lines
 
 
-def run_case(entry: Entry) -> None:
-    """Forward and backward of one entry, with an upstream gradient on every output."""
-    shape = "ragged" if "ragged" in entry.shapes else entry.shapes[0]
-    case = entry.make(np.random.default_rng(0), SHAPES[shape])
-    upstream = {name: np.ones(np.shape(out)) for name, out in case.forward(case.inputs).items()}
-    case.backward(case.inputs, upstream)
-
-
 def executed_by(root: Path) -> Mapping[str, Lines]:
-    """For each entry of the catalogue, by name, the lines that its check executes."""
-    entries = (*catalogue.ENTRIES, *catalogue.DERIVATIONS)
-    return {entry.name: executed(partial(run_case, entry), root) for entry in entries}
+    """For each configuration of the catalogue, by name, the lines that its check executes."""
+    made = {entry.name: derivations.make_case(entry) for entry in derivations.entries()}
+    made |= {entry.name.partition(";")[0]: model_case(catalogue.drawn(entry))
+             for entry in catalogue.entries("tiny") if entry.shape == "ragged"}
+    return {name: executed(partial(gradients_of, case), root) for name, case in made.items()}
 
 
 # --- tests --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt.models.contract import Variants
 
-MOST = 30_000  # configurations that are put together; of more, a fixed draw
+MOST = 10_000  # configurations that are put together; of more, a fixed draw
 Options = dict[str, Any]
 
 
@@ -30,13 +30,13 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     codes = [_codes([tuple(options[name] for name in group) for options in found])
              for group in groups]  # which combination each one holds, by group
     missing = [np.ones(code.max(initial=-1) + 1, dtype=bool) for code in codes]
-    chosen = []
+    chosen, best = [], 0  # the usual one, if it is valid
     while any(one.any() for one in missing):
-        gain = sum(one[code].astype(np.int64) for one, code in zip(missing, codes, strict=True))
-        best = int(np.argmax(gain))
         chosen.append(found[best])
         for one, code in zip(missing, codes, strict=True):
             one[code[best]] = False
+        gain = sum(one[code].astype(np.int64) for one, code in zip(missing, codes, strict=True))
+        best = int(np.argmax(gain))
     return chosen
 
 
@@ -66,9 +66,10 @@ def _combined(choices: Mapping[str, Sequence[Any]]) -> Iterator[Options]:
         yield from (dict(zip(choices, values, strict=True))
                     for values in product(*choices.values()))
         return
-    rng = np.random.default_rng(0)
-    for drawn in np.unique(rng.integers(sizes, size=(MOST, len(sizes))), axis=0):
-        yield {name: values[k] for (name, values), k in zip(choices.items(), drawn, strict=True)}
+    drawn = np.random.default_rng(0).integers(sizes, size=(MOST, len(sizes)))
+    drawn[0] = 0
+    for row in np.unique(drawn, axis=0):
+        yield {name: values[k] for (name, values), k in zip(choices.items(), row, strict=True)}
 
 
 def _allows(config: Callable[..., Any], options: Options) -> bool:

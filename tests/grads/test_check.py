@@ -56,7 +56,9 @@ def test_right_gradient_passes_and_inputs_stay(method):
         found = check_gradients(loss, values, gradients, method=method, every_entry=every)
         assert found.ok and [(row.checked, row.directions, row.size) for row in found.rows] == [
             (12, 0, 12) if every else (1, 2, 12), (3, 0, 3)]
-        assert all(set(row.errors) == set(METHODS[method][: 1 + every]) for row in found.rows)
+        first, *second = METHODS[method]
+        assert [list(row.errors) for row in found.rows] == (
+            [[first, *second]] * 2 if every else [[first, "directions"], [first]])
         found.raise_if_wrong()
     for name in VALUES:
         np.testing.assert_array_equal(values[name], VALUES[name])
@@ -199,14 +201,14 @@ def test_opinions_that_disagree_are_reported():
     x = np.array([-1.0, 0.5, 2.0])
     found = check_gradients(lambda x: (np.abs(x) * x).sum(), x, [2 * np.abs(x)])
     assert [row.status for row in found.wrong] == ["disagree"]
-    assert "opinions disagree" in found.wrong[0].hints[0] and "DISAGREE" in str(found)
+    assert "methods disagree" in found.wrong[0].hints[0] and "DISAGREE" in str(found)
     assert check_gradients(lambda x: (np.abs(x) * x).sum(), x, [2 * np.abs(x)],
                            method="ridders").ok
 
 
 def test_a_function_that_is_not_for_complex_numbers_is_checked_by_differences():
     found = check_gradients(lambda x: (x.astype(float) ** 2).sum(), X, [2 * X])
-    assert found.ok and list(found.rows[0].errors) == ["ridders"]
+    assert found.ok and list(found.rows[0].errors) == ["ridders", "directions"]
     assert "no complex step" in found.notes[0] and "test_check.py" in found.notes[0]
     with pytest.raises(ValueError, match="method: expected one that suits the function"):
         check_gradients(lambda x: np.abs(x).sum(), X, [np.sign(X)], method="complex")
@@ -310,7 +312,7 @@ def test_the_limit_of_a_direction_is_that_of_its_entries_summed():
         assert slope.numeric == pytest.approx(40000)
         return slope.status
 
-    assert (status(1e-14), status(1e-12)) == ("ok", "wrong")
+    assert (status(1e-14), status(1e-11)) == ("ok", "wrong")
 
 
 def test_no_diagnosis_where_none_is_wanted():
@@ -372,8 +374,8 @@ def test_padding_and_vanishing():
 def test_printed_table():
     lines = str(check_gradients(loss, VALUES, gradient(VALUES))).splitlines()
     assert lines[0].startswith("gradient check: ok; 2 tensors, 4 of 15 entries and 2 random direct")
-    assert lines[1].split() == ["name", "shape", "checked", "complex", "step", "at", "analytic",
-                                "numeric"]
+    assert lines[1].split() == ["name", "shape", "checked", "complex", "step", "directions", "at",
+                                "analytic", "numeric"]
     assert lines[2].startswith("W     (3, 4)  1 of 12 + 2") and lines[2].endswith("ok")
     assert lines[4].startswith("Ridders along a direction over all tensors: ")
     lines = str(check_gradients(loss, VALUES, gradient(VALUES), every_entry=True)).splitlines()

@@ -86,19 +86,30 @@ def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer
     assert [report["ok"] for report in json.loads(data.read_text("utf-8"))] == [False, True]
 
 
-def test_entries_by_name_pattern_and_shape(capsys):
-    status, out, _ = run(capsys, "check", "lstm cell", "--shape", "ragged")
-    assert status == 0 and "z       (3, 8)  24" in out
-    status, out, _ = run(capsys, "check", "rnn*", "--shape", "full", "--method", "complex")
-    assert status == 0 and "rnn sequence, reverse, full: ok" in out and "lstm" not in out
+def test_entries_by_name_and_pattern(capsys):
+    status, out, _ = run(capsys, "check", "luong: as usual; ragged")
+    assert status == 0 and "encoder.0.T    (8, 5)   1 of 40 + 2" in out
+    status, out, _ = run(capsys, "check", "luong: as usual; ragged", "--all", "--method", "complex")
+    assert status == 0 and "encoder.0.T    (8, 5)   40  " in out and "directions" not in out
+    status, out, _ = run(capsys, "check", "rnnsearch*tanh*; full", "language_model: as usual")
+    assert status == 0 and "language_model: as usual; smallest: ok" in out and "luong" not in out
+    assert "rnnsearch: " in out and "ragged" not in out.partition("language_model")[0]
+    status, out, _ = run(capsys, "check", "derivation lstm*")
+    assert status == 0 and "2 checks, 0 wrong" in out
+
+
+def test_the_list_of_entries(capsys):
     status, out, _ = run(capsys, "check", "--list")
-    assert status == 0 and "attend\n" in out
+    assert status == 0 and "\nluong: as usual; real, real\n" in f"\n{out}"
+    assert "derivation attention: as usual\n" in out
+    status, more, _ = run(capsys, "check", "--list", "--tier", "every")
+    assert status == 0 and more.count("\n") > 1000
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["check", "lsmt step"], "got 'lsmt step'; did you mean 'lstm step'?"),
-    (["check", "lstm step", "--shape", "round"], "--shape: expected one of ragged"),
-    (["check", "lstm step", "--method", "magic"], "--method: expected one of both"),
+    (["check", "luogn: as usual"], "got 'luogn: as usual'; did you mean 'luong: as usual'?"),
+    (["check", "luong*", "--tier", "large"], "--tier: expected one of tiny, real, every"),
+    (["check", "luong*", "--method", "magic"], "--method: expected one of both"),
     (["check", "{}:lyer"], "expected a function lyer_inputs, found none; did you mean 'layer_inp"),
     (["check", "{}:lonely"], "inputs: 'x' is of int64, which has no derivative"),
     (["check", "{}:broken"], "broken_inputs: RuntimeError: no data"),

@@ -1,0 +1,234 @@
+"""The gradient matrix: families of configurations by method, and how right their gradients are.
+
+`build` checks the catalogue and makes a line of every entry; the page has a row for each family,
+with the worst of its lines, and is made of the JSON beside it, which has them all. Errors have one
+digit: their size is what counts. There is no date, so that the same code on the same machine
+writes the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import backend
+from backend.errors import UserError
+from backend.files import write_text
+from grads.device import on_device
+from grads.report import Report
+from grads.verification import catalogue, derivations
+from grads.verification.cases import REVERSE, Drawn, model_case
+from grads.verification.rules import FLOAT32, distance, gradients_of
+from nmt.models.registry import MODELS
+
+COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTorch",
+           "float32": "float32", "cupy": "CuPy"}
+LIMITS = {"torch": 1e-10, "cupy": 1e-10, "float32": FLOAT32}  # more is wrong; checks have their own
+NO_GPU, NO_TORCH = "not run: no GPU", "not run: no PyTorch"
+EXACT = 1e-17  # errors below are shown as none
+
+Errors = dict[str, float | str]  # by column; or why there is none
+
+
+class Line(NamedTuple):
+    """An entry of the catalogue and what was found about it."""
+
+    family: str
+    name: str
+    entries: int  # of its tensors, differentiated one by one
+    directions: int
+    errors: Errors
+    wrong: tuple[str, ...] = ()  # what is wrong: tensors, findings, columns
+
+
+def build(seed: int = 0, device: Any = None) -> Iterator[Line]:
+    """A line for every entry of the catalogue, one after another.
+
+    device, the array module of the CuPy column, None to leave it out.
+    """
+    for entry in catalogue.entries(*catalogue.TIERS):
+        yield measure(entry, seed, device)
+    for one in derivations.entries():
+        reports = [derivations.check(one, every_entry=True), derivations.check(one)]
+        yield _line(f"derivation {one.derivation}", one.name, reports, {})
+
+
+def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
+    """One entry: at every entry of its tensors where these are small, along directions always."""
+    reports = [catalogue.check(entry, seed)]
+    if entry.tier == "tiny":
+        reports.append(catalogue.check(entry, seed, every_entry=True))
+    made = catalogue.drawn(entry, seed)
+    case = model_case(made)
+    gradients = gradients_of(case)
+    found: Errors = {
+        "torch": against_reference(entry.architecture, made, gradients),
+        "float32": distance(gradients_of(case, np.float32), gradients),
+        "cupy": NO_GPU}
+    if device is not None:
+        with backend.using(device):
+            found["cupy"] = distance(gradients_of(on_device(case)), gradients)
+    return _line(family_of(entry), entry.name, reports, found)
+
+
+def family_of(entry: catalogue.Entry) -> str:
+    """Architecture, tier, and the value of the option that its choices begin with."""
+    options = MODELS[entry.architecture].variants()["tiny"].choices
+    first = next(iter(options), "")
+    return f"{entry.architecture}, {first} {entry.options.get(first, '')}, {entry.tier}"
+
+
+def against_reference(
+    architecture: str, made: Drawn, gradients: Mapping[str, np.ndarray]
+) -> float | str:
+    """The distance to PyTorch's gradients of an independent implementation; or why there is none.
+    """
+    try:
+        from grads.verification import reference
+    except ImportError:
+        return NO_TORCH
+    if architecture not in reference.REFERENCES:
+        return "no reference"
+    known = signature(reference.REFERENCES[architecture]).parameters
+    options = {"reverse_source": REVERSE} if "reverse_source" in known else {}
+    _, theirs = reference.gradients(architecture, made.model.config, made.parameters, made.batch,
+                                    made.noise, **options)
+    return distance(gradients, theirs)
+
+
+def _line(family: str, name: str, reports: Sequence[Report], found: Errors) -> Line:
+    """The worst of some reports, and what was found beside."""
+    rows = [row for report in reports for row in report.rows]
+    kinds = {kind for row in rows for kind in row.errors}
+    errors: Errors = {kind: worst(row.errors[kind] for row in rows if kind in row.errors)
+                      for kind in sorted(kinds)}
+    wrong = [row.name for row in rows if row.status != "ok"]
+    wrong += [f"{one.name}: {one.kind}" for report in reports for one in report.findings]
+    wrong += [column for column, error in found.items()
+              if not isinstance(error, str) and not error <= LIMITS[column]]
+    return Line(family, name, sum(row.checked for row in rows),
+                sum(row.directions for row in rows), errors | found, tuple(dict.fromkeys(wrong)))
+
+
+def worst(errors: Iterable[float | str]) -> float | str:
+    """The largest; not a number is the largest of all, a text is none."""
+    found = [*errors]
+    numbers = [error for error in found if not isinstance(error, str)]
+    return float(np.max(numbers)) if numbers else next(iter(found), "")
+
+
+# --- JSON, and the page that is made of it --------------------------------------------------------
+
+
+def to_json(lines: Iterable[Line], seed: int) -> str:
+    """What the lines were made with, and one text a line, as strict JSON."""
+    head = {"seed": seed, "limits": LIMITS,
+            "versions": {name: installed(name) for name in ("numpy", "torch", "cupy")}}
+    rows = [[*line[:4], {kind: digit(error) for kind, error in line.errors.items()},
+             list(line.wrong)] for line in lines]
+    parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    parts.append('"lines": [\n' + ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
+                 + "]")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def installed(name: str) -> str | None:
+    """The version of a package, under whichever of its names it is installed."""
+    for known in (name, f"{name}-cuda12x", f"{name}-cuda13x"):
+        try:
+            return version(known)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def digit(error: float | str) -> float | str:
+    """An error to one digit; a text, or what JSON cannot write as a number, as text."""
+    if isinstance(error, str):
+        return error
+    if not math.isfinite(error):
+        return str(error)
+    return 0.0 if error < EXACT else float(f"{error:.0e}")
+
+
+PAGE = """# The gradient matrix
+
+Written by `grads matrix`; do not edit. Every architecture of the registry is checked in every
+value and every pair of values of its options, at six shapes of tiny batches (`tiny`), at sizes
+beyond every threshold of the code (`real`), and in some thousand combinations more (`every`); the
+derivations are the papers' algorithms, literally. A row is a family of configurations with the
+worst relative error of all of them. *Complex step* differentiates entries one by one: every one at
+tiny sizes, one a tensor elsewhere. *Directions* are two random ones a tensor. *PyTorch* is the
+difference from an independent implementation's automatic derivatives, as a part of a tensor's
+largest gradient; *float32* and *CuPy* are the same kernels' in single precision and on a GPU.
+`grads check` says which differences are rounding; more than {limits} is wrong. Single
+configurations are in `gradient-matrix.json`. {checks} checks, {wrong} wrong. Made with {made},
+seed {seed}.
+
+| family | checks | entries | directions | {columns} | |
+|---|---|---|---|{rule}---|
+"""
+
+
+def to_markdown(text: str) -> str:
+    """The page of what `to_json` wrote."""
+    page = json.loads(text)
+    lines = [Line(*row) for row in page["lines"]]
+    head = PAGE.format(
+        limits=", ".join(f"{limit:g} ({COLUMNS[name]})" for name, limit in page["limits"].items()),
+        checks=len(lines), wrong=sum(bool(line.wrong) for line in lines), seed=page["seed"],
+        made=", ".join(f"{name} {one}" for name, one in page["versions"].items() if one),
+        columns=" | ".join(COLUMNS.values()), rule="---|" * len(COLUMNS))
+    families = dict.fromkeys(line.family for line in lines)
+    return head + "".join(
+        _row(family, [line for line in lines if line.family == family]) for family in families)
+
+
+def _row(family: str, lines: Sequence[Line]) -> str:
+    """The worst of a family."""
+    errors = [worst(_number(line.errors[kind]) for line in lines if kind in line.errors)
+              for kind in COLUMNS]
+    wrong = [line.name for line in lines if line.wrong]
+    cells = [family, str(len(lines)), str(sum(line.entries for line in lines)),
+             str(sum(line.directions for line in lines)), *map(_written, errors),
+             "ok" if not wrong else f"WRONG: {'; '.join(wrong)}"]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _number(error: float | str) -> float | str:
+    return float(error) if error in ("nan", "inf") else error
+
+
+def _written(error: float | str) -> str:
+    return error if isinstance(error, str) else f"{error:.0e}" if error else "0"
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def write(path: Path, seed: int = 0) -> int:
+    """Build the whole matrix and write it to `path` and, as JSON, beside it; 1 if any is wrong."""
+    try:
+        device = backend.load("cupy")
+    except UserError:
+        device = None
+    lines = []
+    for line in build(seed, device):
+        lines.append(line)
+        if line.wrong:
+            print(f"{line.name}: WRONG: {', '.join(line.wrong)}")
+        elif not len(lines) % 250:
+            print(f"{len(lines)} checks")
+    text = to_json(lines, seed)
+    write_text(path.with_suffix(".json"), text)
+    write_text(path, to_markdown(text))
+    wrong = sum(bool(line.wrong) for line in lines)
+    print(f"{path}: {len(lines)} checks, {wrong} wrong")
+    return int(wrong > 0)

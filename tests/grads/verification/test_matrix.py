@@ -1,0 +1,121 @@
+"""The matrix of what was verified: every family, the committed pages, what shows a mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from strict.module import strict
+from toy_model import registered
+
+from grads.verification import derivations, matrix
+from grads.verification.catalogue import TIERS, entries
+from grads.verification.matrix import Line, digit, measure, to_json, to_markdown, worst
+
+PAGE = Path(__file__).parents[3] / "docs" / "gradient-matrix.md"
+
+
+def committed():
+    return [Line(*row) for row in json.loads(PAGE.with_suffix(".json").read_text("utf-8"))["lines"]]
+
+
+def size(error):
+    """The order of magnitude of an error; rounding counts as none."""
+    return max(math.log10(error), -14.0) if error > 0 else -14.0
+
+
+# --- the committed pages ------------------------------------------------------------------------
+
+
+def test_the_page_is_made_of_its_json():
+    text = PAGE.with_suffix(".json").read_text("utf-8")
+    assert PAGE.read_text("utf-8") == to_markdown(text)
+
+
+def test_the_page_is_one_screen():
+    assert len(PAGE.read_text("utf-8").splitlines()) < 60
+
+
+def test_the_page_lists_exactly_what_exists():
+    assert [line.name for line in committed()] == [
+        one.name for one in (*entries(*TIERS), *derivations.entries())]
+
+
+def test_all_that_the_page_says_is_right():
+    for line in committed():
+        assert not line.wrong and line.entries, line.name
+        for kind in ("complex", "directions", "torch"):
+            assert line.errors.get(kind, 0.0) in (matrix.NO_TORCH, 0.0) or \
+                line.errors[kind] < 1e-10, line.name
+
+
+@pytest.mark.parametrize("entry", entries(*TIERS)[::250], ids=lambda entry: entry.name)
+def test_the_page_is_what_the_code_gives(entry):
+    """Extents exactly, errors by their size: digits differ between BLAS libraries."""
+    [line] = [line for line in committed() if line.name == entry.name]
+    found = measure(entry)
+    assert (found.family, found.entries, found.directions, found.wrong) == (
+        line.family, line.entries, line.directions, ())
+    for kind, error in found.errors.items():
+        if not isinstance(error, str) and not isinstance(line.errors[kind], str):
+            assert abs(size(error) - size(line.errors[kind])) < 3, kind
+
+
+# --- what a line says of a model that is wrong --------------------------------------------------
+
+
+def test_families_and_extents():
+    with registered():
+        lines = list(matrix.build())
+    toys = [line for line in lines if line.family.startswith("toy")]
+    assert {line.family for line in toys} == {f"toy, size {n}, {tier}" for n in (3, 4)
+                                              for tier in TIERS}
+    assert toys[0].entries > 18 and not toys[0].wrong
+    assert toys[0].errors["torch"] in (matrix.NO_TORCH, "no reference")
+    assert toys[0].errors["cupy"] == matrix.NO_GPU
+
+
+@pytest.mark.parametrize("flaw, wrong", [("wrong", "v"), ("inaccurate", "gradients: float32")])
+def test_a_wrong_model_shows(flaw, wrong):
+    with registered(flaw):
+        line = measure(entries("tiny")[0])
+    assert wrong in line.wrong
+    page = to_markdown(to_json([line, line._replace(name="right", wrong=())], 0))
+    assert f"WRONG: {line.name} |" in page and "2 checks, 1 wrong" in page
+
+
+def test_columns_beside_the_check_are_held_to_their_limits(monkeypatch):
+    entry = entries("tiny")[0]
+    right = measure(entry, device=strict)
+    assert right.wrong == () and right.errors["cupy"] < 1e-14
+    monkeypatch.setattr(matrix, "against_reference", lambda *_: np.nan)
+    gradients_of = matrix.gradients_of
+    monkeypatch.setattr(matrix, "gradients_of", lambda case, *dtype: {
+        name: 1.01 * d for name, d in gradients_of(case, *dtype).items()}
+        if case is not seen.setdefault("first", case) else gradients_of(case, *dtype))
+    seen: dict = {}
+    assert measure(entry, device=strict).wrong == ("torch", "cupy")
+
+
+def test_worst_and_digits():
+    assert worst([1e-3, "none", 2e-3]) == 2e-3 and worst(["none"]) == "none" and worst([]) == ""
+    assert math.isnan(worst([1.0, np.nan]))
+    assert [digit(x) for x in (1.26e-5, 1e-18, np.inf, "text")] == [1e-5, 0.0, "inf", "text"]
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flaw, status", [("", 0), ("wrong", 1)])
+def test_write(flaw, status, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(derivations, "entries", list)
+    with registered(flaw):
+        assert matrix.write(tmp_path / "page.md", 3) == status
+        count = len(entries(*TIERS))
+    text = (tmp_path / "page.json").read_text("utf-8")
+    assert (tmp_path / "page.md").read_text("utf-8") == to_markdown(text)
+    assert json.loads(text)["seed"] == 3
+    assert f"{count} checks, {count * status} wrong" in capsys.readouterr().out

@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 from grads.check import check_gradients
 from grads.derivations import nmt as derivation
 from grads.derivations.rnn import embed, predict, predict_grad
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
 from nmt.text.batches import make_batch, make_sources

@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_limits
 from grads.check import check_gradients, check_pair
 from grads.derivations import attention as derivation
 from grads.derivations.calculus import softmax
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.text.batches import Side, make_batch, make_sources

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch
 
 PATH = Path(__file__).with_name("golden.json")

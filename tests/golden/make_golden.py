@@ -4,9 +4,9 @@ Run it from the root of the project with PyTorch installed (extra `oracle`):
 
     PYTHONPATH=.:tests python tests/golden/make_golden.py
 
-It never runs our own kernels or optimizers, only `benchmarks.peer_torch` and `torch.optim`. Rerun
-it when a case is added or changed; a difference in an old case means that the mathematics of the
-peer has changed.
+It never runs our own kernels or optimizers, only `grads.verification.reference` and `torch.optim`.
+Rerun it when a case is added or changed; a difference in an old case means that the mathematics of
+the reference has changed.
 """
 
 from __future__ import annotations
@@ -19,42 +19,36 @@ from golden.cases import (
     CASES,
     PATH,
     RUNS,
-    SOURCE_SIZE,
-    TARGET_SIZE,
     fingerprint,
     golden_batch,
     golden_parameters,
     run_batches,
 )
 
-from benchmarks.peer_torch import TorchTranslator
+from grads.verification.reference import REFERENCES, gradients
 
 
 def compute(config):
     """One case: the loss in nats and the fingerprint of each gradient."""
-    peer = TorchTranslator(config, SOURCE_SIZE, TARGET_SIZE).load(golden_parameters(config))
-    loss = peer(golden_batch())
-    loss.backward()
-    gradients = peer.dump(gradients=True)
-    prints = {name: fingerprint(gradients[name]) for name in sorted(gradients)}
-    return {"loss": loss.item(), "gradients": prints}
+    loss, found = gradients("luong", config, golden_parameters(config), golden_batch())
+    return {"loss": loss, "gradients": {name: fingerprint(found[name]) for name in sorted(found)}}
 
 
 def train(run):
     """Ten updates: the loss in nats before each, and the gradient's norm before clipping."""
     config = CASES[run.case]
-    peer = TorchTranslator(config, SOURCE_SIZE, TARGET_SIZE).load(golden_parameters(config))
-    weights = [weight for weight in peer.parameters() if weight.requires_grad]
+    weights = {name: torch.tensor(value, requires_grad=True)
+               for name, value in golden_parameters(config).items()}
     kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[run.optimizer]
-    optimizer = kind(weights, lr=run.learning_rate)
+    optimizer = kind(weights.values(), lr=run.learning_rate)
     losses, norms = [], []
     for batch in run_batches():
         optimizer.zero_grad()
-        loss = peer(batch)
+        loss = REFERENCES["luong"](config, weights, batch)
         (loss / len(batch.indices)).backward()
-        norm = torch.sqrt(sum((weight.grad**2).sum() for weight in weights)).item()
+        norm = torch.sqrt(sum((weight.grad**2).sum() for weight in weights.values())).item()
         if run.max_norm is not None and norm > run.max_norm:
-            for weight in weights:
+            for weight in weights.values():
                 weight.grad *= run.max_norm / norm
         optimizer.step()
         losses.append(loss.item())

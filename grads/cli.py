@@ -94,7 +94,7 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", help="of attention: local-m or local-p")
     parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
     parser.add_argument("--model", type=Path, metavar="DIR",
-                        help="a model directory: its own weights, its own words")
+                        help="a run directory: its own weights, its own words")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -51,12 +51,12 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
                         help="passes over them (default: the recipe's)")
     parser.add_argument("--seed", type=natural, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
-                        help="model directory (default: runs/demo; an older demo is replaced)")
+                        help="run directory (default: runs/demo; an older demo is replaced)")
     parser.set_defaults(run=commands.demo)
 
 
 def _add_corpus(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("output", type=Path, metavar="DIR", help="folder to write into")
+    parser.add_argument("output", type=Path, metavar="DIR", help="directory to write into")
     parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
     parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
     for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
@@ -69,9 +69,9 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", nargs="?", type=Path, help="a YAML file")
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="model directory to make (default: runs/ and the recipe's name)")
+                        help="run directory to make (default: runs/ and the recipe's name)")
     parser.add_argument("--resume", type=Path, metavar="DIR",
-                        help="go on where this model directory's last checkpoint stands")
+                        help="go on where this run directory's last checkpoint stands")
     parser.set_defaults(run=commands.train)
 
 
@@ -86,7 +86,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="a model directory; of several the ensemble translates")
+                        help="a run directory; of several the ensemble translates")
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
                         help="what an ensemble averages at each step (default: probabilities)")
     parser.add_argument("--beam", type=int, help="hypotheses per sentence (default: the recipe's)")

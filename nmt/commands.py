@@ -21,9 +21,9 @@ from nmt.data import check_lengths, load_corpus, tokenisers
 from nmt.evaluate import Score, bleu, chrf
 from nmt.evaluate import perplexity as perplexity_of
 from nmt.evaluation.commands import need_attention, tell_precision, unk_replacement
-from nmt.folder import RECIPE, check_model, check_new
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
 from nmt.recipe_file import as_text, load_recipe
+from nmt.run_directory import check_new, resumable
 from nmt.search.interface import SearchOptions
 from nmt.system import System, Translation
 from nmt.text.align import pharaoh_line
@@ -32,7 +32,6 @@ from nmt.text.corpus import prepare_pairs, read_lines, read_parallel, write_line
 from nmt.train import score_bleu
 from nmt.train import train as train_system
 from nmt.training.progress import ConsoleObserver
-from nmt.training.trainer import LAST
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
 
@@ -53,18 +52,18 @@ def corpus(options: argparse.Namespace) -> None:
 
 def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
-    recipe, folder = _recipe_and_folder(Recipe, options)
+    recipe, directory = _recipe_and_directory(Recipe, options)
     console = Console(highlight=False, markup=False, emoji=False)
     pairs = load_corpus(recipe.data)
     console.print(f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty "
                   f"side, {pairs.too_long} over {recipe.data.max_length} words", soft_wrap=True)
-    system = train_system(recipe, folder, ConsoleObserver(console), corpus=pairs,
+    system = train_system(recipe, directory, ConsoleObserver(console), corpus=pairs,
                           resume=options.resume is not None)
     if pairs.test is not None:
         score = score_bleu(system, pairs.test, recipe.search)
         console.print(f"test: {_described('BLEU', score)}, beam {recipe.search.beam}, perplexity "
                       f"{system.perplexity(pairs.test.pairs):.2f}", soft_wrap=True)
-    console.print(f"model directory: {folder}", soft_wrap=True)
+    console.print(f"run directory: {directory}", soft_wrap=True)
 
 
 def recipe(options: argparse.Namespace) -> None:
@@ -75,20 +74,19 @@ def recipe(options: argparse.Namespace) -> None:
         print(as_text(load_recipe(AnyRecipe, options.recipe, options.overrides)), end="")
 
 
-def _recipe_and_folder(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
+def _recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
     """The recipe with its overrides, and where the model goes."""
     if options.resume is not None:
         if options.recipe is not None or options.output is not None:
             raise UserError("--resume: expected no recipe and no --output beside it; the directory "
                             "has its own recipe and is where the model goes")
-        check_model(options.resume, "run to resume", [LAST])
-        return load_recipe(kind, options.resume / RECIPE, options.overrides), options.resume
+        return resumable(kind, options.resume, options.overrides), options.resume
     if options.recipe is None:
         raise UserError("recipe: expected a YAML file or --resume DIR, got neither")
     recipe = load_recipe(kind, options.recipe, options.overrides)
-    folder = options.output or Path("runs") / options.recipe.stem
-    check_new(folder)
-    return recipe, folder
+    directory = options.output or Path("runs") / options.recipe.stem
+    check_new(directory)
+    return recipe, directory
 
 
 def translate(options: argparse.Namespace) -> None:
@@ -146,7 +144,7 @@ def _check_alignments(path: Path | None, system: System) -> None:
         return
     need_attention(system, "--alignments")
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path}: expected a file in a folder that can be written to")
+        raise UserError(f"{path}: expected a file in a directory that can be written to")
 
 
 def _stdin_lines() -> Iterable[str]:
@@ -196,9 +194,9 @@ def perplexity(options: argparse.Namespace) -> None:
 
 def lm_train(options: argparse.Namespace) -> None:
     """`nmt lm train`."""
-    recipe, folder = _recipe_and_folder(LanguageModelRecipe, options)
-    language_models.train(recipe, folder, ConsoleObserver(), resume=options.resume is not None)
-    print(f"model directory: {folder}")
+    recipe, directory = _recipe_and_directory(LanguageModelRecipe, options)
+    language_models.train(recipe, directory, ConsoleObserver(), resume=options.resume is not None)
+    print(f"run directory: {directory}")
 
 
 def lm_sample(options: argparse.Namespace) -> None:

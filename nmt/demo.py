@@ -21,32 +21,32 @@ from nmt.system import System, Translation
 from nmt.train import train
 from nmt.training.progress import ConsoleObserver
 
-MARK = ".demo"  # a file that says: this folder was made by the demo and may be replaced by it
+MARK = ".demo"  # a file that says: this directory was made by the demo and may be replaced by it
 SHOWN = 10
 
 
 def run(
-    source: str, target: str, phrases: int | None, epochs: int | None, seed: int, folder: Path,
+    source: str, target: str, phrases: int | None, epochs: int | None, seed: int, directory: Path,
     overrides: Sequence[str] = (),
 ) -> None:
     """Build the corpus, train, translate, score and draw.
 
     Arguments: source, target, CLDR locales; phrases to train on and epochs, None for the
-    recipe's; seed of corpus and model; folder, the model directory to make; overrides of any
+    recipe's; seed of corpus and model; directory, the run directory to make; overrides of any
     other value of the recipe, such as `--data.test_size=200`.
     """
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     recipe = _recipe(source, target, phrases, epochs, seed, overrides)
-    _check_room(folder)
+    _check_room(directory)
     corpus = load_corpus(recipe.data)
     console.print(f"Embedded corpus {source} to {target}: {len(corpus.train)} phrases to train "
                   f"on, {len(corpus.dev.pairs)} dev, and a test set that training never sees.")
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-    (folder / MARK).touch()
-    system = train(recipe, folder, ConsoleObserver(console), corpus=corpus)
-    _report(system, corpus, folder, console)
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    (directory / MARK).touch()
+    system = train(recipe, directory, ConsoleObserver(console), corpus=corpus)
+    _report(system, corpus, directory, console)
 
 
 def _recipe(
@@ -62,15 +62,16 @@ def _recipe(
         return load_recipe(Recipe, path, [*overrides, *more])
 
 
-def _check_room(folder: Path) -> None:
-    """Raise UserError if `folder` holds anything but what an earlier demo left."""
-    if not folder.exists():
+def _check_room(directory: Path) -> None:
+    """Raise UserError if `directory` holds anything but what an earlier demo left."""
+    if not directory.exists():
         return
-    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists()):
-        raise UserError(f"{folder}: expected a new folder or an earlier demo's, found other files")
+    if not directory.is_dir() or (any(directory.iterdir()) and not (directory / MARK).exists()):
+        raise UserError(f"{directory}: expected a new directory or an earlier demo's, found other "
+                        "files")
 
 
-def _report(system: System, corpus: ParallelCorpus, folder: Path, console: Console) -> None:
+def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Console) -> None:
     """Ten test sentences, the scores, an attention map."""
     test = corpus.test
     assert test is not None
@@ -92,12 +93,12 @@ def _report(system: System, corpus: ParallelCorpus, folder: Path, console: Conso
         console.print("\nWhere the decoder looked (source below, target on the left):\n")
         drawing = alignment_map.in_terminal(words, translation.words, translation.alignment)
         console.print(drawing)
-        png = folder / "attention.png"
+        png = directory / "attention.png"
         if alignment_map.write_png(words, translation.words, translation.alignment, png):
             console.print(f"\nThe same as a picture: {png}")
         else:
             console.print(f"\nNo picture: {MISSING}")
-    console.print(f"Model directory: {folder}. Translate with: nmt translate --model {folder}")
+    console.print(f"Run directory: {directory}. Translate with: nmt translate --model {directory}")
 
 
 def _interesting(translations: list[Translation]) -> int:

@@ -1,39 +1,26 @@
-"""Training a language model on a text, in a model directory; sampling from it."""
+"""Training a language model on a text; perplexity; sampling from it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
 from nmt.evaluate import perplexity
-from nmt.folder import (
-    RECIPE,
-    check_model,
-    check_new,
-    check_resumed,
-    fingerprint,
-    load_best,
-    new_run,
-)
 from nmt.models.language_model import LanguageModel
 from nmt.recipe import LanguageModelRecipe, TextConfig
-from nmt.recipe_file import load_recipe, save_recipe
+from nmt.run_directory import BaseSystem, RunDirectory, Training
 from nmt.search.sample import draw
 from nmt.text.batches import Batch, stream_batches
 from nmt.text.corpus import read_lines, split_words
 from nmt.text.vocabulary import END, Vocabulary
 from nmt.training.progress import Observer
-from nmt.training.trainer import Trainer
 
-VOCABULARY = "vocabulary"
 LINE_END = "\\n"  # two characters, so that no character of a text is mistaken for it
 WRITTEN = {" ": "\u2581", "\t": "\\t"}  # how characters that a vocabulary cannot hold are written
 
@@ -84,35 +71,18 @@ class Streams:
 
 
 @dataclass
-class LanguageSystem:
+class LanguageSystem(BaseSystem):
     """Recipe, vocabulary, model and parameters of a language model."""
 
+    kind, recipes, names = "language model", LanguageModelRecipe, ("text",)
+
     recipe: LanguageModelRecipe
-    vocabulary: Vocabulary
     model: LanguageModel
-    parameters: dict[str, Array]
 
-    @classmethod
-    def create(cls, recipe: LanguageModelRecipe, vocabulary: Vocabulary) -> LanguageSystem:
-        """A system with fresh parameters, drawn from the recipe's seed."""
-        model = LanguageModel(recipe.model, len(vocabulary))
-        rng = np.random.default_rng([recipe.train.seed, 2])
-        return cls(recipe, vocabulary, model, model.initial_parameters(rng))
-
-    @classmethod
-    def open(cls, folder: str | Path) -> LanguageSystem:
-        """Read a model directory. Raises UserError when it is not one, or does not match."""
-        folder = Path(folder)
-        check_model(folder, "language model", [VOCABULARY])
-        recipe = load_recipe(LanguageModelRecipe, folder / RECIPE)
-        system = cls.create(recipe, Vocabulary.read(folder / VOCABULARY))
-        files = {"vocabulary": VOCABULARY}
-        system.parameters = load_best(folder, system.metadata(), files, system.parameters)
-        return system
-
-    def metadata(self) -> dict[str, Any]:
-        """What a checkpoint says of the system it belongs to."""
-        return {"kind": "language model", "vocabulary": fingerprint(self.vocabulary.words)}
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Words or characters."""
+        return self.vocabularies["text"]
 
     def ids(self, lines: Sequence[str], name: str) -> list[int]:
         """A text as ids, beginning after an end marker. Raises UserError for an empty text."""
@@ -155,39 +125,27 @@ class LanguageSystem:
 
 
 def train(
-    recipe: LanguageModelRecipe, folder: str | Path, observer: Observer, *, resume: bool = False
+    recipe: LanguageModelRecipe, directory: str | Path, observer: Observer, *, resume: bool = False
 ) -> LanguageSystem:
-    """Train in `folder` and return the system with its best parameters.
+    """Train in a run directory and return the system with its best parameters.
 
     Arguments and errors as `nmt.train.train`.
     """
-    folder = Path(folder)
-    if resume:
-        check_resumed(folder, recipe)
-    else:
-        check_new(folder)
-    train_tokens, dev_tokens = _read_text(recipe.text)
-    if resume:
-        vocabulary = Vocabulary.read(folder / VOCABULARY)
-    else:
-        vocabulary = Vocabulary.build(
-            [train_tokens], recipe.text.min_frequency, recipe.text.max_vocabulary
-        )
-    system = LanguageSystem.create(recipe, vocabulary)
-    dev_ids = [END, *_ids(vocabulary, dev_tokens)]
+    run, text = RunDirectory(directory, recipe, resume), recipe.text
+    train_tokens, dev_tokens = _read_text(text)
+
+    def build() -> dict[str, Vocabulary]:
+        return {"text": Vocabulary.build([train_tokens], text.min_frequency, text.max_vocabulary)}
+
+    system = LanguageSystem.create(recipe, run.vocabularies(LanguageSystem.names, build))
+    train_ids, dev_ids = ([END, *_ids(system.vocabulary, tokens)]
+                          for tokens in (train_tokens, dev_tokens))
 
     def validate(parameters: dict[str, Array]) -> dict[str, float]:
         return {"perplexity": perplexity(*replace(system, parameters=parameters).nats(dev_ids))}
 
-    source = Streams([END, *_ids(vocabulary, train_tokens)], recipe.text)
-    with nullcontext() if resume else new_run(folder, recipe, {VOCABULARY: vocabulary}):
-        trainer = Trainer(system.model, system.parameters, source, recipe.train, folder, validate,
-                          observer, system.metadata() | {"data": fingerprint(train_tokens)})
-        if resume:
-            trainer.resume()
-            save_recipe(recipe, folder / RECIPE)  # more epochs, perhaps
-        trainer.train()
-    return LanguageSystem.open(folder)
+    run.train(system, Training(Streams(train_ids, text), validate, train_tokens), observer)
+    return system
 
 
 def _ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""A trained translator and everything it needs: what a model directory holds."""
+"""A translator with all it needs: trained, opened, and what is done with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from backend.errors import UserError
 from backend.memory import too_large
 from nmt.data import tokenisers
 from nmt.evaluate import perplexity
-from nmt.folder import RECIPE, check_model, fingerprint, load_best
-from nmt.models.contract import Model, Tables
-from nmt.models.registry import make_model
+from nmt.models.contract import Model
 from nmt.recipe import Recipe
-from nmt.recipe_file import load_recipe
+from nmt.run_directory import BaseSystem
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.force import force_decode
@@ -33,8 +30,6 @@ from nmt.text.corpus import Pair
 from nmt.text.vocabulary import Vocabulary
 from nmt.training.accuracy import loss_cost
 from nmt.unk import UnkReplacement, replace_unknown
-
-SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
 
 
 @contextmanager
@@ -58,37 +53,23 @@ class Translation:
 
 
 @dataclass
-class System:
+class System(BaseSystem):
     """Recipe, vocabularies, model and parameters of a translator, or of several as one."""
 
+    kind, recipes, names = "translator", Recipe, ("source", "target")
+
     recipe: Recipe
-    source: Vocabulary
-    target: Vocabulary
     model: Model | Ensemble
-    parameters: dict[str, Array]
 
-    @classmethod
-    def create(cls, recipe: Recipe, source: Vocabulary, target: Vocabulary) -> System:
-        """A system with fresh parameters, drawn from the recipe's seed."""
-        tables = Tables((len(source),), len(target), recipe.data.reverse_source)
-        model = make_model(recipe.model, tables)
-        rng = np.random.default_rng([recipe.train.seed, 2])
-        return cls(recipe, source, target, model, model.initial_parameters(rng))
+    @property
+    def source(self) -> Vocabulary:
+        """The source's vocabulary."""
+        return self.vocabularies["source"]
 
-    @classmethod
-    def open(cls, folder: str | Path) -> System:
-        """Read a model directory: its best parameters, or the last where no score was kept.
-
-        Raises UserError when the folder is not a model directory or its files do not match.
-        """
-        folder = Path(folder)
-        check_model(folder, "translator", [SOURCE_VOCABULARY, TARGET_VOCABULARY])
-        system = cls.create(
-            load_recipe(Recipe, folder / RECIPE), Vocabulary.read(folder / SOURCE_VOCABULARY),
-            Vocabulary.read(folder / TARGET_VOCABULARY),
-        )
-        system.load(folder)
-        return system
+    @property
+    def target(self) -> Vocabulary:
+        """The target's."""
+        return self.vocabularies["target"]
 
     @classmethod
     def together(cls, names: Sequence[str], systems: Sequence[System], average: str) -> System:
@@ -117,7 +98,7 @@ class System:
         recipe = (aligning or recipes)[0]
         longest = min(each.data.max_translate_length for each in recipes)
         recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
-        return cls(recipe, one.source, one.target, model, parameters)
+        return cls(recipe, one.vocabularies, model, parameters)
 
     @classmethod
     def open_all(cls, folders: Sequence[Path], average: str) -> System:
@@ -126,16 +107,6 @@ class System:
             return cls.open(folders[0])
         systems = [cls.open(folder) for folder in folders]
         return cls.together([str(folder) for folder in folders], systems, average)
-
-    def load(self, folder: Path) -> None:
-        """Take the best parameters of a model directory, once they are known to be ours."""
-        files = {"source": SOURCE_VOCABULARY, "target": TARGET_VOCABULARY}
-        self.parameters = load_best(folder, self.metadata(), files, self.parameters)
-
-    def metadata(self) -> dict[str, Any]:
-        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
-        return {"kind": "translator", "source": fingerprint(self.source.words),
-                "target": fingerprint(self.target.words)}
 
     # --- use --------------------------------------------------------------------------------------
 

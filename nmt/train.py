@@ -1,69 +1,46 @@
-"""Training a translator from a recipe, in a model directory."""
+"""Training a translator from a recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from backend import Array
 from nmt.data import EvaluationSet, ParallelCorpus, load_corpus
 from nmt.evaluate import Score, bleu
-from nmt.folder import RECIPE, check_new, check_resumed, fingerprint, new_run
 from nmt.recipe import Recipe
-from nmt.recipe_file import save_recipe
-from nmt.search.combine import Ensemble
+from nmt.run_directory import RunDirectory, Training
 from nmt.search.interface import SearchOptions
-from nmt.system import SOURCE_VOCABULARY, TARGET_VOCABULARY, System
+from nmt.system import System
 from nmt.text.vocabulary import Vocabulary
 from nmt.training.progress import Observer
-from nmt.training.trainer import Trainer
 
 
-def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> tuple[Vocabulary, Vocabulary]:
+def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Vocabulary]:
     """Source and target vocabularies of the training pairs, by frequency."""
     data = recipe.data
-    source, target = (
-        Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
-                         data.max_vocabulary)
-        for side in (0, 1)
-    )
-    return source, target
+    return {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
+                                   data.max_vocabulary)
+            for side, name in enumerate(System.names)}
 
 
 def train(
-    recipe: Recipe, folder: str | Path, observer: Observer, *, corpus: ParallelCorpus | None = None,
-    resume: bool = False,
+    recipe: Recipe, directory: str | Path, observer: Observer, *,
+    corpus: ParallelCorpus | None = None, resume: bool = False,
 ) -> System:
-    """Train in `folder` and return the system with its best parameters.
+    """Train in a run directory and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands.
-    Raises UserError: the folder holds another run, the data cannot be read, a loss is not finite,
-    a resumed run would not be the one that was interrupted. A new run that fails before its first
-    checkpoint leaves nothing behind.
+    Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
-    folder = Path(folder)
-    if resume:
-        check_resumed(folder, recipe)
-    else:
-        check_new(folder)
+    run = RunDirectory(directory, recipe, resume)
     corpus = corpus or load_corpus(recipe.data)
-    system = _create(recipe, corpus, folder, resume)
-    vocabularies = {SOURCE_VOCABULARY: system.source, TARGET_VOCABULARY: system.target}
-    assert not isinstance(system.model, Ensemble)  # but one that was made or resumed
-    with nullcontext() if resume else new_run(folder, recipe, vocabularies):
-        trainer = Trainer(
-            system.model, system.parameters,
-            system.batches(corpus.train, recipe.train.batch_size), recipe.train, folder,
-            _Validation(system, corpus.dev), observer,
-            system.metadata() | {"data": fingerprint(_lines(corpus))},
-        )
-        if resume:
-            trainer.resume()
-            save_recipe(recipe, folder / RECIPE)  # more epochs, perhaps
-        trainer.train()
-    system.load(folder)
+    build = partial(build_vocabularies, corpus, recipe)
+    system = System.create(recipe, run.vocabularies(System.names, build))
+    batches = system.batches(corpus.train, recipe.train.batch_size)
+    run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus)), observer)
     return system
 
 
@@ -72,14 +49,6 @@ def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions
     found = system.translate(evaluation.sources, options)
     return bleu([system.text(nbest[0]) for nbest in found], evaluation.references,
                 system.recipe.evaluate.bleu_tokenize)
-
-
-def _create(recipe: Recipe, corpus: ParallelCorpus, folder: Path, resume: bool) -> System:
-    """The system to train."""
-    if resume:
-        return System.create(recipe, Vocabulary.read(folder / SOURCE_VOCABULARY),
-                             Vocabulary.read(folder / TARGET_VOCABULARY))
-    return System.create(recipe, *build_vocabularies(corpus, recipe))
 
 
 def _lines(corpus: ParallelCorpus) -> Iterator[str]:

@@ -38,16 +38,15 @@ def test_multi30k_goes_through_a_model_forward_and_back() -> None:
     assert len(corpus.train) + corpus.empty + corpus.too_long == 29000 and corpus.too_long > 0
     assert (len(corpus.dev.references), len(corpus.test.references)) == (1014, 1000)
     recipe = Recipe(data, ModelConfig(layers=2, hidden_size=8, embedding_size=8, dropout=0.2))
-    source, target = build_vocabularies(corpus, recipe)
-    assert 7000 < len(source) < 9000 and 5000 < len(target) < 7000
-    system = System.create(recipe, source, target)
+    system = System.create(recipe, build_vocabularies(corpus, recipe))
+    assert 7000 < len(system.source) < 9000 and 5000 < len(system.target) < 7000
     batches = system.batches(corpus.train, 16)
     rng = np.random.default_rng(1)
     batch = batches.batch(batches.epoch(rng)[0])
     noise = system.model.noise(batch, rng, "float32")
     loss, cache = system.model.loss(system.parameters, batch, noise)
     # Fresh parameters are small: every word is about equally likely.
-    assert abs(float(loss) / batches.tokens(batch) - np.log(len(target))) < 0.1
+    assert abs(float(loss) / batches.tokens(batch) - np.log(len(system.target))) < 0.1
     gradients = system.model.backward(cache)
     assert gradients.keys() == system.parameters.keys()
     for name, gradient in gradients.items():

@@ -32,7 +32,7 @@ def build(
     Arguments: name, one of `grads.tracing.derivations.DERIVATIONS`, or FILE.py:NAME, a user's own
     NAME_forward and NAME_backward, or NAME and NAME_gradient, on NAME_inputs(rng); sentence and
     target, words between spaces (a translation's sentence may also be "source ||| target"); sizes,
-    score and window of attention, and seed, of random parameters; model, a model directory whose
+    score and window of attention, and seed, of random parameters; model, a run directory whose
     weights, vocabularies and tokeniser are taken instead. None everywhere: a small example.
     Raises `UserError` as `grads.explorer.scenes.open_scene`.
     """

@@ -13,7 +13,7 @@ from backend import to_host
 from backend.errors import UserError
 from grads.tracing.examples import END, UNKNOWN, Example
 from nmt.data import tokenisers
-from nmt.language_models import VOCABULARY, LanguageSystem, tokens_of
+from nmt.language_models import LanguageSystem, tokens_of
 from nmt.models.translator import ModelConfig
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -26,26 +26,26 @@ LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.T": "T", "rnn.0.b": "b", "output.W_hy": "
 
 @dataclass(frozen=True)
 class Trained:
-    """What a derivation is run on, from a model directory."""
+    """What a derivation is run on, from a run directory."""
 
     example: Example
     notes: tuple[str, ...]
 
 
 def open_model(name: str, folder: Path, sentence: str | None, target: str | None) -> Trained:
-    """The example of the derivation `name` with the weights in a model directory.
+    """The example of the derivation `name` with the weights in a run directory.
 
-    Raises `UserError` for a folder that is no model directory, a model that the derivation does
+    Raises `UserError` for a folder that is no run directory, a model that the derivation does
     not cover, and a sentence without words.
     """
     if sentence is not None and not sentence.strip():
         raise UserError(f"sentence: expected at least one word, got {sentence!r}")
     if name in ("rnn", "lstm"):
-        if not (folder / VOCABULARY).is_file() and (folder / "source.vocab").is_file():
+        if System.is_in(folder):
             raise UserError(f"{folder}: {name} is a language model, and this is a translator; "
                             "expected the name nmt or attention")
         return language(name, folder, sentence or PHRASE)
-    if not (folder / "source.vocab").is_file() and (folder / VOCABULARY).is_file():
+    if LanguageSystem.is_in(folder):
         raise UserError(f"{folder}: {name} is a translator, and this is a language model; expected "
                         "the name rnn or lstm")
     return translation(name, folder, sentence or PHRASE, target)

@@ -98,7 +98,7 @@ def open_scene(name: str, settings: Settings) -> Scene:
     """A derivation by name, or a user's own pair of functions, FILE.py:NAME, run.
 
     Raises `UserError` for a name that does not exist, with the nearest that does; for a setting
-    that the derivation has no use for; for a sentence without words; for a model directory that
+    that the derivation has no use for; for a sentence without words; for a run directory that
     is none, or whose model is of another kind than the derivation.
     """
     if is_own(name):

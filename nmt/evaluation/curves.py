@@ -1,4 +1,4 @@
-"""Learning curves, read from the log of a model directory (Figure 4.5 of the thesis)."""
+"""Learning curves, read from the log of a run directory (Figure 4.5 of the thesis)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Curve(NamedTuple):
 
 
 def read_curve(folder: str | Path, name: str) -> Curve:
-    """The learning curve of a model directory, to be called `name`.
+    """The learning curve of a run directory, to be called `name`.
 
     "Cost" is ln perplexity, as in Figure 4.5: nats per target word. Values that were not finite
     stand as null in the log and are left out.

@@ -2,14 +2,17 @@
 
 Names carry a prefix: `parameters/encoder.0.T`, `optimizer/m/encoder.0.T`. The safetensors
 header holds a single metadata entry, a JSON string with the format's version and the caller's
-document, because safetensors maps strings to strings and promises no order of keys.
+document, because safetensors maps strings to strings and promises no order of keys. The version is
+that of a whole run directory: it goes up where recipes, vocabularies or names of parameters are no
+longer read as they were written.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +23,7 @@ from safetensors.numpy import save_file
 from backend import Array, to_device, to_host
 from backend.errors import UserError
 
-VERSION = 1
+VERSION = 2
 PARAMETERS = "parameters/"
 OPTIMIZER = "optimizer/"
 CARRIED = "carried/"  # states that a model hands from batch to batch
@@ -44,7 +47,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
     """Write a checkpoint so that `path` holds either the old file or the whole new one.
 
     Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able.
-    The file is written beside `path`, flushed to the disk, renamed, and the folder flushed.
+    The file is written beside `path`, flushed to the disk, renamed, and the directory flushed.
     Raises UserError when the file cannot be written; the old file then stays, and no other.
     """
     path = Path(path)
@@ -70,17 +73,30 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     Raises UserError when the file is missing, damaged, or not a checkpoint of this version.
     """
     path = Path(path)
+    with _opened(path) as file:
+        arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
+        return Checkpoint(arrays, _metadata(path, file.metadata() or {}))
+
+
+def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The document of a checkpoint without its arrays. Errors as `load`."""
+    path = Path(path)
+    with _opened(path) as file:
+        return _metadata(path, file.metadata() or {})
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file to read from."""
     if not path.is_file():
         raise UserError(f"{path}: expected a checkpoint file, found "
-                        + ("a folder" if path.is_dir() else "nothing"))
+                        + ("a directory" if path.is_dir() else "nothing"))
     try:
         with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
+            yield file
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: expected a safetensors file, found a damaged one or another "
                         f"format: {error}") from error
-    return Checkpoint(arrays, _metadata(path, header))
 
 
 def parameters_of(saved: Checkpoint, path: str | os.PathLike[str],
@@ -125,12 +141,12 @@ def _metadata(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path}: the metadata entry {_KEY!r} is damaged: {error!r}") from error
     if version != VERSION:
-        raise UserError(f"{path}: expected checkpoint format {VERSION}, found {version}")
+        raise UserError(f"{path}: expected format {VERSION}, found {version}")
     return metadata
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file's or folder's content is on the disk."""
+    """Wait until a file's or directory's content is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -77,11 +77,9 @@ class TrainOptions:
     def difference(self, saved: dict[str, Any]) -> str:
         """What a resumed run may not change: "name: saved value, now value", or an empty string.
 
-        More epochs, other log and checkpoint intervals leave the parameters' course as it was. What
-        an older run did not know stood at its default.
+        More epochs, other log and checkpoint intervals leave the parameters' course as it was.
         """
         free = ("epochs", "log_every", "checkpoint_every")
-        saved = {"halve_every": 1.0} | saved
         now = dataclasses.asdict(self)
         return "; ".join(f"{name}: was {saved.get(name)!r}, now {value!r}"
                          for name, value in now.items()

@@ -15,7 +15,7 @@ from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
-from nmt.models.contract import Trainable
+from nmt.models.contract import Gradients, Trainable
 from nmt.text.batches import Batch
 from nmt.training import checkpoint
 from nmt.training.accuracy import product_cost
@@ -65,13 +65,18 @@ class Trainer:
 
     def __init__(self, model: Trainable, parameters: dict[str, Array], source: BatchSource,
                  options: TrainOptions, folder: str | Path, validate: Validate | None = None,
-                 observer: Observer | None = None, metadata: dict[str, Any] | None = None) -> None:
+                 observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
+                 reduce_gradients: Callable[[Gradients], Gradients] | None = None,
+                 after_update: Callable[[dict[str, Array]], None] | None = None) -> None:
         """Make a trainer that stands at the beginning.
 
         Arguments: model; parameters, trained in place; source of batches; options; folder, for
         `last.safetensors`, `best.safetensors` and `log.jsonl`; validate, called with the parameters
         at the end of each epoch, returns scores by name, among them `options.criterion`; observer,
-        told of progress; metadata, JSON-able, saved as "model" in each checkpoint.
+        told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
+        reduce_gradients, makes one worker's gradients those of all, before they are scaled and
+        clipped (the source's `weight` is then that of all); after_update, called with the
+        parameters, which it may change, after each update.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
@@ -87,6 +92,7 @@ class Trainer:
         self._xp = array_module(*parameters.values())
         self._dtype = next(iter(parameters.values())).dtype
         self._stream: Any = None  # where the streams of a language model stand
+        self._reduce, self._after_update = reduce_gradients, after_update
         self._meter = Meter(self._xp)
         self._owns_folder = False
 
@@ -210,6 +216,8 @@ class Trainer:
         loss, cache = self._model.loss(self.parameters, batch, noise)
         self._stream = getattr(cache, "state", None)
         gradients = self._model.backward(cache)
+        if self._reduce is not None:
+            gradients = self._reduce(gradients)
         scale, norm = gradient_scale(gradients, self._source.weight(batch),
                                      self.options.max_norm)
         # On the host a look at the numbers is free; on a device it would mean waiting.
@@ -217,6 +225,8 @@ class Trainer:
             if not (_is_finite(loss) and _is_finite(norm)):
                 self._fail(c.step + 1, gradients)
         self._optimizer.update(self.parameters, gradients, scale)
+        if self._after_update is not None:
+            self._after_update(self.parameters)
         self._meter.add(loss, norm, self._source.tokens(batch))
         c.step += 1
         c.position += 1

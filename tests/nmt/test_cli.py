@@ -163,10 +163,10 @@ WRONG_TRAINING = [
     (["r.yaml", "--data.max_translate_length", "2"], r"dev.en:\d: expected at most 2 words"),
     (["r.yaml", "--data.corpus", "cldr", "--data.target_language", "xx"], r"locale.*got 'xx'"),
     (["r.yaml", "--model.hidden_size", "10000000"], r"Unable to allocate .*"),
-    (["r.yaml", "--output", "."], r"\.: expected a new or empty folder, found \w+"),
-    (["r.yaml", "--output", "r.yaml"], r"r.yaml: expected a folder, found a file"),
-    (["r.yaml", "--output", "r.yaml/out"], r"r.yaml/out: cannot make the folder: Not a dir"),
-    (["--resume", "absent"], r"absent: expected the model directory .*, found no such folder"),
+    (["r.yaml", "--output", "."], r"\.: expected a new or empty directory, found \w+"),
+    (["r.yaml", "--output", "r.yaml"], r"r.yaml: expected a directory, found a file"),
+    (["r.yaml", "--output", "r.yaml/out"], r"r.yaml/out: cannot make the directory: Not a dir"),
+    (["--resume", "absent"], r"absent: expected a run directory .*, found no such directory"),
     (["--resume", "folder"], r"folder: expected .*, found no recipe.yaml in it"),
     (["--resume", "folder", "--output", "out"], r"--resume: expected no recipe and no --output"),
     (["r.yaml", "--resume", "folder"], r"--resume: expected no recipe and no --output"),
@@ -203,7 +203,7 @@ def test_a_resumed_run_may_not_change(corpus, capsys, arguments, message) -> Non
     said = complaint(capsys, "train", "--resume", corpus / "out", *arguments)
     assert re.search(f"cannot resume with other options: {message}$", said)
     said = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out")
-    assert re.search("a training run is here already; resume it or choose another folder", said)
+    assert re.search("a training run is here already; resume it or choose another directory", said)
     assert {name: (corpus / "out" / name).read_bytes() for name in MODEL_FILES} == before
     (corpus / "out" / LAST).write_bytes(before[LAST][:100])
     said = complaint(capsys, "train", "--resume", corpus / "out")
@@ -297,11 +297,11 @@ def test_samples_come_from_the_seed(translate) -> None:
     (["--beam", "two"], b"one\n", r"argument --beam: invalid int value: 'two'"),
     (["--length-factor", 0], b"one\n", r"length_factor: expected a positive number"),
     (["--length-normalisation", -1], b"one\n", r"length_normalisation: expected .* at least 0"),
-    (["--alignments", "absent/links"], b"one\n", r"absent/links: expected a file in a folder"),
-    (["--alignments", "."], b"one\n", r"\.: expected a file in a folder that can be written"),
+    (["--alignments", "absent/links"], b"one\n", r"absent/links: expected a file in a directory"),
+    (["--alignments", "."], b"one\n", r"\.: expected a file in a directory that can be written"),
     (["--alignments", "links"], b"one\n\xffx\n", r"<stdin>:2: expected UTF-8, got byte 0xff"),
     (["--alignments", "links"], b"\n\n" + b"one " * 1001, r"<stdin>:3: expected at most 1000"),
-    (["--model", "absent"], b"one\n", r"absent: expected the model directory of a translator"),
+    (["--model", "absent"], b"one\n", r"absent: expected the run directory of a translator"),
     (["--colour", "red"], b"one\n", r"unrecognized arguments: --colour"),
 ])
 def test_wrong_translation(trained, monkeypatch, capsys, options, content, message) -> None:
@@ -395,7 +395,7 @@ def test_language_models(corpus, capsys) -> None:
     assert nmt("lm", "train", "--resume", corpus / "cut", "--train.epochs", 3) == 0
     assert same_arrays(corpus / "cut" / LAST, corpus / "whole" / LAST)
     assert files_in(corpus / "cut") == {"best.safetensors", "last.safetensors", "log.jsonl",
-                                        "recipe.yaml", "vocabulary"}
+                                        "recipe.yaml", "text.vocab"}
     capsys.readouterr()
     model = ["--model", corpus / "cut"]
     draws = []
@@ -422,14 +422,14 @@ def test_language_models(corpus, capsys) -> None:
     (["lm", "train", "lm.yaml", "--text.streams", "9999"], r"more than 9999 tokens to train on"),
     (["lm", "train", "lm.yaml", "--text.dev", "empty"], r"some to test on, got \d+ and 0"),
     (["lm", "train", "lm.yaml", "--output", "lm"], r"lm/last.safetensors: a training run is here"),
-    (["lm", "sample", "--model", "model"], r"directory of a language model, found no vocabulary"),
+    (["lm", "sample", "--model", "model"], r"expected a language model, found a translator"),
     (["lm", "sample", "--model", "lm", "--temperature", "0"], r"temperature: expected a positive"),
     (["lm", "sample", "--model", "lm", "--temperature", "nan"], r"temperature: .*got nan"),
     (["lm", "sample", "--model", "lm", "--length", "0"], r"--length: .*at least 1, got '0'"),
     (["lm", "perplexity", "empty", "--model", "lm"], r"empty: expected text, found none"),
     (["lm", "perplexity", "absent", "--model", "lm"], r"absent: cannot be read"),
     (["lm"], r"arguments are required: lm_command"),
-    (["perplexity", "dev.en", "dev.de", "--model", "lm"], r"of a translator, found no source.voc"),
+    (["perplexity", "dev.en", "dev.de", "--model", "lm"], r"expected a translator, found a lang"),
 ])
 def test_wrong_language_models(trained, monkeypatch, capsys, arguments, message) -> None:
     monkeypatch.chdir(trained)
@@ -437,6 +437,23 @@ def test_wrong_language_models(trained, monkeypatch, capsys, arguments, message)
     before = files_in(trained)
     assert re.search(message, complaint(capsys, *arguments))
     assert files_in(trained) == before
+
+
+@pytest.mark.parametrize(("arguments", "file"), [
+    (["translate", "--model", "model"], BEST), (["train", "--resume", "model"], LAST),
+    (["lm", "sample", "--model", "lm"], BEST), (["lm", "train", "--resume", "lm"], LAST),
+])
+def test_a_run_directory_of_another_format_is_refused(
+    trained, monkeypatch, capsys, arguments, file
+) -> None:
+    monkeypatch.chdir(trained)
+    path = Path(arguments[-1]) / file
+    saved = checkpoint.load(path)
+    with monkeypatch.context() as older:
+        older.setattr(checkpoint, "VERSION", 1)
+        checkpoint.save(path, saved.arrays, saved.metadata)
+    (path.parent / "recipe.yaml").write_text("keys: of that time\n")
+    assert complaint(capsys, *arguments) == f"{path}: expected format 2, found 1"
 
 
 # --- the program ------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_an_older_demo_is_replaced_and_other_folders_are_not(tmp_path, capsys) -
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").touch()
     for wrong, message in (
-        (["--output", tmp_path / "mine"], "mine: expected a new folder or an earlier demo's"),
+        (["--output", tmp_path / "mine"], "mine: expected a new directory or an earlier demo's"),
         (["--output", tmp_path / "demo", "--source", "xx"], "expected a CLDR locale .* got 'xx'"),
         (["--output", tmp_path / "demo", "--source", "fr"], "expected two different ones"),
         (["--output", tmp_path / "demo", "--phrases", 0], "--phrases: .* at least 1, got '0'"),

@@ -1,4 +1,4 @@
-"""Language models on text: streams, the carried state, exact resume, model directories."""
+"""Language models on text: streams, the carried state, exact resume, run directories."""
 
 import math
 from itertools import pairwise
@@ -204,13 +204,13 @@ def test_an_empty_text_has_no_perplexity(trained) -> None:
 
 
 def test_what_does_not_belong_together_is_refused(trained) -> None:
-    with pytest.raises(UserError, match="of a language model, found no vocabulary in it"):
+    with pytest.raises(UserError, match="expected a language model, found a translator"):
         LanguageSystem.open(trained / "model")
-    vocabulary = trained / "lm" / "vocabulary"
+    vocabulary = trained / "lm" / "text.vocab"
     lines = vocabulary.read_text("utf-8").splitlines()
     for wrong in ([*lines[:-2], lines[-1], lines[-2]], lines[:-1]):
         vocabulary.write_text("\n".join(wrong) + "\n", "utf-8")
-        with pytest.raises(UserError, match="vocabulary: this is not the vocabulary that the mod"):
+        with pytest.raises(UserError, match=r"text\.vocab: this is not the vocabulary that the"):
             LanguageSystem.open(trained / "lm")
     vocabulary.write_text("\n".join(lines) + "\n", "utf-8")
     (trained / "lm" / BEST).write_bytes(b"junk")

@@ -102,8 +102,9 @@ def test_a_resumed_run_keeps_its_new_number_of_epochs(corpus) -> None:
 def test_vocabularies_are_built_from_the_training_pairs_alone(corpus) -> None:
     (corpus / "dev.en").write_text("only in dev\n" * 8)
     recipe = recipe_of(corpus, data={"max_vocabulary": 5})
-    source, target = build_vocabularies(load_corpus(recipe.data), recipe)
-    assert len(source) == len(target) == 5 and "dev" not in source.words
+    found = build_vocabularies(load_corpus(recipe.data), recipe)
+    assert len(found["source"]) == len(found["target"]) == 5
+    assert "dev" not in found["source"].words
 
 
 def test_open_gives_back_what_was_trained(trained) -> None:
@@ -186,7 +187,7 @@ DAMAGE = [
     ("target.vocab", drop_last_line, r"target\.vocab: this is not the vocabulary that the model"),
     ("target.vocab", lambda path: path.write_text("a\n"), r"target\.vocab:1: expected <unk>"),
     ("target.vocab", lambda path: path.write_bytes(b"<unk>\n</s>\n\xff\n"), r"vocab:3: .*UTF-8"),
-    ("source.vocab", lambda path: path.unlink(), r"model: expected the model directory of a "
+    ("source.vocab", lambda path: path.unlink(), r"model: expected the run directory of a "
                                                  r"translator, found no source\.vocab in it"),
     ("recipe.yaml", lambda path: path.unlink(), r"found no recipe\.yaml in it"),
     ("recipe.yaml", lambda path: path.write_text("model: 3\n"), r"recipe\.yaml:1: model: expected"),
@@ -205,10 +206,12 @@ def test_a_damaged_model_directory_is_refused(trained, file, damage, message) ->
 
 
 def test_what_is_no_model_directory_is_refused(trained) -> None:
-    for folder, found in ((trained / "absent", "no such folder"), (trained / "r.yaml", "a file"),
-                          (trained, "no recipe.yaml in it"), (trained / "lm", "no source.vocab")):
+    for folder, found in ((trained / "absent", "no such directory"), (trained / "r.yaml", "a file"),
+                          (trained, "no recipe.yaml in it")):
         with pytest.raises(UserError, match=f"{re.escape(str(folder))}: .*translator, .*{found}"):
             System.open(folder)
+    with pytest.raises(UserError, match=r"best.safetensors: expected a translator, found a lang"):
+        System.open(trained / "lm")
     shutil.copy(trained / "lm" / BEST, trained / "model" / BEST)
     with pytest.raises(UserError, match=r"expected a translator, found a language model"):
         System.open(trained / "model")
@@ -223,7 +226,7 @@ def test_a_folder_in_use_is_left_alone(corpus, occupied) -> None:
     recipe = recipe_of(corpus)
     (corpus / "out").mkdir()
     (corpus / "out" / occupied).write_text("mine")
-    with pytest.raises(UserError, match=f"expected a new or empty folder, found {occupied} in it"):
+    with pytest.raises(UserError, match=f"a new or empty directory, found {occupied} in it"):
         train(recipe, corpus / "out", Observer())
     assert files_in(corpus / "out") == {occupied}
     assert (corpus / "out" / occupied).read_text() == "mine"

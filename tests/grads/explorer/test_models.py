@@ -14,7 +14,7 @@ PLAIN = {"bidirectional": False, "bridge": False}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Model directories: `lm`, `deep` (two layers), `attention`, `reversed`, `nmt`, `bridge`."""
+    """Run directories: `lm`, `deep` (two layers), `attention`, `reversed`, `nmt`, `bridge`."""
     folder = tmp_path_factory.mktemp("models")
     write_corpus(folder)
     for name, changes in {
@@ -85,7 +85,7 @@ def test_without_a_target_the_model_translates(folder):
     ("lstm", "lm", {"sentence": " "}, "sentence: expected at least one word"),
     ("attention", "attention", {"target": ""}, "target: expected at least one word"),
     ("rnnsearch", "attention", {}, "model: rnnsearch has none"),
-    ("nmt", "nothing", {}, "expected the model directory of a translator, found no such folder"),
+    ("nmt", "nothing", {}, "expected the run directory of a translator, found no such directory"),
 ])
 def test_models_that_are_not_covered(folder, name, model, settings, message):
     with pytest.raises(UserError) as caught:

@@ -118,7 +118,7 @@ def test_large_tensors_are_sliced_and_that_is_said():
     ("lstm", {"hidden": 0}, "hidden: expected 1 or more, got 0"),
     ("attention", {"score": "dor"}, "score: expected one of dot"),
     ("lstm", {"model": "x", "hidden": 3}, "hidden: a trained model has its own"),
-    ("lstm", {"model": "/nowhere"}, "/nowhere: expected the model directory of a language model"),
+    ("lstm", {"model": "/nowhere"}, "/nowhere: expected the run directory of a language model"),
     ("no.py:f", {}, "no.py: expected a Python file, found none"),
 ])
 def test_bad_input_is_one_clear_line(name, settings, message):

@@ -301,7 +301,7 @@ def test_dictionary(system, capsys) -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ("evaluate test.en dev.de --model model", r"test.en has 6 lines, .*dev.de has 8"),
-    ("evaluate test.en test.de --model absent", r"absent: expected the model directory"),
+    ("evaluate test.en test.de --model absent", r"absent: expected the run directory"),
     ("evaluate test.en test.de", r"arguments are required: --model"),
     ("evaluate blank blank --model model", r"blank, blank: expected at least one pair of sent"),
     ("evaluate test.en test.de --model model --buckets 4,2", r"expected rising numbers such as"),

@@ -75,15 +75,15 @@ def test_a_failed_save_leaves_the_old_file(path, arrays, monkeypatch, broken):
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_a_folder_that_is_not_there(tmp_path, arrays):
+def test_a_directory_that_is_not_there(tmp_path, arrays):
     with pytest.raises(UserError, match="cannot write"):
         checkpoint.save(tmp_path / "nowhere" / "a.safetensors", arrays, {})
 
 
-def test_missing_and_folder(tmp_path):
+def test_missing_and_directory(tmp_path):
     with pytest.raises(UserError, match=r"a\.safetensors: expected a checkpoint file, .* nothing"):
         checkpoint.load(tmp_path / "a.safetensors")
-    with pytest.raises(UserError, match="found a folder"):
+    with pytest.raises(UserError, match="found a directory"):
         checkpoint.load(tmp_path)
 
 
@@ -106,7 +106,7 @@ def test_not_a_safetensors_file(path):
     ({"format": "pt"}, "another program"),
     ({"nmt-checkpoint": "{"}, "is damaged"),
     ({"nmt-checkpoint": "[]"}, "is damaged"),
-    ({"nmt-checkpoint": json.dumps({"version": 7, "metadata": {}})}, "format 1, found 7"),
+    ({"nmt-checkpoint": json.dumps({"version": 7, "metadata": {}})}, "format 2, found 7"),
 ])
 def test_metadata_of_others(path, metadata, message):
     save_file({"W": np.zeros(2)}, path, metadata)

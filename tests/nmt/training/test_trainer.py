@@ -5,7 +5,6 @@ import math
 import os
 import signal
 import time
-from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -220,14 +219,6 @@ def test_the_rate_can_halve_within_an_epoch_and_a_resume_knows_where(tmp_path):
     assert [record["learning_rate"] for record in records(tmp_path / "cut")] == rates
     assert_equal(checkpoint.load(tmp_path / "cut" / LAST).arrays,
                  checkpoint.load(tmp_path / "whole" / LAST).arrays)
-
-
-def test_a_run_from_before_halve_every_goes_on():
-    options = TrainOptions(**OPTIONS)
-    before = {name: value for name, value in asdict(options).items() if name != "halve_every"}
-    assert options.difference(before) == ""
-    assert replace(options, halve_every=0.5).difference(before) \
-        == "halve_every: was 1.0, now 0.5"
 
 
 class Crash(Exception):

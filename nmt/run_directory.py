@@ -1,0 +1,246 @@
+"""Run directories: what training writes and everything else opens.
+
+    recipe.yaml        the recipe as it is used, every default filled in
+    NAME.vocab         the vocabularies: source and target, or text
+    last.safetensors   where training stands (`nmt.training.trainer`)
+    best.safetensors   the parameters with the best validation score
+    log.jsonl          what happened
+
+The checkpoints say the format's version for all of them (`nmt.training.checkpoint`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from backend import Array
+from backend.errors import UserError
+from nmt.models.contract import Tables
+from nmt.models.registry import make_model
+from nmt.recipe import AnyRecipe
+from nmt.recipe_file import as_mapping, load_recipe, save_recipe
+from nmt.text.vocabulary import Vocabulary
+from nmt.training import checkpoint
+from nmt.training.progress import Observer
+from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate
+
+R = TypeVar("R", bound=AnyRecipe)
+RECIPE = "recipe.yaml"
+# What a resumed run may change: where the files lie, and what only translation reads.
+FREE = {"data.folder", "data.max_translate_length", "text.train", "text.dev",
+        *(f"data.{part}_{side}" for part in ("train", "dev", "test")
+          for side in ("source", "target"))}
+
+
+@dataclass
+class BaseSystem:
+    """A model with all it needs: recipe, vocabularies, parameters."""
+
+    recipe: Any
+    vocabularies: dict[str, Vocabulary]  # by the names that the class has
+    model: Any
+    parameters: dict[str, Array]
+
+    kind: ClassVar[str]  # as messages and checkpoints name it
+    recipes: ClassVar[type[AnyRecipe]]
+    names: ClassVar[tuple[str, ...]]  # of the vocabularies: the sources' and, last, the target's
+
+    @classmethod
+    def create(cls, recipe: AnyRecipe, vocabularies: Mapping[str, Vocabulary]) -> Self:
+        """A system with fresh parameters, drawn from the recipe's seed."""
+        *sources, target = (len(vocabularies[name]) for name in cls.names)
+        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source))
+        rng = np.random.default_rng([recipe.train.seed, 2])
+        return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
+
+    @classmethod
+    def is_in(cls, directory: Path) -> bool:
+        """Whether a directory has the vocabularies of a system of this kind."""
+        return all((directory / vocabulary_file(name)).is_file() for name in cls.names)
+
+    @classmethod
+    def open(cls, directory: str | Path) -> Self:
+        """Read a run directory: its best parameters, or the last where no score was kept.
+
+        Raises UserError when it is not one of this kind or format, or its files do not match.
+        """
+        directory = Path(directory)
+        what = f"the run directory of a {cls.kind}"
+        _need(directory, what, [RECIPE])
+        path = _best(directory)
+        kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
+        if kind != cls.kind:
+            raise UserError(f"{path}: expected a {cls.kind}, found a {kind}")
+        _need(directory, what, map(vocabulary_file, cls.names))
+        recipe = load_recipe(cls.recipes, directory / RECIPE)
+        system = cls.create(recipe, read_vocabularies(directory, cls.names))
+        system.load(directory)
+        return system
+
+    def load(self, directory: Path) -> None:
+        """Take the best parameters of a run directory, once they are known to be ours."""
+        path = _best(directory)
+        saved = checkpoint.load(path)
+        theirs, ours = saved.metadata.get("model", {}), self.metadata()
+        for name in self.names:
+            if theirs.get(name) != ours[name]:
+                raise UserError(f"{directory / vocabulary_file(name)}: this is not the vocabulary "
+                                f"that the model in {path.name} was trained with")
+        self.parameters = checkpoint.parameters_of(saved, path, self.parameters)
+
+    def metadata(self) -> dict[str, Any]:
+        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
+        prints = {name: fingerprint(self.vocabularies[name].words) for name in self.names}
+        return {"kind": self.kind, **prints}
+
+
+class Training(NamedTuple):
+    """What a run is trained on."""
+
+    batches: BatchSource
+    validate: Validate
+    lines: Iterable[str]  # the training data, which a resumed run must find unchanged
+
+
+class RunDirectory:
+    """Where a recipe is trained: in a new directory, or going on in one.
+
+    Raises UserError, before any work, unless the directory is new or empty; for a resumed run,
+    unless its model and data are made as they were. The trainer looks after its own options.
+    """
+
+    def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool) -> None:
+        self._path, self._recipe, self._resume = Path(path), recipe, resume
+        if resume:
+            _check_resumed(self._path, recipe)
+        else:
+            check_new(self._path)
+
+    def vocabularies(
+        self, names: Iterable[str], build: Callable[[], Mapping[str, Vocabulary]]
+    ) -> Mapping[str, Vocabulary]:
+        """Those of the run that goes on, or new ones."""
+        return read_vocabularies(self._path, names) if self._resume else build()
+
+    def train(self, system: BaseSystem, training: Training, observer: Observer) -> None:
+        """Train, and leave the system with its best parameters.
+
+        Raises UserError: a file cannot be written, a loss is not finite, a resumed run would not
+        be the one that was interrupted. A new run that fails before its first checkpoint leaves
+        nothing behind.
+        """
+        with nullcontext() if self._resume else self._new(system.vocabularies):
+            trainer = Trainer(
+                system.model, system.parameters, training.batches, self._recipe.train, self._path,
+                training.validate, observer,
+                system.metadata() | {"data": fingerprint(training.lines)},
+            )
+            if self._resume:
+                trainer.resume()
+                save_recipe(self._recipe, self._path / RECIPE)  # more epochs, perhaps
+            trainer.train()
+        system.load(self._path)
+
+    @contextmanager
+    def _new(self, vocabularies: Mapping[str, Vocabulary]) -> Iterator[None]:
+        """Write recipe and vocabularies, let the run go, take all away if no checkpoint comes."""
+        path, made = self._path, not self._path.exists()
+        check_new(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{path}: cannot make the directory: {error.strerror}") from error
+        try:
+            for name, vocabulary in vocabularies.items():
+                vocabulary.write(path / vocabulary_file(name))
+            save_recipe(self._recipe, path / RECIPE)
+            yield
+        except BaseException:
+            if not (path / LAST).exists():
+                _take_back(path, [RECIPE, LOG, BEST, *map(vocabulary_file, vocabularies)], made)
+            raise
+
+
+def vocabulary_file(name: str) -> str:
+    """The file of a vocabulary."""
+    return f"{name}.vocab"
+
+
+def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabulary]:
+    """The vocabularies of a run directory by name."""
+    return {name: Vocabulary.read(directory / vocabulary_file(name)) for name in names}
+
+
+def resumable(kind: type[R], directory: Path, overrides: Iterable[str]) -> R:
+    """The recipe of a run to go on with. Raises UserError where there is none of this format."""
+    _need(directory, "a run directory to go on in", [RECIPE, LAST])
+    checkpoint.load_metadata(directory / LAST)
+    return load_recipe(kind, directory / RECIPE, list(overrides))
+
+
+def check_new(path: Path) -> None:
+    """Raise UserError unless a new run may write here: nothing yet, or nothing visible in it."""
+    if (path / LAST).exists():
+        raise UserError(f"{path / LAST}: a training run is here already; resume it or choose "
+                        "another directory")
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path}: expected a directory, found a file")
+    found = sorted(p.name for p in path.iterdir() if not p.name.startswith(".")) \
+        if path.is_dir() else []
+    if found:
+        raise UserError(f"{path}: expected a new or empty directory, found {found[0]} in it")
+
+
+def fingerprint(lines: Iterable[str]) -> str:
+    """A digest that tells vocabularies and corpora apart."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _check_resumed(path: Path, recipe: AnyRecipe) -> None:
+    """Raise UserError if the run in `path` has another model, or its data are made otherwise."""
+    before = _flat(as_mapping(load_recipe(type(recipe), path / RECIPE)))
+    now = _flat(as_mapping(recipe))
+    changes = [f"{key}: was {was!r}, now {now[key]!r}" for key, was in before.items()
+               if key.split(".")[0] in ("data", "text", "model") and key not in FREE
+               and key in now and was != now[key]]
+    if changes:
+        raise UserError(f"{path}: cannot resume with other options: {'; '.join(changes)}")
+
+
+def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted key."""
+    flat: dict[str, Any] = {}
+    for name, value in mapping.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) \
+            else {prefix + name: value}
+    return flat
+
+
+def _need(directory: Path, what: str, files: Iterable[str]) -> None:
+    """Raise UserError unless the directory has these files."""
+    for file in files:
+        if not (directory / file).is_file():
+            found = "a file" if directory.is_file() else "no such directory"
+            found = f"no {file} in it" if directory.is_dir() else found
+            raise UserError(f"{directory}: expected {what}, found {found}")
+
+
+def _best(directory: Path) -> Path:
+    """The checkpoint with the best parameters, or the last where no score was kept."""
+    return directory / (BEST if (directory / BEST).is_file() else LAST)
+
+
+def _take_back(directory: Path, names: Iterable[str], made: bool) -> None:
+    """Remove the files, and the directory if it was made for them, as far as that can be done."""
+    with suppress(OSError):
+        for name in names:
+            (directory / name).unlink(missing_ok=True)
+        if made:
+            directory.rmdir()

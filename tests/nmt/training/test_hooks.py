@@ -1,0 +1,63 @@
+"""The trainer's hooks: gradients of several workers, parameters changed after an update."""
+
+import numpy as np
+import pytest
+
+from backend.rows import RowGradient
+from nmt.language_models import Streams
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
+from nmt.recipe import TextConfig
+from nmt.training.options import TrainOptions
+from nmt.training.trainer import Trainer
+
+TEXT = TextConfig(train="t", streams=2, length=3)
+IDS = np.random.default_rng(3).integers(0, 7, 40).tolist()
+
+
+class Weighted(Streams):
+    """Streams whose gradients are divided by another number."""
+
+    divisor = 1.0
+
+    def weight(self, batch):
+        return super().weight(batch) * self.divisor
+
+
+def run(folder, divisor=1.0, max_norm=None, **hooks):
+    """The parameters after some epochs, in float64."""
+    model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3), 7)
+    parameters = model.initial_parameters(np.random.default_rng(1), "float64")
+    source = Weighted(IDS, TEXT)
+    source.divisor = divisor
+    options = TrainOptions(epochs=2, learning_rate=0.5, schedule="constant", max_norm=max_norm)
+    Trainer(model, parameters, source, options, folder, **hooks).train()
+    return parameters
+
+
+def doubled(gradients):
+    return {name: g._replace(values=2 * g.values) if isinstance(g, RowGradient) else 2 * g
+            for name, g in gradients.items()}
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.05])  # clipped at each update
+def test_reduced_gradients_are_what_is_scaled_and_clipped(tmp_path, max_norm) -> None:
+    plain = run(tmp_path / "plain", max_norm=max_norm)
+    two = run(tmp_path / "two", 2.0, max_norm, reduce_gradients=doubled)  # two workers, weighed so
+    wrong = run(tmp_path / "wrong", 2.0, max_norm)
+    for name, parameter in plain.items():
+        np.testing.assert_allclose(two[name], parameter, rtol=1e-12)
+    assert (max_norm is None) == any(not np.allclose(wrong[name], plain[name]) for name in plain)
+
+
+def test_after_each_update_parameters_may_be_changed(tmp_path) -> None:
+    calls, keep = [], np.arange(16).reshape(4, 4) % 3 > 0
+
+    def mask(parameters):
+        calls.append(np.any(parameters["rnn.0.T"][:4, :4][~keep]))
+        parameters["rnn.0.T"][:4, :4] *= keep
+
+    found = run(tmp_path / "masked", after_update=mask)["rnn.0.T"][:4, :4]
+    plain = run(tmp_path / "plain")["rnn.0.T"][:4, :4]
+    np.testing.assert_array_equal(found == 0, ~keep)
+    assert not np.allclose(found[keep], plain[keep])  # the next losses know of it
+    assert len(calls) == 2 * len(Streams(IDS, TEXT).epoch(np.random.default_rng(1))) and all(calls)

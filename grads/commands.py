@@ -14,13 +14,13 @@ from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import write_text
-from grads import equations as index
 from grads import walk as terminal
 from grads.check import METHODS
 from grads.checking.user_code import check_file
 from grads.explorer.data import explore as write_page_of
 from grads.report import Report, html_page, json_page
 from grads.verification import catalogue, derivations
+from grads.verification import equations as index
 from grads.verification import matrix as gradient_matrix
 
 WIDE = 200  # columns of a table in a pipe
@@ -130,10 +130,12 @@ def mutants(options: argparse.Namespace) -> int:
 
 
 def equations(options: argparse.Namespace) -> int:
-    """`grads equations`."""
-    write_text(options.output, index.to_markdown(index.build()))
-    print(f"{options.output}: written")
-    return 0
+    """`grads equations`: 0 if every number has a line, every line a number and a check."""
+    source = index.read_source()
+    write_text(options.output, index.to_markdown(source))
+    found = index.problems(source)
+    print("\n".join([*found, f"{options.output}: written, {len(found)} problems"]))
+    return int(bool(found))
 
 
 EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "seed",

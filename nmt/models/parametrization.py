@@ -51,7 +51,7 @@ class Tied:
         return {self.to: weight}
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
-        return stored[self.to]
+        return stored[self.to]                                              # (Nguyen 3.2.2 tied)
 
     def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
         return {self.to: d}

@@ -1,0 +1,223 @@
+"""docs/equations.md: for each number of the papers its derivation, its kernel, and their checks.
+
+Nothing in it is typed by hand: a number is implemented where a comment or docstring cites it
+(`grads.verification.citations`), and checked by what calls the function that holds the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from backend.errors import UserError
+from grads.verification import catalogue, derivations
+from grads.verification.cases import model_case
+from grads.verification.citations import (
+    ITEMS,
+    PAPERS,
+    Citation,
+    Item,
+    Key,
+    find_in_repository,
+)
+from grads.verification.completeness import called_by
+from grads.verification.rules import gradients_of
+
+ROOT = Path(__file__).resolve().parents[2]
+DERIVATIONS = "grads/derivations/"
+SHOWN = 3  # checks of each kind in a row; of more, the number
+
+HEAD = """# Equations
+
+Every numbered equation and algorithm of the papers: the derivation, which is the paper read
+literally, the kernel, and what checks them. `grads equations` writes this page from the comments
+and docstrings that cite the numbers (`grads/verification/citations.py` says how); do not edit. The
+papers' numbers are listed in `grads/verification/equations.txt`; a formula without a number goes by
+its section and a word. Where several functions cite a number, one is named.
+
+The gradients of the *derivations* and *models* named under "check" call the function; they are
+compared with complex step by `grads check 'derivation lstm*'` or `grads check 'luong*'`. Where
+there are none, a test file is named that uses the function, or else its module.
+
+"""
+
+Place = tuple[str, str]  # file and qualified name of a function
+
+
+class Source(NamedTuple):
+    """What the page is made of."""
+
+    citations: list[Citation]
+    called: Mapping[Place, list[str]]  # the derivations and models whose gradients call a function
+    tests: Mapping[str, str]  # test file -> text
+
+
+class Row(NamedTuple):
+    """A number of a paper, and the functions that carry it: those first that are about it."""
+
+    key: Key
+    item: Item
+    derivation: list[Citation]
+    kernel: list[Citation]
+
+
+# --- what carries a number ------------------------------------------------------------------------
+
+
+def read_source() -> Source:
+    """The repository as it stands. Raises UserError where the package is, but no repository."""
+    if not (ROOT / "tests").is_dir():
+        raise UserError(f"{ROOT}: expected the repository with its tests, to read them")
+    tests = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+             for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+    return Source(find_in_repository(ROOT), calls(), tests)
+
+
+def rows_of(source: Source) -> list[Row]:
+    """A row for each number of the papers; one that is repeated has the lines of the original."""
+    by_key: dict[Key, list[Citation]] = {key: [] for key in ITEMS}
+    for one in source.citations:
+        if one.owner and one.key in by_key:
+            by_key[one.key].append(one)
+    return [Row(key, item, *(
+        carriers(key, [one for same in _repeats(key) for one in by_key[same]
+                       if one.file.startswith(DERIVATIONS) == literal], source)
+        for literal in (True, False))) for key, item in ITEMS.items()]
+
+
+def _repeats(key: Key) -> list[Key]:
+    """A number and those that it repeats."""
+    same = ITEMS[key].same_as
+    return [key] if same is None else [key, *_repeats(same)]
+
+
+def carriers(key: Key, citations: list[Citation], source: Source) -> list[Citation]:
+    """One citation of each function, in a comment if there is one; the one to show first.
+
+    The number itself goes before an equal one that it repeats; of an algorithm, the function with
+    most of its lines first; a comment before a docstring, both before one; and what a check calls
+    before what none does.
+    """
+    found: dict[Place, list[Citation]] = {}
+    for one in sorted(citations, key=lambda one: (one.key != key, not one.in_comment)):
+        found.setdefault((one.file, one.owner), []).append(one)
+    line = f"{key[1].partition(' line ')[0]} line "
+    lines = Counter((one.file, one.owner) for one in source.citations if line in one.key[1])
+
+    def rank(place: Place) -> tuple[bool, int, bool, bool, bool]:
+        first, last = found[place][0], found[place][-1]
+        return (first.key != key, -lines[place], not first.in_comment, last.in_comment,
+                place not in source.called)
+
+    return [found[place][0] for place in sorted(found, key=rank)]
+
+
+def problems(source: Source) -> list[str]:
+    """Citations of no number; numbers that no line carries, or one that should not; no check."""
+    unknown = [f"{one.file}:{one.line}: {one.key[0]} has no {one.key[1]!r}"
+               for one in source.citations if one.key not in ITEMS]
+    rows = rows_of(source)
+    lost = [f"{' '.join(row.key)}: no derivation and no kernel cites it"
+            for row in rows if _missing(row) and not row.item.later]
+    built = [f"{' '.join(row.key)}: listed as not implemented yet, but {one.file}:{one.line} is it"
+             for row in rows if row.item.later for one in (row.derivation + row.kernel)[:1]]
+    bare = [f"{one.file}:{one.line}: no gradient calls {one.owner}, no test names it"
+            for one in {(one.file, one.owner): one for one in source.citations}.values()
+            if one.owner and not checks_of(one, source)]
+    return unknown + lost + built + bare
+
+
+def _missing(row: Row) -> bool:
+    return row.item.algorithm and not (row.derivation or row.kernel)
+
+
+# --- what checks it -------------------------------------------------------------------------------
+
+
+def calls() -> dict[Place, list[str]]:
+    """The derivations and models whose gradients, as they are checked, call a function or class."""
+    found: dict[Place, list[str]] = {}
+    cases = [(f"derivation {one.derivation}", derivations.make_case(one))
+             for one in derivations.entries()]
+    cases += [(f"model {one.architecture}", model_case(catalogue.drawn(one)))
+              for one in catalogue.entries("tiny") if one.shape == "ragged"]
+    for name, case in cases:
+        for code in called_by(partial(gradients_of, case)):
+            path, parts = Path(code.co_filename), code.co_qualname.split(".")
+            for n in range(len(parts) if path.is_relative_to(ROOT) else 0):
+                owner = ".".join(part for part in parts[: n + 1] if part != "<locals>")
+                names = found.setdefault((path.relative_to(ROOT).as_posix(), owner), [])
+                names += [] if name in names else [name]
+    return found
+
+
+def checks_of(one: Citation, source: Source) -> list[str]:
+    """The derivations and models that call a function; of one without any, a test file."""
+    return source.called.get((one.file, one.owner)) or tests_of(one, source.tests)[:1]
+
+
+def tests_of(one: Citation, texts: Mapping[str, str]) -> list[str]:
+    """Test files that name a function, or else its module; first those that stand as it does."""
+    file = Path(one.file)
+    home, package = f"tests/{file.parent.as_posix()}/", ".".join(file.parent.parts)
+    own = f"{home}test_{file.name}"
+    for names in (one.owner.split("."), [package, file.stem]):
+        found = [file for file, text in texts.items()
+                 if all(name in text and re.search(rf"\b{name}\b", text) for name in names)]
+        if found:
+            return sorted(found, key=lambda test: (test != own, not test.startswith(home), test))
+    return []
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def to_markdown(source: Source) -> str:
+    """docs/equations.md: a table for each paper, then what is not in the tables."""
+    rows = rows_of(source)
+    parts = [HEAD]
+    for paper, title in PAPERS.items():
+        lines = [_line(row, source) for row in rows
+                 if row.key[0] == paper and row.item.algorithm and not _missing(row)]
+        parts += [f"## {title}\n\n| no. | what | derivation | kernel | check |\n"
+                  "|---|---|---|---|---|\n", *lines, "\n"]
+    parts += ["## Not implemented yet\n\n", *_listed(row for row in rows if row.item.later),
+              "\n## No algorithm\n\nBackground, and steps on the way to another equation.\n\n",
+              *_listed(row for row in rows if not row.item.algorithm and " line" not in row.key[1])]
+    return "".join(parts)
+
+
+def _line(row: Row, source: Source) -> str:
+    """One number."""
+    paper, same = row.key[0], row.item.same_as
+    title = row.item.title or "= " + " ".join(same[same[0] == paper:] if same else "")
+    shown = [side[:1] for side in (row.derivation, row.kernel)]
+    checks = [_together(checks_of(one, source)) for side in shown for one in side]
+    cells = [row.key[1], title, *("".join(map(_link, side)) for side in shown), "; ".join(checks)]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _link(one: Citation) -> str:
+    """`lstm/cells/lstm.py:59` as a link, and the function."""
+    return f"[{one.file}:{one.line}](../{one.file}#L{one.line}) `{one.owner}`"
+
+
+def _together(checks: list[str]) -> str:
+    """`model luong, rnnsearch`, or a link to a test file."""
+    if " " not in checks[0]:
+        return f"[{checks[0].removeprefix('tests/')}](../{checks[0]})"
+    kind, names = checks[0].split()[0], [check.split()[1] for check in checks]
+    more = len(names) - SHOWN
+    return f"{kind} {', '.join(names[:SHOWN])}" + (f" and {more} more" if more > 0 else "")
+
+
+def _listed(rows: Iterable[Row]) -> list[str]:
+    """Numbers and titles, a line for each paper."""
+    by_paper: dict[str, list[str]] = {}
+    for row in rows:
+        by_paper.setdefault(row.key[0], []).append(f"{row.key[1]} ({row.item.title})")
+    return [f"- {paper}: {'; '.join(names)}.\n" for paper, names in by_paper.items()]

@@ -12,11 +12,10 @@ from attention.attention import (
     memory_backward,
     memory_forward,
 )
-from attention.scores import CONTENT, SCORES, score_weights
-from attention.scores import Variant
+from attention.scores import CONTENT, SCORES, Variant, score_weights
 from grads.derivations.attention_step import Way
-from lstm.recurrent import make_padding
 from lstm.parameters import Scheme
+from lstm.recurrent import make_padding
 
 H, HE, Q = 3, 4, 4
 VARIANTS = [

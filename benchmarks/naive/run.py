@@ -30,8 +30,8 @@ FORMS: Mapping[str, Form] = {
     "2 input's product before the loop": input_before_loop,
     "3 weights' products after the loop": weights_after_loop,
     "4 in place over buffers": in_place,
-    "5 one tanh for all gates (lstm.lstm)": product_kernel,
-    "6 buffers kept (lstm.lstm)": KeptBuffers(),
+    "5 one tanh for all gates (lstm.recurrent)": product_kernel,
+    "6 buffers kept (lstm.recurrent)": KeptBuffers(),
 }
 # T, B, H: bound by the calls of NumPy, by the memory that passes move, by the products
 SIZES = ((30, 8, 64), (30, 256, 128), (30, 64, 512))

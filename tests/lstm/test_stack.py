@@ -12,7 +12,14 @@ from grads.check import check_pair
 from lstm.cells import CELLS
 from lstm.parameters import Scheme
 from lstm.recurrent import make_padding
-from lstm.stack import stack_backward, stack_forward, stack_step, stack_weights, zero_state
+from lstm.stack import (
+    Stack,
+    stack_backward,
+    stack_forward,
+    stack_step,
+    stack_weights,
+    zero_state,
+)
 
 E, H, STEPS, LENGTHS = 3, 2, 6, (6, 4, 1)
 BOTH = list(product(CELLS, (False, True)))
@@ -21,7 +28,7 @@ BOTH = list(product(CELLS, (False, True)))
 def make(unit, bidirectional):
     """Parameters of two layers, and the state that each starts from."""
     rng, B = np.random.default_rng(2), len(LENGTHS)
-    weights = stack_weights("s", unit, 2, {"x": E}, H, Scheme(), bidirectional=bidirectional)
+    weights = stack_weights("s", Stack(unit, 2, H, bidirectional), {"x": E}, Scheme())
     initial = [[tuple(draw(rng, (B, H)) for _ in range(CELLS[unit].states))
                 for _ in range(1 + bidirectional)] for _ in range(2)]
     return rng, draw_parameters(rng, weights), initial

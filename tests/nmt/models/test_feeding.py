@@ -1,4 +1,4 @@
-"""The decoder loop with feedback, for every cell: a literal loop, clipping that acts, complex step."""
+"""The decoder loop with feedback, for every cell: a literal loop, clipping, complex step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from attention.scores import score_weights
 from backend.workspace import Workspace
 from grads.check import check_pair
 from lstm.cells import CELLS
-from lstm.recurrent import make_padding
 from lstm.parameters import Scheme
-from lstm.recurrent import ENOUGH
-from lstm.stack import stack_weights
-from nmt.models.translator import ModelConfig
+from lstm.recurrent import ENOUGH, make_padding
+from lstm.stack import Stack, stack_weights
 from nmt.models.contextual import Run, searching_backward, searching_forward
-from nmt.models.feeding import feeding_backward, feeding_forward
-from nmt.models.feeding import input_feeding_backward, input_feeding_forward
+from nmt.models.feeding import (
+    feeding_backward,
+    feeding_forward,
+    input_feeding_backward,
+    input_feeding_forward,
+)
+from nmt.models.translator import ModelConfig
 
 B, E, H, F = 3, 2, 4, 5
 
@@ -51,7 +54,7 @@ def states_of(rng, unit, layers, dtype=np.float64):
 def make(unit, layers, T, dropout=False):
     """x, initial states, parameters, masks, M, gradients of the top states and of what is fed."""
     rng = np.random.default_rng(3)
-    weights = stack_weights("d", unit, layers, {"x": E, "fed": F}, H, Scheme())
+    weights = stack_weights("d", Stack(unit, layers, H), {"x": E, "fed": F}, Scheme())
     parameters = draw_parameters(rng, weights)
     masks = [None] + [(rng.random((T, B, H)) < 0.7) / 0.7 if dropout else None] * (layers - 1)
     return (draw(rng, (T, B, E)), states_of(rng, unit, layers), parameters, masks,
@@ -171,7 +174,7 @@ def luong(unit, layers, dropout, score="general", window="global", T=3):
     config = ModelConfig(unit=unit, layers=layers, hidden_size=H, embedding_size=E, score=score,
                          attention=window, window=1, location_length=3)
     scheme, padding, ids = Scheme(), make_padding(LENGTHS, S), np.resize(TARGETS, (T, B))
-    weights = stack_weights("decoder", unit, layers, {"x": E, "h~": H}, H, scheme)
+    weights = stack_weights("decoder", Stack(unit, layers, H), {"x": E, "h~": H}, scheme)
     weights |= score_weights(config.variant(), "attention", H, H, scheme)
     names = [(layer, k) for layer in range(layers) for k in range(CELLS[unit].states)]
     inputs = draw_parameters(rng, weights) | {
@@ -186,12 +189,14 @@ def luong(unit, layers, dropout, score="general", window="global", T=3):
         memory = memory_forward(v["states"], padding, config.variant(), v, "attention")
         initial = [tuple(v[f"state {(layer, k)}"] for k in range(CELLS[unit].states))
                    for layer in range(layers)]
-        h_tilde, cache = input_feeding_forward(ids, initial, memory, v, config, noise, workspace)
+        h_tilde, cache = input_feeding_forward(
+            "decoder", v, ids, initial, memory, unit, noise, workspace)
         return h_tilde, (cache, v, workspace)
 
     def backward(d, cache):
         found, v, workspace = cache
-        d_initial, dstates, gradients = input_feeding_backward(d, found, v, config, workspace)
+        d_initial, dstates, gradients = input_feeding_backward(
+            d, found, v, "decoder", None, workspace)
         return {"states": dstates, **{f"state {(layer, k)}": d_initial[layer][k]
                                       for layer, k in names},
                 **{name: d.dense() if hasattr(d, "dense") else d
@@ -236,7 +241,7 @@ def rnnsearch(unit, T=3):
     rng, He = np.random.default_rng(5), 2 * H
     variant = ModelConfig(score="additive", hidden_size=H).variant()
     scheme, padding, ids = Scheme(), make_padding(LENGTHS, S), np.resize(TARGETS, (T, B))
-    weights = stack_weights("decoder", unit, 1, {"x": E, "c": He}, H, scheme)
+    weights = stack_weights("decoder", Stack(unit, 1, H), {"x": E, "c": He}, scheme)
     weights |= score_weights(variant, "attention", H, He, scheme)
     inputs = draw_parameters(rng, weights) | {
         "decoder.W_e": draw(rng, (V, E)), "states": draw(rng, (S, B, He)), "s_0": draw(rng, (B, H))}

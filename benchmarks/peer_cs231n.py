@@ -2,7 +2,8 @@
 
 Examples first, then time, (N, T, D); a = x Wx + h Wh + b; a function for a step and one for the
 sequence; each step's backward returns whole weight gradients, which the sequence's adds up. It is
-the code most people write first, and the measure of what the structure of `lstm/recurrent.py` is worth.
+the code most people write first, and the measure of what the structure of `lstm/recurrent.py` is
+worth.
 `Wx` (D, 4H), `Wh` (H, 4H), `b` (4H,); gates in the order i, f, o, g, which is also ours.
 """
 

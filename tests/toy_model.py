@@ -9,6 +9,7 @@ from unittest.mock import patch
 import numpy as np
 
 from backend import array_module
+from grads.verification.catalogue import entries
 from lstm.parameters import Weight, axis, zeros
 from nmt.models.contract import Architecture, Variants
 from nmt.models.registry import MODELS
@@ -58,8 +59,13 @@ class Toy:
 
 @contextmanager
 def registered(flaw=""):
-    """The registry with the toy in it, and with nothing else."""
+    """The registry with the toy in it."""
     variants = Variants({"size": (3, 4), "flaw": (flaw,)})
     toy = Architecture(Config, Toy, lambda: {"tiny": variants, "real": variants})
-    with patch.dict(MODELS, {"toy": toy}, clear=True):
+    with patch.dict(MODELS, {"toy": toy}):
         yield
+
+
+def toys(*tiers):
+    """The toy's entries."""
+    return [entry for entry in entries(*tiers) if entry.architecture == "toy"]

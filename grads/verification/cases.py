@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import backend
-from backend import to_host
-from grads.case import Block, Case, Inputs, Labels, Shape, draw_parameters, frozen, scaled
+from backend import to_device, to_host
+from grads.case import Block, Case, Inputs, Labels, Shape, draw_parameters, scaled
 from lstm.parameters import Weight
 from nmt.models.contract import Architecture, Tables
+from nmt.models.parametrization import Frozen, Parametrized
 from nmt.text.batches import Batch, Side
 from nmt.text.vocabulary import END
 
@@ -27,6 +28,7 @@ class Drawn(NamedTuple):
 
     model: Any
     parameters: dict[str, np.ndarray]
+    frozen: frozenset[str]  # those that have no gradient
     batch: Batch
     noise: Mapping[str, np.ndarray] | None
 
@@ -46,7 +48,9 @@ def draw_model(
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
             batch = replace(batch, target=draw_batch(0, shape, rng).target)
         noise = model.noise(batch, rng, "float64")
-    return Drawn(model, parameters, batch, noise)
+    table = model.table if isinstance(model, Parametrized) else {}
+    frozen = frozenset(name for name, one in table.items() if isinstance(one, Frozen))
+    return Drawn(model, parameters, frozen, batch, noise)
 
 
 def draw_batch(sources: int, shape: Shape, rng: np.random.Generator) -> Batch:
@@ -69,30 +73,31 @@ def draw_side(lengths: Sequence[int], shape: Shape, rng: np.random.Generator) ->
 
 def model_case(drawn: Drawn) -> Case:
     """The case of a model's loss and its gradient with respect to every parameter."""
-    model = drawn.model
+    model, batch = drawn.model, drawn.batch
+    trained = {name: a for name, a in drawn.parameters.items() if name not in drawn.frozen}
+    fixed = {name: drawn.parameters[name] for name in drawn.frozen}
 
     def run(a: Inputs) -> Any:
         like = next(iter(a.values()))
-        batch = replace(drawn.batch, state=_moved(drawn.batch.state, like))
-        noise = None if drawn.noise is None else {
-            site: frozen(to_host(mask), like) for site, mask in drawn.noise.items()}
-        loss, cache = model.loss(a, batch, noise)
+        given = {**_moved(fixed, like), **a}
+        loss, cache = model.loss(given, replace(batch, state=_moved(batch.state, like)),
+                                 _moved(drawn.noise, like))
         return {"loss": loss}, cache
 
     def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
         return scaled(model.backward(cache), d["loss"])
 
-    weights = model.weights()
-    return Case(drawn.parameters, run, pull, labels={
-        **{name: labels_of(weight) for name, weight in weights.items()}, "loss": Labels(())},
-        facts={"batch": drawn.batch, "noise": drawn.noise})
+    labels = {name: labels_of(weight) for name, weight in model.weights().items()}
+    return Case(trained, run, pull, labels={**labels, "loss": Labels(())})
 
 
-def _moved(state: Any, like: Any) -> Any:
-    """A tree of arrays as constants of a dtype and a device."""
-    if isinstance(state, (list, tuple)):
-        return type(state)(_moved(part, like) for part in state)
-    return frozen(state, like)
+def _moved(tree: Any, like: Any) -> Any:
+    """Nested arrays as constants of a dtype and on a device."""
+    if isinstance(tree, Mapping):
+        return {name: _moved(part, like) for name, part in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_moved(part, like) for part in tree)
+    return None if tree is None else to_device(to_host(tree).astype(like.dtype))
 
 
 def labels_of(weight: Weight) -> Labels:

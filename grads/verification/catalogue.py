@@ -21,8 +21,10 @@ from grads.check import check_case
 from grads.device import on_device
 from grads.report import Report
 from grads.verification.cases import Drawn, draw_model, model_case
+from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import gradients_of, rules
 from grads.verification.variants import name_of, pairwise, valid
+from nmt.models.contract import Architecture
 from nmt.models.registry import MODELS
 
 SHAPES_OF = {  # tier -> shapes of its batches
@@ -38,7 +40,7 @@ SMALL = 1 << 13  # elements of a block of attention here, so that blocked sums h
 class Entry(NamedTuple):
     """A configuration of an architecture at one shape of batch."""
 
-    architecture: str  # a name in `nmt.models.registry.MODELS`
+    architecture: str  # a name in `architectures`
     variant: str  # what distinguishes the configuration
     options: Mapping[str, Any]  # of the configuration
     tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: all configurations
@@ -51,19 +53,26 @@ class Entry(NamedTuple):
         return f"{self.architecture}: {self.variant}; {tier}{self.shape}"
 
 
+def architectures() -> dict[str, Architecture]:
+    """What is checked, by name: the registry, and parametrizations, which have no recipe alone."""
+    return {**MODELS, "parametrized": PARAMETRIZED}
+
+
 def entries(*tiers: str) -> list[Entry]:
     """The catalogue; tiers: some of TIERS, by default the tiny one and that of real sizes.
 
     Both hold every value of every choice, and every pair of values that goes together.
     """
-    return [entry for tier in tiers or ("tiny", "real") for name in MODELS
+    return [entry for tier in tiers or ("tiny", "real") for name in architectures()
             for entry in _entries(name, tier)]
 
 
 def _entries(name: str, tier: str) -> Iterator[Entry]:
     """Those of one architecture."""
-    one = MODELS[name]
-    variants = one.variants()["tiny" if tier == "every" else tier]
+    one = architectures()[name]
+    variants = one.variants().get("tiny" if tier == "every" else tier)
+    if variants is None:
+        return
     for options in (valid if tier == "every" else pairwise)(one.config, variants):
         for shape in SHAPES_OF[tier]:
             yield Entry(name, name_of(options, variants), options, tier, shape)
@@ -71,7 +80,7 @@ def _entries(name: str, tier: str) -> Iterator[Entry]:
 
 def drawn(entry: Entry, seed: int = 0) -> Drawn:
     """The model of an entry and what goes into its loss."""
-    return draw_model(MODELS[entry.architecture], entry.options, SHAPES[entry.shape],
+    return draw_model(architectures()[entry.architecture], entry.options, SHAPES[entry.shape],
                       np.random.default_rng(seed))
 
 

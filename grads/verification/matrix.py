@@ -26,7 +26,6 @@ from grads.report import Report
 from grads.verification import catalogue, derivations
 from grads.verification.cases import REVERSE, Drawn, model_case
 from grads.verification.rules import FLOAT32, distance, gradients_of
-from nmt.models.registry import MODELS
 
 COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTorch",
            "float32": "float32", "cupy": "CuPy"}
@@ -80,7 +79,7 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 def family_of(entry: catalogue.Entry) -> str:
     """Architecture, tier, and the value of the option that its choices begin with."""
-    options = MODELS[entry.architecture].variants()["tiny"].choices
+    options = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     first = next(iter(options), "")
     return f"{entry.architecture}, {first} {entry.options.get(first, '')}, {entry.tier}"
 

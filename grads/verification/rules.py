@@ -64,7 +64,8 @@ def unused_rows(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Find
     """Rows of a table that no step reads: their gradient is exactly zero."""
     loss, rng = _loss(case, case.inputs), np.random.default_rng(0)
     for name, weight in drawn.model.weights().items():
-        for used in _sides(drawn) if weight.axes[0].name == "word" else ():
+        is_table = weight.axes[0].name == "word" and name not in drawn.frozen
+        for used in _sides(drawn) if is_table else ():
             rest = np.setdiff1d(np.arange(weight.shape[0]), used)
             other = {**case.inputs, name: case.inputs[name].copy()}
             other[name][rest] = draw(rng, len(rest), *weight.shape[1:])

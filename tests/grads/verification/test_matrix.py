@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from strict.module import strict
-from toy_model import registered
+from toy_model import registered, toys
 
-from grads.verification import derivations, matrix
+from grads.verification import catalogue, derivations, matrix
 from grads.verification.catalogue import TIERS, entries
 from grads.verification.matrix import Line, digit, measure, to_json, to_markdown, worst
+from nmt.models.registry import MODELS
 
 PAGE = Path(__file__).parents[3] / "docs" / "gradient-matrix.md"
 
@@ -67,21 +68,27 @@ def test_the_page_is_what_the_code_gives(entry):
 # --- what a line says of a model that is wrong --------------------------------------------------
 
 
-def test_families_and_extents():
+@pytest.fixture
+def alone(monkeypatch):
+    """A catalogue of nothing but the toy."""
+    monkeypatch.setattr(derivations, "entries", list)
+    monkeypatch.setattr(catalogue, "architectures", lambda: {"toy": MODELS["toy"]})
+
+
+def test_families_and_extents(alone):
     with registered():
         lines = list(matrix.build())
-    toys = [line for line in lines if line.family.startswith("toy")]
-    assert {line.family for line in toys} == {f"toy, size {n}, {tier}" for n in (3, 4)
-                                              for tier in TIERS}
-    assert toys[0].entries > 18 and not toys[0].wrong
-    assert toys[0].errors["torch"] in (matrix.NO_TORCH, "no reference")
-    assert toys[0].errors["cupy"] == matrix.NO_GPU
+    assert {line.family for line in lines} == {f"toy, size {n}, {tier}" for n in (3, 4)
+                                               for tier in TIERS}
+    assert lines[0].entries > 18 and not lines[0].wrong
+    assert lines[0].errors["torch"] in (matrix.NO_TORCH, "no reference")
+    assert lines[0].errors["cupy"] == matrix.NO_GPU
 
 
 @pytest.mark.parametrize("flaw, wrong", [("wrong", "v"), ("inaccurate", "gradients: float32")])
 def test_a_wrong_model_shows(flaw, wrong):
     with registered(flaw):
-        line = measure(entries("tiny")[0])
+        line = measure(toys("tiny")[0])
     assert wrong in line.wrong
     page = to_markdown(to_json([line, line._replace(name="right", wrong=())], 0))
     assert f"WRONG: {line.name} |" in page and "2 checks, 1 wrong" in page
@@ -110,8 +117,7 @@ def test_worst_and_digits():
 
 
 @pytest.mark.parametrize("flaw, status", [("", 0), ("wrong", 1)])
-def test_write(flaw, status, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(derivations, "entries", list)
+def test_write(flaw, status, alone, tmp_path, capsys):
     with registered(flaw):
         assert matrix.write(tmp_path / "page.md", 3) == status
         count = len(entries(*TIERS))

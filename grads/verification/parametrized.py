@@ -1,0 +1,94 @@
+"""Parametrized translators, as an architecture of the catalogue's own.
+
+A recipe says of a parametrization what it needs; here each stands once, on the translator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from backend import to_device
+from nmt.models.contract import Architecture, Tables, Variants
+from nmt.models.parametrization import (
+    Frozen,
+    Masked,
+    Normalized,
+    Parametrization,
+    Parametrized,
+    Stacked,
+    Tied,
+)
+from nmt.models.translator import ModelConfig, Translator
+
+Made = Callable[[Translator], Mapping[str, Parametrization]]
+
+
+def _mask(model: Translator, name: str) -> Masked:
+    """One that keeps about two thirds."""
+    shape = model.weights()[name].shape
+    return Masked(to_device(np.random.default_rng(3).random(shape) < 2 / 3))
+
+
+def _halves(model: Translator, *, blocks: int = 1, axis: int = 0) -> Stacked:
+    """Half of the units shared, half private."""
+    half = model.config.hidden_size // 2
+    return Stacked({"shared": half, "private": half}, axis, blocks)
+
+
+def _parts(model: Translator) -> Stacked:
+    """Another division of the same gates."""
+    return Stacked({"one": 1, "others": model.config.hidden_size - 1}, blocks=4)
+
+
+def _words(model: Translator) -> Stacked:
+    """A table in two."""
+    return Stacked({"few": 4, "more": model.source_size - 4})
+
+
+TABLES: dict[str, Made] = {
+    "tied target tables": lambda model: {"output.W_hy": Tied("decoder.W_e")},
+    "three tables tied": lambda model: dict.fromkeys(
+        ("output.W_hy", "encoder.W_e"), Tied("decoder.W_e")),
+    "tables of another name": lambda model: dict.fromkeys(
+        ("output.W_hy", "decoder.W_e"), Tied("words")),
+    "fixnorm": lambda model: {"output.W_hy": Normalized(2.0)},
+    "fixnorm of a tied table": lambda model: {"output.W_hy": Normalized(2.0, of="decoder.W_e")},
+    "fixnorm of rows, learned": lambda model: {"decoder.W_e": Normalized(0.7, learned=True)},
+    "fixnorm of both, learned": lambda model: {
+        "output.W_hy": Normalized(2.0, learned=True, of="decoder.W_e"),
+        "decoder.W_e": Normalized(0.7, learned=True)},
+    "mask": lambda model: {name: _mask(model, name) for name in ("decoder.0.T", "encoder.W_e")},
+    "shared and private gates": lambda model: {
+        "encoder.0.T": _halves(model, blocks=4), "encoder.0.b": _parts(model)},
+    "shared and private columns": lambda model: {"decoder.W_e": _halves(model, axis=1)},
+    "shared and private words": lambda model: {"encoder.W_e": _words(model)},
+    "frozen": lambda model: {"encoder.W_e": Frozen(), "attention.W_a": Frozen()},
+}
+
+
+@dataclass(frozen=True)
+class ParametrizedConfig:
+    """A name in TABLES, and the translator's sizes; E = H, so that tables can be tied."""
+
+    parametrization: str
+    hidden_size: int
+    dropout: float = 0.3
+
+
+def build(config: ParametrizedConfig, tables: Tables) -> Parametrized:
+    """The translator with its parametrizations."""
+    H, V = config.hidden_size, tables.target
+    model = Translator(ModelConfig(layers=1, hidden_size=H, embedding_size=H,
+                                   dropout=config.dropout), V, V, tables.reverse_source)
+    return Parametrized(model, TABLES[config.parametrization](model))
+
+
+def variants() -> dict[str, Variants]:
+    """Every parametrization, at tiny sizes: none has a threshold."""
+    return {"tiny": Variants({"parametrization": tuple(TABLES), "hidden_size": (4,)})}
+
+
+PARAMETRIZED = Architecture(ParametrizedConfig, build, variants)

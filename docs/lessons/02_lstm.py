@@ -23,7 +23,7 @@ from lstm.embedding import embedding_backward, embedding_forward, embedding_weig
 from lstm.parameters import Scheme, Weight, axis, initialise
 from lstm.prediction import prediction_backward, prediction_forward
 from lstm.recurrent import recurrent_backward, recurrent_forward
-from lstm.stack import stack_weights, zero_state
+from lstm.stack import Stack, stack_weights, zero_state
 from nmt.training.optimizers import Adam
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several
@@ -282,7 +282,7 @@ def train(unit, forget_bias, seed, updates=150):
     draw, adam, curve = np.random.default_rng(seed), Adam(0.01), []
     scheme, letter = Scheme("xavier", 1.0, forget_bias), axis("letter", 4)
     p = initialise({"W_e": embedding_weight(V, 8, scheme),
-                    **stack_weights("rnn", unit, 1, {"x": 8}, WIDTH, scheme),
+                    **stack_weights("rnn", Stack(unit, 1, WIDTH), {"x": 8}, scheme),
                     "W_hy": Weight((letter, axis("unit", WIDTH)), scheme.matrix())}, draw)
     for _ in range(updates):
         letters, noise = draw.integers(4, size=(1, B)), draw.integers(4, V, size=(DELAY, B))

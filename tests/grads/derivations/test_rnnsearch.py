@@ -1,11 +1,10 @@
-"""RNNsearch: all gradients, both readings of erratum 18, an independent model in PyTorch."""
+"""RNNsearch: all gradients, both readings of erratum 18."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from grads import oracle
 from grads.check import check_gradients, check_pair
 from grads.derivations import deep_output, rnnsearch
 from grads.derivations.gru import ContextUnit, Unit
@@ -15,9 +14,6 @@ from grads.mutants.kernels import Mutant
 V_S, V_T, E, H, A, M = 5, 6, 3, 2, 4, 3
 X, Y = [2, 4, 2], [3, 2, 3]  # words are read twice
 PAIRS = [(X, Y), (X, []), (X[:1], Y), (X[:1], [])]
-needs_torch = pytest.mark.skipif(
-    not oracle.available(), reason="PyTorch, the oracle (extra `oracle`), is not installed"
-)
 
 
 def shapes_of(biases):
@@ -164,57 +160,3 @@ def test_erratum_19():
 def test_unknown_deep_state():
     with pytest.raises(ValueError, match="deep_state: expected one of before, now, got 'after'"):
         rnnsearch.forward(parameters_of(), X, Y, deep_state="after")
-
-
-# --- an independent model -----------------------------------------------------------------------
-
-
-def in_torch(a, x, y, deep_state):
-    """The loss by PyTorch, on rows, without biases."""
-    import torch
-
-    def step(prefix, word, state, *c):
-        """The unit of `grads.oracle`; a context is more of the input, and C more of W."""
-        gates = {"s~": "", "r": "_r", "z": "_z"}
-        W = {gate: torch.cat([a[f"{prefix}.{m}{suffix}"] for m in ("W", "C")[: 1 + len(c)]], dim=1)
-             for gate, suffix in gates.items()}
-        U = {gate: a[f"{prefix}.U{suffix}"] for gate, suffix in gates.items()}
-        return oracle.bahdanau_gru(torch.cat([word, *c], dim=1), state, W, U)
-
-    words, zero = a["encoder.W_e"][torch.tensor(x)], torch.zeros(1, H, dtype=torch.float64)
-    right, left = [zero], [zero]
-    for j in range(len(x)):
-        right.append(step(rnnsearch.FORWARD, words[j : j + 1], right[-1]))
-        left.append(step(rnnsearch.BACKWARD, words[len(x) - 1 - j : len(x) - j], left[-1]))
-    h = torch.cat([torch.cat(right[1:]), torch.cat(left[:0:-1])], dim=1)  # (S, 2H)
-    s, loss = torch.tanh(left[-1] @ a["bridge.W_s"].T), 0.0
-    for before, word in zip([rnnsearch.END, *y], [*y, rnnsearch.END], strict=True):
-        v = a["decoder.W_e"][[before]]
-        e = torch.tanh(s @ a["attention.W_a"].T + h @ a["attention.U_a"].T) @ a["attention.v_a"]
-        c = (e.softmax(dim=0) @ h)[None]
-        new = step(rnnsearch.DECODER, v, s, c)
-        deep = torch.cat([s if deep_state == "before" else new, v, c], dim=1)
-        t = deep @ torch.cat([a[f"output.{m}_o"] for m in "UVC"], dim=1).T
-        t = t.reshape(1, M, 2).amax(dim=2)
-        target = torch.tensor([word])
-        loss = loss + torch.nn.functional.cross_entropy(t @ a["output.W_o"].T, target)
-        s = new
-    return loss
-
-
-@needs_torch
-@pytest.mark.parametrize("x, y", [PAIRS[0], PAIRS[-1]])
-@pytest.mark.parametrize("deep_state", rnnsearch.DEEP_STATES)
-def test_against_pytorch(x, y, deep_state):
-    import torch
-
-    parameters = parameters_of(biases=False)
-    leaves = {k: torch.tensor(p, requires_grad=True) for k, p in parameters.items()}
-    loss = in_torch(leaves, x, y, deep_state)
-    theirs = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    J, trace = rnnsearch.forward(parameters, x, y, deep_state=deep_state)
-    np.testing.assert_allclose(J, loss.item(), rtol=1e-13)
-    ours = rnnsearch.backward(parameters, x, y, trace)
-    for name, gradient in zip(parameters, theirs, strict=True):
-        expected = np.zeros_like(parameters[name]) if gradient is None else gradient.numpy()
-        np.testing.assert_allclose(ours[name], expected, rtol=1e-10, atol=1e-14, err_msg=name)

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from grads.catalogue import CONFIGURATIONS, ENTRIES
+from lstm.lstm import GATES
 
 from grads import catalogue, oracle
 from grads.case import SHAPES, dense, draw
-from grads.catalogue import CONFIGURATIONS, ENTRIES
-from lstm.lstm import GATES
 
 TOLERANCE = 1e-10
 SEED = 3

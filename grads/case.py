@@ -30,6 +30,7 @@ class Shape(NamedTuple):
     least: int = 0  # steps there are at least, padding or not
     targets: tuple[int, ...] = ()  # those of translations; () for the same in another order
     words: int = 3  # how many different words there are
+    reverse: bool = True  # whether sources are reversed, so that positions count from the end
 
     @property
     def steps(self) -> int:
@@ -54,9 +55,9 @@ class Shape(NamedTuple):
 
 SHAPES = {
     "ragged": Shape((5, 3, 1)),
-    "late padding": Shape((4, 3)),  # the first steps are whole
+    "late padding": Shape((4, 3), reverse=False),  # the first steps are whole
     "full": Shape((3, 3)),
-    "one sentence": Shape((4,)),
+    "one sentence": Shape((4,), reverse=False),
     "one step": Shape((1, 1, 1)),
     "smallest": Shape((1,)),
     "padding alone": Shape((3, 0, 2)),  # one sequence has no real step

@@ -1,8 +1,8 @@
 """Cases whose kernels run on a GPU, between inputs and outputs that stay on the host.
 
-The numerical opinions are NumPy's business (`grads.check`), and many perturbed versions run at once
-there. What is judged comes from the device: the backward pass with its fused kernels, and the outputs
-that everything is compared with.
+Numerical differentiation is NumPy's business (`grads.check`), and many perturbed versions run at
+once there. What is compared with it comes from the device: the backward pass with its fused
+kernels, and the outputs.
 """
 
 from __future__ import annotations

@@ -20,13 +20,13 @@ from nmt.text.vocabulary import END
 
 FIRST = END + 1  # ids of words; those before are the special symbols
 RESTING = 1  # words at the end of every vocabulary that no batch has
-REVERSE = True  # sources are reversed, so that positions count from the other end
 
 
 class Drawn(NamedTuple):
     """A model and what goes into its loss, on the host, in float64."""
 
     model: Any
+    tables: Tables  # that it was built for
     parameters: dict[str, np.ndarray]
     frozen: frozenset[str]  # those that have no gradient
     batch: Batch
@@ -40,7 +40,8 @@ def draw_model(
     """The model of a configuration, and normal parameters, words, noise and first states."""
     config = architecture.config(**options)
     V = shape.words + FIRST + RESTING
-    model = architecture.build(config, Tables((V,) * architecture.sources, V, REVERSE))
+    tables = Tables((V,) * architecture.sources, V, shape.reverse)
+    model = architecture.build(config, tables)
     parameters = draw_parameters(rng, model.weights())
     with backend.using("numpy"):
         batch = draw_batch(architecture.sources, shape, rng)
@@ -48,9 +49,9 @@ def draw_model(
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
             batch = replace(batch, target=draw_batch(0, shape, rng).target)
         noise = model.noise(batch, rng, "float64")
-    table = model.table if isinstance(model, Parametrized) else {}
-    frozen = frozenset(name for name, one in table.items() if isinstance(one, Frozen))
-    return Drawn(model, parameters, frozen, batch, noise)
+    made = model.table if isinstance(model, Parametrized) else {}
+    frozen = frozenset(name for name, one in made.items() if isinstance(one, Frozen))
+    return Drawn(model, tables, parameters, frozen, batch, noise)
 
 
 def draw_batch(sources: int, shape: Shape, rng: np.random.Generator) -> Batch:

@@ -24,7 +24,7 @@ from backend.files import write_text
 from grads.device import on_device
 from grads.report import Report
 from grads.verification import catalogue, derivations
-from grads.verification.cases import REVERSE, Drawn, model_case
+from grads.verification.cases import Drawn, model_case
 from grads.verification.rules import FLOAT32, distance, gradients_of
 
 COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTorch",
@@ -96,7 +96,7 @@ def against_reference(
     if architecture not in reference.REFERENCES:
         return "no reference"
     known = signature(reference.REFERENCES[architecture]).parameters
-    options = {"reverse_source": REVERSE} if "reverse_source" in known else {}
+    options = {name: value for name, value in made.tables._asdict().items() if name in known}
     _, theirs = reference.gradients(architecture, made.model.config, made.parameters, made.batch,
                                     made.noise, **options)
     return distance(gradients, theirs)

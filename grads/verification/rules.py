@@ -15,6 +15,7 @@ import numpy as np
 from backend import to_host
 from grads.case import Case, dense, draw
 from grads.checking.claims import same_bits
+from grads.device import on_device
 from grads.report import Finding
 from grads.verification.cases import FIRST, Drawn, model_case
 from nmt.text.batches import Side
@@ -45,7 +46,7 @@ def padding(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]
     batch = drawn.batch
     other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
                     target=_repadded(batch.target, 1))
-    again = model_case(drawn._replace(batch=other))
+    again = on_device(model_case(drawn._replace(batch=other)))
     for name in same_bits(_loss(again, again.inputs), _loss(case, case.inputs)):
         yield Finding("padding", name, "the output depends on what stands on padding")
     error = distance(gradients_of(again), gradients)

@@ -310,7 +310,7 @@ def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines."""
     tiny = {
-        "context": CONTEXTS, "unit": UNITS, "layer": tuple(LAYERS),
+        "context": CONTEXTS, "unit": sorted(UNITS), "layer": tuple(LAYERS),
         "deep_state": DEEP_STATES, "biases": (True, False), "output_bias": (True, False),
         "clip_dh": (None, NEVER), "hidden_size": (2,), "embedding_size": (3,), "layer_size": (5,),
     }

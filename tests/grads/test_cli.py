@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 
 import pytest
@@ -88,9 +89,10 @@ def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer
 
 def test_entries_by_name_and_pattern(capsys):
     status, out, _ = run(capsys, "check", "luong: as usual; ragged")
-    assert status == 0 and "encoder.0.T    (8, 5)   1 of 40 + 2" in out
+    assert status == 0 and re.search(r"encoder.0.T +\(8, 5\) +1 of 40 \+ 2 ", out)
     status, out, _ = run(capsys, "check", "luong: as usual; ragged", "--all", "--method", "complex")
-    assert status == 0 and "encoder.0.T    (8, 5)   40  " in out and "directions" not in out
+    assert status == 0 and re.search(r"encoder.0.T +\(8, 5\) +40 ", out)
+    assert "directions" not in out
     status, out, _ = run(capsys, "check", "rnnsearch*tanh*; full", "language_model: as usual")
     assert status == 0 and "language_model: as usual; smallest: ok" in out and "luong" not in out
     assert "rnnsearch: " in out and "ragged" not in out.partition("language_model")[0]

@@ -9,17 +9,15 @@ from strict.module import StrictArray, strict
 
 import backend
 from backend.fused import switch
-from grads.case import SHAPES
-from grads.catalogue import ENTRIES, check
 from grads.cli import main
 from grads.device import on_device
+from grads.verification.cases import model_case
+from grads.verification.catalogue import check, drawn, entries
 from lstm.cells.lstm import lstm_backward
 
 pytestmark = needs_compiler
 
-BY_NAME = {entry.name: entry for entry in ENTRIES}
-NAMES = ["lstm cell", "lstm sequence", "rnn sequence", "gru sequence", "prediction", "embedding",
-         "attentional", "translator, general, feeding"]
+ENTRIES = [entry for entry in entries("tiny") if entry.shape in ("ragged", "smallest")]
 
 
 @pytest.fixture
@@ -29,11 +27,10 @@ def launcher(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("shape", ["ragged", "smallest"])
-def test_fused_backward_passes_against_numerical_differentiation(name, shape, launcher):
+@pytest.mark.parametrize("entry", ENTRIES[::4], ids=lambda entry: entry.name)
+def test_fused_backward_passes_against_numerical_differentiation(entry, launcher):
     with backend.using(strict):
-        report = check(BY_NAME[name], shape, sample=24)
+        report = check(entry)
     report.raise_if_wrong()
     assert launcher.names, "no fused kernel was taken"
 
@@ -47,17 +44,17 @@ def test_a_wrong_kernel_is_caught(launcher, monkeypatch):
 
     monkeypatch.setattr(lstm_backward, "fused_kernel", wrong)
     with backend.using(strict), pytest.raises(AssertionError, match=r"dT|T"):
-        check(BY_NAME["lstm sequence"], "ragged", sample=24).raise_if_wrong()
+        check(ENTRIES[0]).raise_if_wrong()
     assert "lstm_backward" in launcher.names
 
 
 def test_numpy_cases_are_left_alone():
-    case = BY_NAME["lstm cell"].make(np.random.default_rng(0), SHAPES["ragged"])
+    case = model_case(drawn(ENTRIES[0]))
     assert on_device(case) is case
 
 
 def test_the_command_checks_on_a_device(launcher, monkeypatch, capsys):
     monkeypatch.setattr(backend.switch, "load", {"numpy": np, "cupy": strict}.__getitem__)
-    main(["--backend", "cupy", "check", "lstm cell", "--sample", "8"])
+    main(["--backend", "cupy", "check", "luong: as usual; ragged"])
     assert "ok" in capsys.readouterr().out
     assert "lstm_backward" in launcher.names and strict.counts.to_device > 0

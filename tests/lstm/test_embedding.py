@@ -15,7 +15,8 @@ from lstm.embedding import embedding_backward, embedding_forward
 def test_embedding_is_a_product_with_one_hot_rows(shape, V, dtype):
     """Ids that repeat, up to some hundred times each; only words that occur have a row."""
     rng = np.random.default_rng(6)
-    W_e, dx, ids = draw(rng, (V, 3), dtype), draw(rng, (*shape, 3), dtype), rng.integers(0, V, shape)
+    W_e, dx = draw(rng, (V, 3), dtype), draw(rng, (*shape, 3), dtype)
+    ids = rng.integers(0, V, shape)
     x, cache = embedding_forward(W_e, row_index(ids))
     rows = embedding_backward(dx, cache)
     one_hot = (ids[..., None] == np.arange(V)).astype(float)  # (T, B, V)

@@ -22,21 +22,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.attend import Memory, memory_backward, memory_forward
-from attention.look import (
-    PREFIX,
-    Pulled,
-    Seen,
-    look_backward,
-    look_forward,
-    look_memory_backward,
-    make_sums,
+from attention.attention import (
+    AttentionCache,
+    Memory,
+    ScoreGradients,
+    accumulators,
+    attention_backward,
+    attention_forward,
+    memory_backward,
+    memory_forward,
 )
-from attention.scores import score_weights
-from attention.way import Way
+from attention.scores import WINDOWS, Variant, score_weights
 from backend.errors import UserError
 from benchmarks.contest import timed
 from benchmarks.counting import counted, counting
+from benchmarks.kernel_list.attention import PREFIX
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.pictures import headline, plain_numbers
@@ -44,21 +44,19 @@ from benchmarks.record import publish
 from benchmarks.timing import describe, environment
 from grads.derivations.attention_step import Way as LiteralWay
 from grads.derivations.attention_step import align_in_a_way, weights_of
+from lstm.parameters import Scheme
 
-WAYS = {
-    "global general": Way("general"), "global concat": Way("concat"),
-    "local-m general": Way("general", "local-m"), "local-m concat": Way("concat", "local-m"),
-    "local-p general": Way("general", "local-p"), "local-p concat": Way("concat", "local-p"),
-}
+VARIANTS = {f"{window} {score}": Variant(score, window)
+            for window in WINDOWS for score in ("general", "concat")}
 STEP, MEMORY, ZEROS = "step", "memory", "zeros"  # what is timed; the last is a part of the second
 TOLERANCE = 1e-11  # relative, in float64
 TINY = 1e-30  # of the complex step
 
 
 class Task(NamedTuple):
-    """What a decoder has at hand when it looks: one batch of sentences of one length."""
+    """What a decoder's attention reads: one batch of sentences of one length."""
 
-    way: Way
+    variant: Variant
     h: np.ndarray  # (B, T, H)
     dc: np.ndarray  # (B, T, He)
     states: np.ndarray  # (S, B, He)
@@ -67,34 +65,35 @@ class Task(NamedTuple):
 
     def memory(self) -> Memory:
         """What is made once a batch."""
-        return memory_forward(self.states, None, self.way, self.parameters, PREFIX)
+        return memory_forward(self.states, None, self.variant, self.parameters, PREFIX)
 
 
-def make_task(way: Way, S: int, options: argparse.Namespace, dtype: str) -> Task:
+def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str) -> Task:
     """Random numbers of the given size."""
     rng, (B, T, H) = np.random.default_rng(options.seed), (options.batch, options.steps,
                                                            options.hidden)
-    weights = score_weights(way, PREFIX, H, H)
+    weights = score_weights(variant, PREFIX, H, H, Scheme())
     parameters = {name: rng.normal(scale=H**-0.5, size=w.shape).astype(dtype)
                   for name, w in weights.items()}
     h, dc = (rng.normal(size=(B, T, H)).astype(dtype) for _ in range(2))
     first = max(1, (S - T) // 2)
-    return Task(way, h, dc, rng.normal(size=(S, B, H)).astype(dtype), parameters, first)
+    return Task(variant, h, dc, rng.normal(size=(S, B, H)).astype(dtype), parameters, first)
 
 
-def look(task: Task, memory: Memory, t: int, sums: Any) -> tuple[Seen, Pulled]:
+def one_step(
+    task: Task, memory: Memory, t: int, sums: Any
+) -> tuple[AttentionCache, ScoreGradients]:
     """One decoder step, there and back."""
     one = slice(t, t + 1)
-    _, seen = look_forward(task.h[:, one], memory, task.parameters, task.first + t)
-    _, pulled = look_backward(task.dc[:, one], seen, memory, task.parameters, sums)
-    return seen, pulled
+    _, cache = attention_forward(task.h[:, one], memory, task.first + t)
+    return cache, attention_backward(task.dc[:, one], cache, memory, sums)[1]
 
 
 def all_steps(task: Task, memory: Memory) -> Any:
-    """What the steps leave for `look_memory_backward`."""
-    sums = make_sums(memory, task.parameters)
-    looks = [look(task, memory, t, sums) for t in range(task.h.shape[1])]
-    return [seen for seen, _ in looks], [pulled for _, pulled in looks], sums
+    """What the steps leave for `memory_backward`."""
+    sums = accumulators(memory)
+    steps = [one_step(task, memory, t, sums) for t in range(task.h.shape[1])]
+    return [cache for cache, _ in steps], [step for _, step in steps], sums
 
 
 # --- equality -------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ def check(name: str, task: Task) -> None:
     """Assert that contexts are the derivation's, and gradients those of the complex step."""
     S, B, He = task.states.shape
     c = contexts(task, task.h, task.states)
-    literal = LiteralWay(task.way.score, task.way.window, task.way.D)
+    literal = LiteralWay(task.variant.score, task.variant.window, task.variant.D)
     for b in range(B):
         h_bar = task.states[:, b].T
         for q in range(task.h.shape[1]):
@@ -112,19 +111,19 @@ def check(name: str, task: Task) -> None:
                                task.first + q)
             expect(f"{name}, S={S}: context", c[b, q], (h_bar @ a)[:, 0])
     memory = task.memory()
-    seen, pulled, sums = all_steps(task, memory)
-    d, _ = look_memory_backward(task.dc, task.h, seen, pulled, memory, task.parameters, sums)
-    d_states, _ = memory_backward(d.dhbar, d.dkeys, memory, task.parameters, PREFIX, d.d_query)
+    caches, steps, sums = all_steps(task, memory)
+    d_states, _ = memory_backward(task.dc, task.h, caches, steps, memory, sums)
     rng = np.random.default_rng(2)
-    way = rng.normal(size=(S, B, He))
-    slope = (task.dc * contexts(task, task.h, task.states + TINY * 1j * way).imag).sum() / TINY
-    expect(f"{name}, S={S}: gradient", np.array([(d_states * way).sum()]), np.array([slope]))
+    direction = rng.normal(size=(S, B, He))
+    moved = contexts(task, task.h, task.states + TINY * 1j * direction)
+    slope = (task.dc * moved.imag).sum() / TINY
+    expect(f"{name}, S={S}: gradient", np.array([(d_states * direction).sum()]), np.array([slope]))
 
 
 def contexts(task: Task, h: np.ndarray, states: np.ndarray) -> np.ndarray:
     """c_t (B, T, He) of all steps at once."""
     memory = task._replace(states=states).memory()
-    return look_forward(h.astype(states.dtype), memory, task.parameters, task.first)[0]
+    return attention_forward(h.astype(states.dtype), memory, task.first)[0]
 
 
 def expect(what: str, found: np.ndarray, expected: np.ndarray) -> None:
@@ -143,18 +142,17 @@ def count(task: Task) -> int:
     task = task._replace(h=counting(task.h), dc=counting(task.dc), parameters=arrays,
                          states=counting(task.states))
     memory = task.memory()
-    sums = make_sums(memory, task.parameters)
-    return counted(lambda: look(task, memory, 0, sums))
+    sums = accumulators(memory)
+    return counted(lambda: one_step(task, memory, 0, sums))
 
 
 def make_rivals(task: Task) -> dict[str, Callable[[], Any]]:
     """The two costs to be timed: all steps of a batch, and what follows the last of them."""
     memory = task.memory()
-    seen, pulled, sums = all_steps(task, memory)
+    caches, steps, sums = all_steps(task, memory)
     return {
         STEP: lambda: all_steps(task, memory),
-        MEMORY: lambda: look_memory_backward(task.dc, task.h, seen, pulled, memory,
-                                             task.parameters, sums),
+        MEMORY: lambda: memory_backward(task.dc, task.h, caches, steps, memory, sums),
         ZEROS: lambda: np.zeros(memory.hbar.shape, memory.hbar.dtype).fill(0.0),
     }
 
@@ -174,11 +172,12 @@ def main(arguments: list[str]) -> None:
     options = parse(arguments)
     found = environment()
     print(describe(found))
-    for name, way in WAYS.items():
+    variants = {name: variant._replace(D=options.window) for name, variant in VARIANTS.items()}
+    for name, variant in variants.items():
         for S in options.sources:
-            check(name, make_task(way._replace(D=options.window), S, small(options), "float64"))
+            check(name, make_task(variant, S, small(options), "float64"))
     print("equal: contexts to the derivation, gradients to the complex step")
-    rows = {name: measure(way._replace(D=options.window), options) for name, way in WAYS.items()}
+    rows = {name: measure(variant, options) for name, variant in variants.items()}
     report(options, rows)
     path = options.output / f"attention-{found['mode']}.json"
     asked = {name: value for name, value in vars(options).items() if name != "output"}
@@ -210,9 +209,9 @@ def small(options: argparse.Namespace) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(options), "batch": 2, "hidden": 6, "steps": 3})
 
 
-def measure(way: Way, options: argparse.Namespace) -> dict[str, Any]:
+def measure(variant: Variant, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and operations by source length, in step with `options.sources`, and exponents."""
-    tasks = {S: make_task(way, S, options, "float32") for S in options.sources}
+    tasks = {S: make_task(variant, S, options, "float32") for S in options.sources}
     rivals = {(kind, S): act for S, task in tasks.items()
               for kind, act in make_rivals(task).items()}
     timings = timed({f"{kind} {S}": act for (kind, S), act in rivals.items()}, options.seconds)

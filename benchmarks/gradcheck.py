@@ -1,7 +1,7 @@
 """Our gradient check against `torch.autograd.gradcheck`, on the same translator.
 
 Two LSTM layers, general attention, input feeding, float64, a ragged batch: the loss as a function
-of all parameters. PyTorch checks its own gradients of `TorchTranslator`, we check ours; the two
+of all parameters. PyTorch checks its own gradients of the reference, we check ours; the two
 gradients agree before anything is timed. gradcheck takes one central difference an entry; ours
 takes a complex step and Ridders' extrapolated differences with an error estimate.
 """
@@ -22,8 +22,7 @@ from benchmarks.record import publish
 from benchmarks.timing import describe, environment
 from grads.case import dense
 from grads.check import check_gradients
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch
 
 PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
@@ -69,7 +68,7 @@ def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
     """
     import torch
 
-    from benchmarks.peer_torch import TorchTranslator
+    from benchmarks.peer import Peer
 
     torch.set_num_threads(1)  # faster than two, on arrays as small as these
     config = ModelConfig(layers=2, hidden_size=hidden, embedding_size=hidden - 1, scale=0.5)
@@ -78,19 +77,17 @@ def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
     batch = make_batch(PAIRS, range(len(PAIRS)), reverse_source=True)
     _, cache = model.loss(parameters, batch)
     gradients = model.backward(cache)
-    peer = TorchTranslator(config, VOCABULARY, VOCABULARY).double().load(parameters)
+    peer = Peer(model, parameters)
     peer(batch).backward()
-    for name, d in peer.dump(gradients=True).items():
+    for name, d in peer.gradients().items():
         if not np.abs(dense(gradients[name]) - d).max() <= TOLERANCE * np.abs(d).max():
             raise UserError(f"gradcheck: our gradient of {name} is not PyTorch's")
-    weights = {name: p for name, p in peer.named_parameters() if p.requires_grad}
 
     def loss_of(*values: Any) -> Any:
-        named = dict(zip(weights, values, strict=True))
-        return torch.func.functional_call(peer, named, (batch,))
+        return peer.loss(dict(zip(peer.parameters, values, strict=True)), batch)
 
     def theirs() -> None:
-        assert torch.autograd.gradcheck(loss_of, tuple(weights.values()))
+        assert torch.autograd.gradcheck(loss_of, tuple(peer.parameters.values()))
 
     def ours(method: str) -> Callable[[], None]:
         def check() -> None:

@@ -22,16 +22,16 @@ PARTS = (
     "prediction forward", "prediction backward", "clip", "update", REST,
 )
 EMBEDDINGS = dict.fromkeys(("row_index", "embedding_forward", "embedding_backward"), "embeddings")
-LOOKS = {
-    "look_forward": "attention forward", "look_backward": "attention backward",
-    "make_sums": "attention backward", "look_memory_backward": "attention backward",
+ATTENTION = {
+    "attention_forward": "attention forward", "attention_backward": "attention backward",
+    "accumulators": "attention backward", "memory_backward": "attention backward",
 }
 VECTOR = {
     "attentional_forward": "attention forward", "attentional_backward": "attention backward",
 }
 MODEL = {
     "encoder_forward": "encoder forward", "encoder_backward": "encoder backward",
-    "memory_forward": "attention forward", "memory_backward": "attention backward",
+    "memory_forward": "attention forward",
     "output_forward": "prediction forward", "output_backward": "prediction backward",
 }
 # Module, then the functions it calls that belong to a part: what it has imported is what is
@@ -39,7 +39,8 @@ MODEL = {
 BORDERS: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge",
-        "feeding_forward": "decoder forward", "feeding_backward": "decoder backward",
+        "input_feeding_forward": "decoder forward",
+        "input_feeding_backward": "decoder backward",
         "decoder_forward": "decoder forward", "decoder_backward": "decoder backward",
     },
     "nmt.models.rnnsearch": MODEL | {
@@ -49,9 +50,9 @@ BORDERS: dict[str, dict[str, str]] = {
         "deep_forward": "prediction forward", "deep_backward": "prediction backward",
     },
     "nmt.models.encoder": EMBEDDINGS,
-    "nmt.models.decoder": EMBEDDINGS | LOOKS | VECTOR,
-    "nmt.models.feeding": EMBEDDINGS | LOOKS | VECTOR,
-    "nmt.models.contextual": EMBEDDINGS | LOOKS,
+    "nmt.models.decoder": EMBEDDINGS | ATTENTION | VECTOR,
+    "nmt.models.feeding": EMBEDDINGS | ATTENTION | VECTOR,
+    "nmt.models.contextual": EMBEDDINGS | ATTENTION,
 }
 
 

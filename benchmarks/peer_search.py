@@ -1,4 +1,4 @@
-"""Beam search over the translator of `benchmarks.peer_torch`, batched, as a PyTorch user writes it.
+"""Beam search over a translator's reference in PyTorch, batched, as a PyTorch user writes it.
 
 `log_softmax` over the vocabulary, one `topk` over all extensions of a sentence, `index_select` of
 the states, back-pointers read off at the end; tensors stay on the device. The rules are those of
@@ -8,16 +8,22 @@ sentence is done when no live hypothesis can enter its n best.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.peer_attention import Memory, look
-from benchmarks.peer_torch import State, TorchTranslator
-from nmt.text.batches import Batch, Side
+from benchmarks.peer import Peer
+from grads.verification.reference import luong
+from grads.verification.reference.recurrent import cell
+from grads.verification.reference.tokens import Source, State
+from nmt.text.batches import Side
 from nmt.text.vocabulary import END
+
+Feed = Callable[["Beam"], tuple[Tensor, "Beam"]]
 
 
 class Found(NamedTuple):
@@ -48,23 +54,27 @@ class Beam(NamedTuple):
 
 @torch.inference_mode()
 def beam_search(
-    peer: TorchTranslator, source: Side, beam: int, steps: int, nbest: int = 1,
+    peer: Peer, source: Side, beam: int, steps: int, nbest: int = 1,
 ) -> list[list[Found]]:
     """The n best translations of each sentence, of at most `steps` steps.
 
-    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses stand after finished ones.
+    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses stand
+    after finished ones.
     """
-    assert peer.config.input_feeding and not peer.way.local
-    batch = Batch((source,), source, source.lengths)
-    hbar, initial = peer._encode(batch, [None] * peer.config.layers)
-    memory, B = peer._remember(hbar, batch), source.ids.shape[1]
-    live = Beam(hbar.new_zeros(B, 1), torch.full((B, 1), END, device=hbar.device), initial,
-                hbar.new_zeros(B, peer.config.hidden_size))
+    config, B = peer.model.config, source.ids.shape[1]
+    assert config.input_feeding and config.attention == "global"
+    like = peer.parameters["output.W_hy"]
+    side = Source(torch.as_tensor(source.ids, device=like.device),
+                  torch.as_tensor(source.lengths))
+    hbar, initial = luong.encode(config, peer.parameters, side, {})
+    feed = make_feed(peer, hbar, side.lengths)
+    live = Beam(like.new_zeros(B, 1), torch.full((B, 1), END, device=like.device), initial,
+                like.new_zeros(B, config.hidden_size))
     history: list[tuple[Tensor, Tensor]] = []  # words and parents, (B, K) each
     ended: list[list[Place]] = [[] for _ in range(B)]
     done = np.zeros(B, dtype=bool)
     for step in range(steps):
-        log_p, live = _feed(peer, live, memory, step)
+        log_p, live = feed(live)
         K, V = live.tokens.shape[1], log_p.shape[1]
         total = (live.scores[:, :, None] + log_p.view(B, K, V)).view(B, K * V)
         scores, flat = total.topk(min(2 * beam, K * V), dim=1)
@@ -83,19 +93,25 @@ def beam_search(
     return _read_off(ended, done, live.scores, history, nbest)
 
 
-def _feed(
-    peer: TorchTranslator, live: Beam, memory: Memory, step: int
-) -> tuple[Tensor, Beam]:
-    """Log-probabilities (B k, V) of the next word, and the states after it was fed the last."""
-    B, k = live.tokens.shape
-    h = torch.cat([peer.target_embedding(live.tokens.view(-1)), live.h_tilde], dim=1)
-    layers = []
-    for cell, state in zip(peer.decoder, live.layers, strict=True):
-        layers.append(cell(h, state))
-        h = layers[-1][0]
-    c = look(peer.way, peer._score, h.view(B, k, -1), memory, step + 1).view(B * k, -1)
-    h_tilde = peer.joiner(torch.cat([c, h], dim=1)).tanh()
-    return peer.output(h_tilde).log_softmax(dim=1), live._replace(layers=layers, h_tilde=h_tilde)
+def make_feed(peer: Peer, hbar: Tensor, lengths: Tensor) -> Feed:
+    """One step of the decoder: log-probabilities (B k, V) of the next word, and the states after.
+
+    Arguments: hbar (S, B, He); lengths (B,).
+    """
+    config, p = peer.model.config, peer.parameters
+    attend: Any = luong.attention(config, p, hbar, lengths, peer.options["reverse_source"])
+    cells = [cell(config, p, f"decoder.{layer}") for layer in range(config.layers)]
+
+    def feed(live: Beam) -> tuple[Tensor, Beam]:
+        B, k = live.tokens.shape
+        x = F.embedding(live.tokens.view(-1), p["decoder.W_e"])
+        layers, h_tilde = luong.step_feeding(
+            cells, p["attention.W_c"], x, live.layers, live.h_tilde,
+            lambda h: attend(h.view(B, k, -1), 1).view(B * k, -1), {})
+        logits = F.linear(h_tilde, p["output.W_hy"], p.get("output.b"))
+        return logits.log_softmax(dim=1), live._replace(layers=layers, h_tilde=h_tilde)
+
+    return feed
 
 
 def _select(live: Beam, scores: Tensor, words: Tensor, parents: Tensor) -> Beam:

@@ -2,7 +2,7 @@
 
 Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
 length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
-update. Against eager PyTorch where it covers the model. Loss and gradients, with the same dropout
+update. Against eager PyTorch. Loss and gradients, with the same dropout
 masks on both sides, agree in float64 before anything is timed. `thesis-size` (4 layers, 1000
 units, 50,000 words, batch 128, no dropout) runs only when named: minutes on two cores.
 """
@@ -20,17 +20,15 @@ import backend
 from backend.command import positive
 from benchmarks.cases import KNOWN, LARGE, Case, load_case, random_batch, short
 from benchmarks.contest import timed
-from benchmarks.devices import CPU, Device, device_option, devices
+from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser, not_whole
 from benchmarks.options import parse as read_options
 from benchmarks.parts import PARTS, REST, Stopwatch, watching
 from benchmarks.pictures import headline
 from benchmarks.record import RESULTS, publish_rows
-from benchmarks.rivals import furthest, make_peer
+from benchmarks.rivals import furthest
 from benchmarks.timing import Timing, describe, environment, interleave
 from nmt.models.registry import make_model
-from nmt.models.rnnsearch import RNNSearch
-from nmt.models.translator import Translator
 from nmt.text.batches import Batch
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
@@ -123,10 +121,12 @@ def our_step(
 ) -> Callable[[], float]:
     """One update as `nmt.training.trainer` makes it; returns the summed loss."""
     optimizer, rng = train.make_optimizer(), np.random.default_rng(train.seed)
+    dtype = next(iter(parameters.values())).dtype
 
     def step() -> float:
         with watch.part(REST):
-            loss, cache = model.loss(parameters, batch, rng)
+            noise = model.noise(batch, rng, dtype)
+            loss, cache = model.loss(parameters, batch, noise)
             gradients = model.backward(cache)
             with watch.part("clip"):
                 scale, _ = gradient_scale(gradients, len(batch.indices), train.max_norm)
@@ -166,26 +166,23 @@ def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
 
 
 def peer_on(device: Device, model: Any, parameters: dict[str, Any]) -> Any:
-    """The same model in PyTorch, on the same device; None where it is not covered or not there."""
+    """The same model in PyTorch, on the same device; None where PyTorch is not there."""
     if device.torch is None:
         return None
     import torch
 
+    from benchmarks.peer import Peer
+
     if device.torch == "cpu":
         torch.set_num_threads(environment()["cores"])
-    try:
-        peer = make_peer(model)
-    except ValueError:
-        return None
-    on_host = {name: backend.to_host(array) for name, array in parameters.items()}
-    return peer.load(on_host).to(device.torch)
+    return Peer(model, on_host(parameters), device.torch)
 
 
 def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Callable[[], float]:
     """The same update in PyTorch, dropout masks drawn by PyTorch; returns the summed loss."""
     import torch
 
-    weights = [parameter for parameter in peer.parameters() if parameter.requires_grad]
+    weights, shapes = list(peer.parameters.values()), peer.noise_shapes(batch)
     made: dict[str, Callable[[], Any]] = {
         "sgd": lambda: torch.optim.SGD(weights, train.learning_rate, fused=True),
         "adam": lambda: torch.optim.Adam(weights, train.learning_rate, fused=True),
@@ -195,7 +192,7 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Callable[[], flo
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = peer(batch, peer.draw_masks(batch))
+        loss = peer(batch, peer.draw_noise(shapes))
         (loss / len(batch.indices)).backward()
         if train.max_norm is not None:
             torch.nn.utils.clip_grad_norm_(weights, train.max_norm)
@@ -220,9 +217,9 @@ def compare(
         return {}
     found = compare_exactly(case)
     if peer is not None:
-        masks = draw_masks(model, batch, parameters)
-        loss = float(backend.to_host(model.loss(parameters, batch, np.random.default_rng(7))[0]))
-        found["float32 loss"] = abs(loss / float(peer(batch, masks).item()) - 1)
+        noise = model.noise(batch, np.random.default_rng(7), "float32")
+        loss = float(backend.to_host(model.loss(parameters, batch, noise)[0]))
+        found["float32 loss"] = abs(loss / float(peer(batch, on_host(noise)).item()) - 1)
     for name, difference in found.items():
         if not difference < (CLOSE if name == "float32 loss" else EXACT):
             raise AssertionError(f"{name}: ours and PyTorch's differ by {difference:.1e}")
@@ -232,10 +229,11 @@ def compare(
 def compare_exactly(case: Case) -> dict[str, float]:
     """Loss and gradients of the recipe's model in float64, over two sentences of few words.
 
-    What has no peer to be timed against is compared with the oracle of the gradient checks.
     Parameters are normals: a fresh model's scores hardly differ, and of their gradients rounding
     leaves few digits.
     """
+    from benchmarks.peer import Peer
+
     few = case._replace(source_size=50, target_size=51)
     with backend.using("numpy"):
         rng = np.random.default_rng(7)
@@ -243,48 +241,19 @@ def compare_exactly(case: Case) -> dict[str, float]:
         parameters = {name: rng.normal(scale=0.1, size=weight.shape)
                       for name, weight in model.weights().items()}
         batch = random_batch(few, rng, sentences=2)
-        loss, cache = model.loss(parameters, batch, np.random.default_rng(7))
+        noise = model.noise(batch, rng, "float64")
+        loss, cache = model.loss(parameters, batch, noise)
         gradients = model.backward(cache)
-        theirs, expected = differentiate(model, parameters, batch, few)
-    return {"loss": abs(float(loss) / theirs - 1), "gradients": furthest(gradients, expected)[0]}
+    peer = Peer(model, parameters)
+    theirs = peer(batch, noise)
+    theirs.backward()
+    return {"loss": abs(float(loss) / theirs.item() - 1),
+            "gradients": furthest(gradients, peer.gradients())[0]}
 
 
-def differentiate(
-    model: Any, parameters: dict[str, Any], batch: Batch, case: Case
-) -> tuple[float, dict[str, np.ndarray]]:
-    """Loss and gradients by PyTorch."""
-    import torch
-
-    masks, peer = draw_masks(model, batch, parameters), peer_on(CPU, model, parameters)
-    if peer is not None:
-        loss = peer(batch, masks)
-        loss.backward()
-        return loss.item(), peer.dump(gradients=True)
-    from grads.oracle.models import assembled
-    from grads.oracle.rnnsearch import rnnsearch
-
-    none = [None] * getattr(model.config, "layers", 1)
-    encoder, (decoder, joined) = masks or (none, (none, None))
-    facts = {
-        "config": model.config, "batch": batch, "source_ids": batch.sources[0].ids,
-        "lengths": batch.sources[0].lengths, "target_in": batch.target_in,
-        "target_out": batch.target_out, "target_lengths": batch.target.lengths,
-        "encoder_masks": encoder, "decoder_masks": decoder, "joined_mask": joined,
-    }
-    twin = rnnsearch if isinstance(model, RNNSearch) else assembled
-    tensors = {name: torch.tensor(p, requires_grad=True) for name, p in parameters.items()}
-    loss = twin(tensors, facts, {})["loss"]
-    loss.backward()
-    return float(loss.item()), {name: np.asarray(t.grad) for name, t in tensors.items()}
-
-
-def draw_masks(model: Any, batch: Batch, parameters: dict[str, Any]) -> Any:
-    """The dropout masks that a loss with `default_rng(7)` draws, on the host; None without."""
-    if not isinstance(model, Translator) or not model.config.dropout:
-        return None
-    encoder, decoder = model._masks(batch, np.random.default_rng(7), parameters)
-    layers = [backend.to_host(mask) for mask in decoder.layers]
-    return [backend.to_host(mask) for mask in encoder], (layers, backend.to_host(decoder.joined))
+def on_host(arrays: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    """The same arrays where PyTorch can read them; none of None."""
+    return {name: backend.to_host(array) for name, array in (arrays or {}).items()}
 
 
 # --- results ------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ import numpy as np
 
 from benchmarks.timing import environment
 from grads.case import dense
+from nmt.models import registry
+from nmt.models.contract import Tables
+from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import ModelConfig
-from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
-from nmt.models.translator import Translator
 from nmt.text.batches import Batch, make_batch
 from nmt.training.optimizers import SGD, gradient_scale
 
@@ -43,21 +44,8 @@ class Sizes(NamedTuple):
 
 
 def make_model(config: Config, vocabulary: int) -> Any:
-    """The model of a configuration."""
-    if isinstance(config, RNNSearchConfig):
-        return RNNSearch(config, vocabulary, vocabulary)
-    return Translator(config, vocabulary, vocabulary, reverse_source=True)
-
-
-def make_peer(model: Any) -> Any:
-    """Its peer in PyTorch, without values yet; ValueError for a model that has none."""
-    if isinstance(model, RNNSearch):
-        from benchmarks.peer_rnnsearch import TorchRNNSearch
-
-        return TorchRNNSearch(model)
-    from benchmarks.peer_torch import TorchTranslator
-
-    return TorchTranslator(model.config, model.source_size, model.target_size, model.way.reverse)
+    """The model of a configuration, for sources that are reversed."""
+    return registry.make_model(config, Tables((vocabulary,), vocabulary, reverse_source=True))
 
 
 def random_batch(sizes: Sizes, seed: int) -> Batch:
@@ -73,10 +61,12 @@ def make_rivals(config: Config, sizes: Sizes, seed: int) -> dict[str, Step]:
     """Both steps in float32, after one loss was found to be the other's (AssertionError)."""
     import torch
 
+    from benchmarks.peer import Peer
+
     torch.set_num_threads(environment()["cores"])
     model, batch = make_model(config, sizes.vocabulary), random_batch(sizes, seed)
     parameters = model.initial_parameters(np.random.default_rng(seed))
-    peer = make_peer(model).load(parameters)
+    peer = Peer(model, parameters)
     ours, theirs = float(model.loss(parameters, batch)[0]), float(peer(batch).item())
     if not abs(ours - theirs) <= LOSS_TOLERANCE * abs(theirs):
         raise AssertionError(f"loss in float32: ours is {ours}, PyTorch's {theirs}")
@@ -101,7 +91,7 @@ def their_step(peer: Any, batch: Batch) -> Step:
     """The same step in PyTorch, in its fastest eager form."""
     import torch
 
-    weights = [parameter for parameter in peer.parameters() if parameter.requires_grad]
+    weights = list(peer.parameters.values())
     optimizer = torch.optim.SGD(weights, LEARNING_RATE, fused=True)
 
     def step() -> float:
@@ -123,20 +113,22 @@ def compare(config: Config, sizes: Sizes, seed: int) -> dict[str, float]:
 
     Raises AssertionError that names the tensor which is furthest off.
     """
+    from benchmarks.peer import Peer
+
     model, batch = make_model(config, sizes.vocabulary), random_batch(sizes, seed)
     parameters = drawn(model, np.random.default_rng(seed))
-    peer = make_peer(model).load(parameters)
+    peer = Peer(model, parameters)
     loss, cache = model.loss(parameters, batch)
     gradients = model.backward(cache)
     peer_loss = peer(batch)
     peer_loss.backward()
     found = {"loss": (abs(float(loss) - peer_loss.item()) / abs(peer_loss.item()), "the loss"),
-             "gradients": furthest(gradients, peer.dump(gradients=True))}
+             "gradients": furthest(gradients, peer.gradients())}
     copies = {name: array.copy() for name, array in parameters.items()}
     our_step(model, copies, batch)()
     their_step(peer, batch)()
     moved = {name: copies[name] - array for name, array in parameters.items()}
-    after = peer.dump(gradients=False)
+    after = peer.values()
     found["updates"] = furthest(moved, {name: after[name] - parameters[name] for name in after})
     for kind, (difference, name) in found.items():
         if not difference <= TOLERANCES[kind]:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attention.way import Way
+from attention.scores import Variant
 from benchmarks.contest import Row, cupy_line, timed, torch_line
-from benchmarks.kernel_list import looking, models, recurrent, words
+from benchmarks.kernel_list import attention, models, recurrent, words
 from benchmarks.options import make_parser, parse
 from benchmarks.pictures import COLOURS, headline, plain_numbers
 from benchmarks.record import publish_rows
@@ -43,6 +43,7 @@ def sweeps(quick: bool) -> list[Sweep]:
         return [max(1, first // (4 if quick else 1)) * 2**k for k in range(4 if quick else number)]
 
     H, B = 256 // small, 32 // small
+    step = attention.attention_step
     return [
         Sweep("LSTM layer", "T", doubling(8, 6), lambda T: recurrent.layer("lstm", T, B, H)),
         Sweep("LSTM layer", "H", doubling(32 // small + 4 * quick, 6),
@@ -53,11 +54,11 @@ def sweeps(quick: bool) -> list[Sweep]:
         Sweep("translator, S = T", "T", doubling(8, 6),
               lambda T: models.translator(T, T, B, H // 2, 2000 // small)),
         Sweep("attention step, local-m, dot", "D", doubling(4, 7),
-              lambda D: looking.attention_step(Way("dot", "local-m", D), 1024 // small, B, H)),
+              lambda D: step(Variant("dot", "local-m", D), 1024 // small, B, H)),
         Sweep("attention step, local-m, D = 10", "S", doubling(32, 6),
-              lambda S: looking.attention_step(Way(window="local-m"), S, B, H)),
+              lambda S: step(Variant(window="local-m"), S, B, H)),
         Sweep("attention step, global", "S", doubling(32, 6),
-              lambda S: looking.attention_step(Way(), S, B, H)),
+              lambda S: step(Variant(), S, B, H)),
     ]
 
 

@@ -24,8 +24,7 @@ from benchmarks.options import parse as read_options
 from benchmarks.pictures import COLOURS, headline, plain_numbers
 from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.text.batches import make_sources
@@ -120,8 +119,8 @@ def searches(
     """Our search and PyTorch's (None where it cannot go), of the n = `beam` best."""
     import torch
 
+    from benchmarks.peer import Peer
     from benchmarks.peer_search import beam_search as their_search
-    from benchmarks.peer_torch import TorchTranslator
 
     sources = make_sources(words, reverse=False)
     on_host = {name: array.astype(dtype) for name, array in parameters.items()}
@@ -138,8 +137,7 @@ def searches(
     if device.torch is None:
         return ours, None
     torch.set_num_threads(environment()["cores"])
-    peer = TorchTranslator(model.config, model.source_size, model.target_size)
-    peer.load(on_host).to(device.torch)
+    peer = Peer(model, on_host, device.torch)
     return ours, lambda: their_search(peer, *sources, beam, steps, beam)
 
 

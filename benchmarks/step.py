@@ -25,8 +25,8 @@ from benchmarks.pictures import bars, draw, headline
 from benchmarks.record import publish
 from benchmarks.rivals import Config, Sizes, compare, make_rivals
 from benchmarks.timing import Timing, describe, environment
-from nmt.models.translator import CHOICES, ModelConfig
 from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.translator import CHOICES, ModelConfig
 
 SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "vocabulary": 10000}
 SMALLER = 4  # `--ways` compares in float64 with a quarter of the units, sentences and words

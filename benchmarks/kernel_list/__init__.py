@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from benchmarks.kernel_list import looking, recurrent, updates, words
+from benchmarks.kernel_list import attention, recurrent, updates, words
 from benchmarks.sides import Kernel
 from benchmarks.timing import mode
 
@@ -28,11 +28,11 @@ def all_kernels(quick: bool) -> Iterator[Callable[[], Kernel]]:
         yield partial(recurrent.layer, unit, T, B, H)
     yield partial(recurrent.stack, 2, T, B, H)
     yield partial(recurrent.step, B, H)
-    for way in looking.WAYS:
-        way = way._replace(D=1) if quick else way
-        yield partial(looking.attention, way, 5 if quick else 50, T, B, H)
+    for variant in attention.VARIANTS:
+        variant = variant._replace(D=1) if quick else variant
+        yield partial(attention.attention, variant, 5 if quick else 50, T, B, H)
     N = B * T
-    yield partial(looking.attentional_vector, N, H)
+    yield partial(attention.attentional_vector, N, H)
     yield partial(words.embedding, N, V, H)
     yield partial(words.softmax_cross_entropy, N, V)
     yield partial(words.prediction, N, H, V)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.sides import Arrays, Kernel, Passes, Results
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.text.batches import make_batch
 
 
@@ -30,17 +29,17 @@ def translator(S: int, T: int, B: int, H: int, V: int) -> Kernel:
         return Passes({"both": both})
 
     def theirs(a: Arrays) -> Passes:
-        from benchmarks.peer_torch import TorchTranslator
+        from benchmarks.peer import Peer
 
         batch = make_batch(pairs, range(B), reverse_source=True)
-        peer = TorchTranslator(model.config, V, V, reverse_source=True)
-        peer.load({name: value.numpy() for name, value in a.items()})
+        peer = Peer(model, {name: value.numpy() for name, value in a.items()})
 
         def both() -> Results:
-            peer.zero_grad(set_to_none=True)
+            for parameter in peer.parameters.values():
+                parameter.grad = None
             loss = peer(batch)
             loss.backward()
-            return {"loss": np.array(loss.item()), **peer.dump(gradients=True)}
+            return {"loss": np.array(loss.item()), **peer.gradients()}
 
         return Passes({"both": both})
 

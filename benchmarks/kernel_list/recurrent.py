@@ -1,11 +1,8 @@
 """Recurrent layers, stacks and single steps, beside PyTorch's modules.
 
-| here | in PyTorch |
-|---|---|
-| gates i, f, o, h_hat | i, f, g, o |
-| `T` = [T_x T_h] | `weight_ih` and `weight_hh` |
-| one bias `b` | `bias_ih`; `bias_hh` is zero, has the same gradient and is left out |
-| the GRU of Bahdanau et al. | an eager loop: nn.GRU is another function (erratum 17) |
+The GRU is that of Bahdanau et al., an eager loop: nn.GRU is another function (erratum 17). Weights
+are laid out for PyTorch by `grads.verification.reference.fused`; its second bias is zero, has the
+same gradient as the first and is left out.
 
 Operations are those of the matrix products, a multiplication and an addition each: 2 G (E + H) a
 step and example, G the rows of T; the backward has two products for each one forward.
@@ -14,6 +11,7 @@ step and example, G the rows of T; the backward has two products for each one fo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,23 +19,23 @@ import numpy as np
 from backend import array_module
 from backend.workspace import Workspace
 from benchmarks.sides import Arrays, Kernel, Passes, Results
-from grads.oracle import from_torch, recurrent_weights
-from lstm.lstm import lstm_step_backward, lstm_step_forward
-from lstm.stack import UNITS, stack_backward, stack_forward, zero_state
+from lstm.cells import CELLS
+from lstm.recurrent import recurrent_backward, recurrent_forward, recurrent_step
+from lstm.stack import stack_backward, stack_forward, zero_state
 
 Goals = Mapping[tuple[str, str], float]
 
 
 def layer(unit: str, T: int, B: int, H: int, goals: Goals | None = None) -> Kernel:
     """One layer over a sequence; E = H."""
-    inputs = draw_layers(UNITS[unit].blocks, 1, T, B, H)
+    inputs = draw_layers(len(CELLS[unit].gates), 1, T, B, H)
     module = f"nn.{unit.upper()}"
     theirs: dict[str, Any] = {module: lambda a: torch_layers(unit, a),
                               f"{module}Cell loop": lambda a: torch_loop(unit, a)}
     if unit == "gru":
         theirs = {"eager loop": gru_loop}
     return Kernel(f"{unit.upper()} layer", {"T": T, "B": B, "H": H}, inputs,
-                  products(UNITS[unit].blocks, 1, T, B, H), "FLOP",
+                  products(len(CELLS[unit].gates), 1, T, B, H), "FLOP",
                   lambda a: our_layers(unit, a), theirs, goals=goals or {})
 
 
@@ -52,7 +50,8 @@ def step(B: int, H: int) -> Kernel:
     """One step of an LSTM, as search and a decoder run it; E = H."""
     rng = np.random.default_rng(1)
     inputs = {name: rng.normal(size=(B, H)) for name in ("x", "h", "c", "dh", "dc")}
-    inputs |= {"T": rng.uniform(-0.1, 0.1, (4 * H, 2 * H)), "b": rng.uniform(-0.1, 0.1, 4 * H)}
+    inputs |= {"rnn.0.T": rng.uniform(-0.1, 0.1, (4 * H, 2 * H)),
+               "rnn.0.b": rng.uniform(-0.1, 0.1, 4 * H)}
     inputs = {name: value.astype(np.float32) for name, value in inputs.items()}
     return Kernel("LSTM step", {"B": B, "H": H}, inputs, products(4, 1, 1, B, H), "FLOP",
                   our_step, {"nn.LSTMCell": torch_step})
@@ -102,16 +101,16 @@ def our_layers(unit: str, a: Arrays) -> Passes:
 
 def our_step(a: Arrays) -> Passes:
     """Our step; its gradients are those of h' dh + c' dc."""
-    arguments = a["x"], a["h"], a["c"], a["T"], a["b"]
+    cell, x, state, T, b = CELLS["lstm"], a["x"], (a["h"], a["c"]), a["rnn.0.T"], a["rnn.0.b"]
 
     def forward() -> Results:
-        (h, c), _ = lstm_step_forward(*arguments)
+        h, c = recurrent_step(cell, x, state, T, b)
         return {"h": h, "c": c}
 
     def both() -> Results:
-        (h, c), cache = lstm_step_forward(*arguments)
-        dx, dh_prev, dc_prev, dT, db = lstm_step_backward(a["dh"], a["dc"], cache)
-        return {"h": h, "c": c, "dx": dx, "dh_prev": dh_prev, "dc_prev": dc_prev,
+        _, (h, c), cache = recurrent_forward(cell, x[None], state, T, b)
+        dx, (dh_prev, dc_prev), dT, db = recurrent_backward(None, (a["dh"], a["dc"]), cache)
+        return {"h": h, "c": c, "dx": dx[0], "dh_prev": dh_prev, "dc_prev": dc_prev,
                 "rnn.0.T": dT, "rnn.0.b": db}
 
     return Passes({"forward": forward, "both": both})
@@ -151,12 +150,13 @@ def run_module(unit: str, module: Any, a: Arrays, call: Any, suffix: str) -> Pas
     """The passes of a module once it has our weights; suffix names those of a layer."""
     import torch
 
-    weights: dict[str, Any] = {}
-    for index in range(layers_of(a)):
-        ours = a[f"rnn.{index}.T"], a[f"rnn.{index}.b"]
-        weights |= recurrent_weights(unit, *ours, suffix=suffix.format(index))
-    module.load_state_dict(weights)
-    trained = {name: value for name, value in module.named_parameters() if "bias_hh" not in name}
+    theirs = laid_out(unit, a)
+    names = {f"{name.rpartition('.')[2]}{suffix.format(name.split('.')[1])}": name
+             for name in theirs}  # the module's: ours
+    zeros = {name.replace("ih", "hh"): torch.zeros_like(theirs[own])
+             for name, own in names.items() if name.startswith("bias")}
+    module.load_state_dict({name: theirs[own] for name, own in names.items()} | zeros)
+    trained = {names[name]: value for name, value in module.named_parameters() if name in names}
     x = a["x"].requires_grad_()
 
     def forward() -> Results:
@@ -171,61 +171,62 @@ def run_module(unit: str, module: Any, a: Arrays, call: Any, suffix: str) -> Pas
     return Passes({"forward": forward, "both": both}, lambda results: in_our_layout(unit, results))
 
 
+def laid_out(unit: str, a: Arrays) -> dict[str, Any]:
+    """Our weights as PyTorch's kernels take them: `rnn.{layer}.weight_ih` and so on."""
+    from grads.verification.reference.fused import fused
+
+    return fused(unit, {name: value for name, value in a.items() if name.startswith("rnn.")})
+
+
 def in_our_layout(unit: str, results: Results) -> Results:
     """PyTorch's weight gradients as ours: one matrix and one bias a layer, our order of gates."""
-    read = {name: value for name, value in results.items() if not name.startswith(("we", "bi"))}
-    for name, value in results.items():
-        part, _, suffix = name.partition("_l") if "_l" in name else (name, "", "0")
-        if part == "weight_ih":
-            other = results[name.replace("_ih", "_hh")]
-            read[f"rnn.{suffix}.T"] = from_torch(np.concatenate([value, other], axis=1), unit)
-        elif part == "bias_ih":
-            read[f"rnn.{suffix}.b"] = from_torch(value, unit)
-    return read
+    import torch
+
+    from grads.verification.reference.fused import unfused
+
+    tensors = {name: torch.from_numpy(value) for name, value in results.items()}
+    return {name: tensor.numpy() for name, tensor in unfused(unit, tensors).items()}
 
 
 def torch_step(a: Arrays) -> Passes:
-    """nn.LSTMCell."""
+    """What nn.LSTMCell calls."""
     import torch
-    from torch import nn
 
-    H = a["x"].shape[1]
-    cell = nn.LSTMCell(H, H).to(a["x"].device)
-    cell.load_state_dict(recurrent_weights("lstm", a["T"], a["b"]))
-    leaves = [a[name].requires_grad_() for name in ("x", "h", "c")]
-    weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih]
-    names = ("dx", "dh_prev", "dc_prev", "weight_ih", "weight_hh", "bias_ih")
+    theirs = {name: value.requires_grad_() for name, value in laid_out("lstm", a).items()}
+    inputs = {name: a[name].requires_grad_() for name in ("x", "h", "c")}
+    weights = (*theirs.values(), torch.zeros_like(theirs["rnn.0.bias_ih"]))
+    names = ("dx", "dh_prev", "dc_prev", *theirs)
+
+    def run() -> Any:
+        return torch.lstm_cell(inputs["x"], (inputs["h"], inputs["c"]), *weights)
 
     def forward() -> Results:
         with torch.no_grad():
-            h, c = cell(leaves[0], tuple(leaves[1:]))
+            h, c = run()
         return {"h": h, "c": c}
 
     def both() -> Results:
-        h, c = cell(leaves[0], tuple(leaves[1:]))
-        gradients = torch.autograd.grad([h, c], [*leaves, *weights], [a["dh"], a["dc"]])
+        h, c = run()
+        leaves = [*inputs.values(), *theirs.values()]
+        gradients = torch.autograd.grad([h, c], leaves, [a["dh"], a["dc"]])
         return {"h": h, "c": c, **dict(zip(names, gradients, strict=True))}
 
     return Passes({"forward": forward, "both": both}, lambda r: in_our_layout("lstm", r))
 
 
 def gru_loop(a: Arrays) -> Passes:
-    """Bahdanau's gated unit in eager PyTorch, the input's share of all steps in one product."""
+    """The reference's layer, the input's share of all steps in one product."""
     import torch
-    from torch.nn import functional
 
-    x, T, b = (a[name].requires_grad_() for name in ("x", "rnn.0.T", "rnn.0.b"))
-    H = x.shape[2]
+    from grads.verification.reference.recurrent import layer as reference_layer
+    from grads.verification.reference.recurrent import weights, zero_state
+
+    leaves = {name: a[name].requires_grad_() for name in ("x", "rnn.0.T", "rnn.0.b")}
+    x, config = leaves["x"], SimpleNamespace(unit="gru", hidden_size=a["x"].shape[2], clip_dh=None)
 
     def over_time() -> Any:
-        U, U_candidate = T[: 2 * H, H:], T[2 * H :, H:]
-        shares, h, states = functional.linear(x, T[:, :H], b), x.new_zeros(x.shape[1], H), []
-        for share in shares:
-            r, z = (share[:, : 2 * H] + functional.linear(h, U)).sigmoid().chunk(2, dim=1)
-            candidate = (share[:, 2 * H :] + functional.linear(r * h, U_candidate)).tanh()
-            h = h + z * (candidate - h)
-            states.append(h)
-        return torch.stack(states)
+        w = weights(leaves, "rnn.0", config.hidden_size)
+        return reference_layer(config, x, zero_state(config, x), w)[0]
 
     def forward() -> Results:
         with torch.no_grad():
@@ -233,7 +234,7 @@ def gru_loop(a: Arrays) -> Passes:
 
     def both() -> Results:
         h = over_time()
-        dx, dT, db = torch.autograd.grad(h, [x, T, b], a["dh"])
+        dx, dT, db = torch.autograd.grad(h, list(leaves.values()), a["dh"])
         return {"h": h, "dx": dx, "rnn.0.T": dT, "rnn.0.b": db}
 
     return Passes({"forward": forward, "both": both})

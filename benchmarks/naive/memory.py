@@ -11,7 +11,8 @@ import numpy as np
 
 from backend.workspace import Workspace
 from benchmarks.naive.textbook import Array, Result
-from lstm.lstm import lstm_backward, lstm_cell_backward, lstm_forward
+from lstm.cells.lstm import LSTM, lstm_backward
+from lstm.recurrent import recurrent_backward, recurrent_forward
 
 
 def cell_in_place(a: Array, c_prev: Array, c: Array, tanh_c: Array, h: Array) -> None:
@@ -46,7 +47,8 @@ def in_place(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
     dh, dc = np.zeros((2, B, H), x.dtype)
     for t in reversed(range(T)):
         dh += dh_out[t]
-        lstm_cell_backward(dh, dc, a[t], c[t], tanh_c[t], da[t], scratch)    # (2.41-2.46)
+        lstm_backward(dh, dc, None, a[t], c[t], tanh_c[t], da[t], scratch, None,  # (2.41-2.46)
+                      None)
         np.matmul(da[t], W_h, out=dh)                                        # (2.48)
     rows, dW = da.reshape(T * B, 4 * H), np.empty_like(W)
     dW[:, :E] = rows.T @ x.reshape(T * B, E)                                 # (2.49), summed
@@ -57,10 +59,10 @@ def in_place(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
 def product_kernel(
     x: Array, W: Array, b: Array, dh_out: Array, workspace: Workspace | None = None
 ) -> Result:
-    """Form 5: `lstm.lstm` with fresh buffers; one tanh serves all four gates."""
+    """Form 5: `lstm.recurrent` with fresh buffers; one tanh serves all four gates."""
     zero = np.zeros(dh_out.shape[1:], x.dtype)
-    h, _, cache = lstm_forward(x, zero, zero, W, b, workspace=workspace)
-    dx, _, _, dW, db = lstm_backward(dh_out, None, None, cache)
+    h, _, cache = recurrent_forward(LSTM, x, (zero, zero), W, b, workspace=workspace)
+    dx, _, dW, db = recurrent_backward(dh_out, None, cache)
     return h, dx, dW, db
 
 

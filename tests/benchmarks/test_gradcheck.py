@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from torch_oracle import torch
 
 from backend.errors import UserError
 from benchmarks import gradcheck
 from benchmarks.timing import mode
 from nmt.models.translator import Translator
+
+torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
 
 
 @pytest.fixture(autouse=True)

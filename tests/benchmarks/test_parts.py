@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import parts
 from benchmarks.parts import BORDERS, PARTS, REST, Stopwatch, watching
-from nmt.models.translator import ModelConfig
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.translator import ModelConfig
 from nmt.text.batches import make_batch
 
 SMALL = {"hidden_size": 4, "embedding_size": 3}
@@ -91,7 +91,8 @@ def pass_through(config):
     model = make_model(config, Tables((9,), 9))
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     batch = make_batch([([3, 4], [5, 6]), ([2, 8], [7])], [0, 1], False)
-    loss, cache = model.loss(parameters, batch, np.random.default_rng(2))
+    noise = model.noise(batch, np.random.default_rng(2), "float64")
+    loss, cache = model.loss(parameters, batch, noise)
     return loss, model.backward(cache)
 
 

@@ -13,6 +13,7 @@ from backend.errors import UserError
 from benchmarks import contest, step
 from benchmarks.record import RESULTS
 from benchmarks.timing import mode
+from nmt.models.translator import Translator
 
 torch = pytest.importorskip("torch")
 rivals = import_module("benchmarks.rivals")
@@ -36,14 +37,14 @@ def test_every_way_has_a_row():
 
 def test_a_wrong_gradient_is_named(monkeypatch):
     """One entry of one tensor, off by a part in a million of the tensor."""
-    right = rivals.Translator.backward
+    right = Translator.backward
 
     def wrong(self, cache):
         gradients = right(self, cache)
         gradients["attention.W_a"][0, 0] += 1e-6 * np.linalg.norm(gradients["attention.W_a"])
         return gradients
 
-    monkeypatch.setattr(rivals.Translator, "backward", wrong)
+    monkeypatch.setattr(Translator, "backward", wrong)
     config = step.ways(OPTIONS)["global general, feeding"]
     with pytest.raises(AssertionError, match=r"gradients: .* in attention\.W_a"):
         rivals.compare(config, SIZES, 1)
@@ -84,12 +85,3 @@ def test_another_size_does_not_replace_the_record(option):
 def test_words_that_no_way_has():
     with pytest.raises(UserError, match=r"--ways: expected words of one of .*; got 'cosine'"):
         step.main(["--ways", "cosine"])
-
-
-def test_the_peer_of_rnnsearch_refuses_ragged_batches():
-    config = step.ways(OPTIONS)["RNNsearch"]
-    model = rivals.make_model(config, 12)
-    parameters = model.initial_parameters(np.random.default_rng(1), "float64")
-    batch = rivals.make_batch([([2, 3], [4]), ([2], [4])], range(2), reverse_source=False)
-    with pytest.raises(ValueError, match="batch: expected sentences of one length"):
-        rivals.make_peer(model).load(parameters)(batch)

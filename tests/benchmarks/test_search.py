@@ -10,20 +10,18 @@ from importlib import import_module
 import numpy as np
 import pytest
 from strict.module import strict
-from torch_oracle import torch
 
 from benchmarks import search
 from benchmarks.devices import Device
 from benchmarks.timing import mode
-from nmt.models.translator import ModelConfig
-from nmt.models.translator import Translator
+from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
 from nmt.text.batches import make_sources
 from nmt.text.vocabulary import END
 
-peer_search, peer_torch = (import_module(f"benchmarks.{name}")
-                           for name in ("peer_search", "peer_torch"))
+torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
+peer, peer_search = (import_module(f"benchmarks.{name}") for name in ("peer", "peer_search"))
 QUICK = ["--quick", "--device", "cpu", "--output", os.devnull]  # unless another is named
 
 
@@ -36,11 +34,11 @@ def both(end, nbest, beam=4, steps=9, seed=1):
     parameters["output.b"][END] = end
     rng = np.random.default_rng(seed + 1)
     words = [rng.integers(2, 12, n).tolist() for n in (3, 7, 1, 5, 2)]
-    source, lengths = make_sources(words, reverse=False)
+    sources = make_sources(words, reverse=False)
     how = SearchOptions(beam=beam, nbest=nbest, length_factor=1e-9, minimum_steps=steps)
-    ours = beam_search(model, parameters, source, lengths, how)
-    peer = peer_torch.TorchTranslator(config, 12, 13).load(parameters)
-    return ours, peer_search.beam_search(peer, source, lengths, beam, steps, nbest)
+    ours = beam_search(model, parameters, sources, how)
+    theirs = peer.Peer(model, parameters)
+    return ours, peer_search.beam_search(theirs, *sources, beam, steps, nbest)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -126,6 +124,7 @@ def replace_torch(device):
 
 def test_input_feeding_and_global_attention_are_what_it_can():
     config = replace(ModelConfig(hidden_size=4, embedding_size=4), attention="local-m")
-    peer = peer_torch.TorchTranslator(config, 9, 9)
+    model = Translator(config, 9, 9)
+    theirs = peer.Peer(model, model.initial_parameters(np.random.default_rng(1)))
     with pytest.raises(AssertionError):
-        peer_search.beam_search(peer, np.full((2, 1), 3), np.array([2]), 2, 3)
+        peer_search.beam_search(theirs, *make_sources([[3, 3]], reverse=False), 2, 3)

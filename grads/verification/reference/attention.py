@@ -33,7 +33,7 @@ class Memory(NamedTuple):
     states: Tensor  # (B, S, He), hbar
     keys: Tensor  # (B, S, A), the score's share of hbar
     real: Tensor  # (B, 1, S) bool, False on padding
-    position: Tensor  # (B, 1, S), s: which word of the sentence as it is written, from 1
+    position: Tensor  # (B or 1, 1, S), s: which word of the sentence as it is written, from 1
     lengths: Tensor  # (B, 1)
 
 
@@ -106,11 +106,11 @@ def remember(
     attention: Attention, w: Parameters, hbar: Tensor, lengths: Tensor, H: int
 ) -> Memory:
     """The memory of source states hbar (S, B, He) behind which lengths (B,) leave padding."""
-    states, S = hbar.transpose(0, 1).contiguous(), len(hbar)
-    j = torch.arange(S, device=hbar.device)
+    states, j = hbar.transpose(0, 1).contiguous(), torch.arange(len(hbar))
     position = lengths[:, None] - j if attention.reverse_source else j[None] + 1  # erratum 9
-    return Memory(states, SCORES[attention.score].keys(w, states, H), real(lengths, S).T[:, None],
-                  position.expand(len(states), -1)[:, None], lengths[:, None])
+    host = real(lengths, len(hbar)).T[:, None], position[:, None], lengths[:, None]
+    return Memory(states, SCORES[attention.score].keys(w, states, H),
+                  *(one.to(hbar.device) for one in host))
 
 
 def context(attention: Attention, w: Parameters, memory: Memory, h: Tensor, t: int = 1) -> Tensor:

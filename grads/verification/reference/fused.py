@@ -111,7 +111,7 @@ def fused_layer(
     if lengths is None:
         h, *last = run(x, first if len(first) > 1 else first[0], flat, *options, False)
         return h, tuple(torch.cat(part.unbind(), dim=1) for part in last)
-    packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+    packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
     first = tuple(part[:, packed.sorted_indices] for part in first)
     data, *last = run(packed.data, packed.batch_sizes, first if len(first) > 1 else first[0], flat,
                       *options)

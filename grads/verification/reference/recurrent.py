@@ -42,7 +42,7 @@ def gru(a: Tensor, state: State, W_h: Tensor) -> State:
     (a_gates, a_tilde), (U_gates, U) = a.split(sizes, dim=1), W_h.split(sizes)
     r, z = torch.sigmoid(torch.addmm(a_gates, s, U_gates.T)).chunk(2, dim=1)  # (Bahdanau A.1.1)
     s_tilde = torch.tanh(torch.addmm(a_tilde, r * s, U.T))       # (Bahdanau A.1.1)
-    return ((1 - z) * s + z * s_tilde,)                          # (Bahdanau A.1.1)
+    return (torch.lerp(s, s_tilde, z),)                          # (1 - z) o s + z o s~ (A.1.1)
 
 
 class Cell(NamedTuple):
@@ -112,7 +112,7 @@ def plain_layer(
 
     On padding it returns the state before. lengths: (B,), None where nothing is padded.
     """
-    padding = None if lengths is None else ~real(lengths, len(x))
+    padding = None if lengths is None else ~real(lengths, len(x)).to(x.device)
     runs = [layer(config, x, state, weights(parameters, name, config.hidden_size), padding=padding,
                   backward=name.endswith(".backward")) for name in names]
     ends = zip(*(end for _, end in runs), strict=True)
@@ -130,10 +130,11 @@ def stack(
     """The top layer's states (T, B, He), and each layer's last one; Algorithm 3 lines 8 and 9.
 
     config: its unit, hidden_size and clip_dh are read. x: (T, B, E). first: a layer's
-    states before the first step, None for zero. lengths: (B,), of sequences padded behind.
+    states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
+    behind.
     Directions are joined, forward first, in what the next layer reads and in the last states.
     """
-    if lengths is not None and bool((lengths == len(x)).all()):
+    if lengths is not None and (lengths == len(x)).all():
         lengths = None  # nothing is padded
     last, directions = [], (".forward", ".backward") if bidirectional else ("",)
     for l in range(layers):

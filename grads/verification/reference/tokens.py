@@ -21,7 +21,7 @@ class Source(NamedTuple):
     """A side that is read, padded behind each sentence."""
 
     ids: Tensor  # (S, B)
-    lengths: Tensor  # (B,)
+    lengths: Tensor  # (B,), on the host
 
 
 class Target(NamedTuple):
@@ -29,20 +29,20 @@ class Target(NamedTuple):
 
     inputs: Tensor  # (T, B) ids: y_{t-1}
     outputs: Tensor  # (T, B) ids: y_t
-    lengths: Tensor  # (B,)
+    lengths: Tensor  # (B,), on the host
 
 
 def read_source(batch: Any, like: Tensor) -> Source:
-    """The batch's first source on the device of `like`."""
+    """The batch's first source, on the device of `like`."""
     (side, *_) = batch.sources
-    return Source(*(torch.as_tensor(field, device=like.device)
-                    for field in (side.ids, side.lengths)))
+    return Source(torch.as_tensor(side.ids, device=like.device), torch.as_tensor(side.lengths))
 
 
 def read_target(batch: Any, like: Tensor) -> Target:
-    """The batch's target on the device of `like`."""
-    return Target(*(torch.as_tensor(field, device=like.device)
-                    for field in (batch.target_in, batch.target_out, batch.target.lengths)))
+    """The batch's target, on the device of `like`."""
+    inputs, outputs = (torch.as_tensor(ids, device=like.device)
+                       for ids in (batch.target_in, batch.target_out))
+    return Target(inputs, outputs, torch.as_tensor(batch.target.lengths))
 
 
 def read_state(batch: Any, like: Tensor) -> list[State] | None:
@@ -63,8 +63,8 @@ def drop(x: Tensor, masks: Masks, site: str) -> Tensor:
 
 
 def real(lengths: Tensor, steps: int) -> Tensor:
-    """(steps, B) bool, False on padding."""
-    return torch.arange(steps, device=lengths.device)[:, None] < lengths
+    """(steps, B) bool, on the host: False on padding."""
+    return torch.arange(steps)[:, None] < lengths
 
 
 def negative_log_likelihood(x: Tensor, W: Tensor, b: Tensor | None, target: Target) -> Tensor:
@@ -73,7 +73,8 @@ def negative_log_likelihood(x: Tensor, W: Tensor, b: Tensor | None, target: Targ
     x: (T, B, H). W: (V, H). b: (V,) or None. Returns a scalar.
     """
     outputs, counts = target.outputs, real(target.lengths, len(x))
-    if not bool(counts.all()):
+    if not counts.all():
+        counts = counts.to(x.device)
         x, outputs = x[counts], outputs[counts]
     s = F.linear(x.flatten(0, -2), W, b)                         # (2.4)
     return F.cross_entropy(s, outputs.flatten(), reduction="sum")  # (2.5), (2.8)

@@ -189,7 +189,8 @@ def test_checks_are_what_calls_the_function(source):
         return checks_of(Citation((THESIS, "2.36"), file, 1, owner, True), source)
 
     assert checks("grads/derivations/lstm.py", "lstm")[0] == "derivation lstm"
-    assert checks("lstm/cells/lstm.py", "lstm_forward") == ["model luong", "model language_model"]
+    assert checks("lstm/cells/lstm.py", "lstm_forward") == [
+        "model luong", "model language_model", "model parametrized"]
     assert checks("nmt/models/language_model.py", "LanguageModel") == ["model language_model"]
     assert checks("nmt/search/sample.py", "sample") == ["tests/nmt/search/test_sample.py"]
 

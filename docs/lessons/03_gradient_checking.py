@@ -18,8 +18,8 @@ from grads.check import check_gradients, check_pair
 from grads.checking.differentiate import at_entries, find_kink
 from grads.derivations import rnn
 from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
+from nmt.data.batches import stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
-from nmt.text.batches import stream_batches
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 

@@ -15,7 +15,7 @@ from grads.derivations.scores import CONTENT, SCORES
 
 WINDOWS = ("global", "local-m", "local-p")
 L_MAX = 6  # rows of W_a for the score location
-UNKNOWN, END = 0, 1  # as in nmt.text.vocabulary
+UNKNOWN, END = 0, 1  # as in nmt.data.vocabulary
 TEXT = "we read the page"  # four words
 PAIR = "wir lesen die Seite ||| we read the page"  # source ||| target
 

@@ -18,7 +18,7 @@ from grads.checking.claims import same_bits
 from grads.device import on_device
 from grads.report import Finding
 from grads.verification.cases import FIRST, Drawn, model_case
-from nmt.text.batches import Side
+from nmt.data.batches import Side
 
 FLOAT32 = 1e-3  # the largest difference in a tensor, as a part of its largest gradient
 ORDER = 1e-12  # the same, between sums of the same terms in another order

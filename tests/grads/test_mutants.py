@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lstm.lstm import lstm_cell_backward
 
 from grads import catalogue, mutants
 from grads.case import SHAPES
 from grads.mutants import ENTRIES, MUTANTS, find, planted, run, table
 from grads.mutants.kernels import CELL, Mutant
-from lstm.lstm import lstm_cell_backward
 from lstm.stack import UNITS
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

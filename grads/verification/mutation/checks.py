@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from grads import catalogue
+from grads.verification import catalogue, derivations
 from grads.verification.mutation.record import Check
-
-ENTRIES_OF_TENSORS = 4  # differentiated one by one; random directions go over the rest
 
 
 def checks() -> list[Check]:
-    """One for every entry of the catalogue and shape, by complex step."""
-    how: dict[str, Any] = {"method": "complex", "sample": ENTRIES_OF_TENSORS}
-    return [Check(f"{entry.name}, {shape}", partial(catalogue.check, entry, shape, **how))
-            for entry in catalogue.ENTRIES for shape in entry.shapes]
+    """One for every entry of the catalogue: all architectures, tiny and at real sizes."""
+    return [Check(entry.name, partial(catalogue.check, entry), partial(catalogue.numbers, entry))
+            for entry in catalogue.entries()]
 
 
 def checks_of_derivations() -> list[Check]:
-    """One for every derivation, thoroughly, so that the diagnosis says all it can."""
-    return [Check(entry.name, partial(catalogue.check, entry, "one sentence"))
-            for entry in catalogue.DERIVATIONS]
+    """One for every derivation."""
+    return [Check(entry.name, partial(derivations.check, entry), dict)
+            for entry in derivations.entries()]

@@ -14,12 +14,15 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+import numpy as np
+
 from grads.report import Report
 from grads.verification.mutation.planting import planted
-from grads.verification.mutation.processes import each_in_processes, start
-from grads.verification.mutation.record import Check, Mutant, Recording, poisoned
+from grads.verification.mutation.processes import in_processes, start
+from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned
 
-LIMIT = 10.0  # seconds a check may take beside ten times what it took without the mistake
+LIMIT = 5.0  # seconds a check may take beside forty times what its numbers take
+SAME = 1e-12  # relative to a tensor's largest entry: the same but for rounding
 NOT_RUN = "no check runs the line"
 
 
@@ -28,11 +31,12 @@ class Outcome(NamedTuple):
 
     mutant: Mutant
     by: str  # gradient, a kind of finding, exception or time; "" if it survived
-    check: str  # which one complained; of a survivor why, or how many did not
+    check: str  # which one complained; of a survivor, how many did not
     seconds: float
 
     @property
     def killed(self) -> bool:
+        """Whether a check complained."""
         return bool(self.by)
 
 
@@ -43,7 +47,7 @@ def judge(mutants: Sequence[Mutant], checks: Sequence[Check], recording: Recordi
         for mutant in mutants[k::jobs]:
             yield _judged(mutant, checks, recording)
 
-    for _, outcome in each_in_processes(work, jobs):
+    for _, outcome in in_processes(work, jobs):
         yield outcome
 
 
@@ -55,25 +59,27 @@ def running(mutant: Mutant, recording: Recording) -> list[int]:
 
 
 def _judged(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Outcome:
-    """The outcome of one mutant, from a process of its own."""
+    """The outcome of one mutant, from a process of its own.
+
+    A check whose numbers have not changed cannot complain; the others differentiate.
+    """
     begun, order = time.perf_counter(), running(mutant, recording)
-    if not order:
-        return Outcome(mutant, "", NOT_RUN, 0.0)
 
     def act(writer: Connection) -> None:
         warnings.simplefilter("ignore")
         with poisoned(), planted(mutant.function, mutant.source):
             for k in order:
-                signal.setitimer(signal.ITIMER_REAL, LIMIT + 10 * recording.seconds[k])
-                writer.send((complaint(checks[k]), checks[k].name))
+                signal.setitimer(signal.ITIMER_REAL, LIMIT + 40 * recording.seconds[k])
+                changed = not same(checks[k], recording.numbers[k])
+                writer.send((changed, changed and complaint(checks[k]), checks[k].name))
 
     process, reader = start(act)
-    by, name = "", f"{len(order)} checks run the line"
+    by, name, changed = "", "", 0
     try:
         for _ in order:
-            complaints, check = reader.recv()
-            if complaints:
-                by, name = complaints, check
+            differs, by, name = reader.recv()
+            changed += differs
+            if by:
                 break
     except EOFError:
         process.join()
@@ -81,7 +87,29 @@ def _judged(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Ou
     reader.close()
     process.kill()
     process.join()
-    return Outcome(mutant, by, name, time.perf_counter() - begun)
+    return Outcome(mutant, by or "", name if by else _unnoticed(len(order), changed),
+                   time.perf_counter() - begun)
+
+
+def _unnoticed(run: int, changed: int) -> str:
+    """What there is to say of a survivor."""
+    if not run:
+        return NOT_RUN
+    return f"{run} checks run the line, the numbers of {changed or 'none'} change"
+
+
+def same(check: Check, numbers: Numbers) -> bool:
+    """Whether a check computes these numbers, but for rounding."""
+    try:
+        found = check.numbers()
+    except Exception:
+        return False
+    if found.keys() != numbers.keys():
+        return False
+    gaps = [(found[name], value) for name, value in numbers.items()]
+    return all(a.shape == b.shape and a.dtype == b.dtype
+               and (not b.size or bool(np.abs(a - b).max() <= SAME * np.abs(b).max()))
+               for a, b in gaps)
 
 
 def complaint(check: Check) -> str:

@@ -36,16 +36,18 @@ def planted(path: str, source: str) -> Iterator[None]:
             setattr(function, part, value)
 
 
-def replaced(path: str, old: str, new: str) -> str:
-    """The source of the function at a dotted path, `new` standing where `old` stood.
+@contextmanager
+def replaced(path: str, old: str, new: str) -> Iterator[None]:
+    """Run with `new` where `old` stands in the source of the function at a dotted path.
 
-    Raises ValueError unless `old` occurs exactly once.
+    Raises ValueError unless `old` occurs exactly once; else as `planted`.
     """
     source = textwrap.dedent(inspect.getsource(find(path)))
     if source.count(old) != 1:
         raise ValueError(f"{path}: expected {old!r} exactly once, found it "
                          f"{source.count(old)} times")
-    return source.replace(old, new)
+    with planted(path, source.replace(old, new)):
+        yield
 
 
 def find(path: str) -> FunctionType:

@@ -22,12 +22,7 @@ def start(act: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
     return process, reader
 
 
-def in_processes(work: Callable[[int], Result], number: int) -> Iterator[tuple[int, Result]]:
-    """`work(k)` for k from 0, each in a process: k and the result, as they come."""
-    return each_in_processes(lambda k: [work(k)], number)
-
-
-def each_in_processes(
+def in_processes(
     work: Callable[[int], Iterable[Result]], number: int
 ) -> Iterator[tuple[int, Result]]:
     """What `work(k)` gives, one after another, each k in a process: k and the result.

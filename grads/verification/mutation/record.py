@@ -11,7 +11,7 @@ import inspect
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -22,7 +22,6 @@ import numpy as np
 from grads.report import Report
 from grads.verification.mutation.operators import OPERATORS, called, names_in, parse, sites
 from grads.verification.mutation.planting import find
-from grads.verification.mutation.processes import in_processes
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = ("backend", "lstm", "attention", "nmt")
@@ -30,11 +29,15 @@ BACKWARD, FORWARD = ("backward", "gradient"), ("forward", "loss")
 IN_FORWARD = ("loop",)  # operators for a forward pass: blocks of it that nothing reaches
 
 
+Numbers = Mapping[str, np.ndarray]
+
+
 class Check(NamedTuple):
     """Something that must notice a mistake."""
 
     name: str
-    run: Callable[[], Report]
+    run: Callable[[], Report]  # differentiates, and says what is wrong
+    numbers: Callable[[], Numbers]  # outputs and gradients that it looks at, computed once
 
 
 class Mutant(NamedTuple):
@@ -54,43 +57,26 @@ class Mutant(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """What the checks ran."""
+    """What the checks run and find."""
 
     functions: dict[str, set[str]]  # dotted path -> passes in which it ran: backward, forward, ""
     lines: list[set[tuple[str, int]]]  # of each check: file and line
-    seconds: list[float]  # of each check, under the tracer
-    wrong: list[str]  # checks that failed
+    seconds: list[float]  # of each check, once, under the tracer
+    numbers: list[Numbers]  # of each check
 
 
-def record(checks: Sequence[Check], root: Path = ROOT, packages: Sequence[str] = PRODUCT,
-           jobs: int = 1) -> Recording:
-    """Run every check once under a tracer, in so many processes."""
-    def part(k: int) -> Recording:
-        tracer = Tracer(tuple(f"{root / package}/" for package in packages))
-        return _record(checks[k::jobs], tracer)
-
-    parts = dict(in_processes(part, jobs))
-    functions: dict[str, set[str]] = {}
-    for found in parts.values():
-        for path, passes in found.functions.items():
-            functions.setdefault(path, set()).update(passes)
-    order = [(n % jobs, n // jobs) for n in range(len(checks))]
-    return Recording(functions, [parts[k].lines[n] for k, n in order],
-                     [parts[k].seconds[n] for k, n in order],
-                     [name for k in range(jobs) for name in parts[k].wrong])
-
-
-def _record(checks: Sequence[Check], tracer: Tracer) -> Recording:
-    """What some of the checks ran."""
+def record(checks: Sequence[Check], root: Path = ROOT,
+           packages: Sequence[str] = PRODUCT) -> Recording:
+    """Compute the numbers of every check once, under a tracer."""
+    tracer = Tracer(tuple(f"{root / package}/" for package in packages))
     found = Recording({}, [], [], [])
     for check in checks:
         tracer.lines = set()
         start = time.perf_counter()
         with poisoned():
-            report = tracer.run(check.run)
+            found.numbers.append(tracer.run(check.numbers))
         found.seconds.append(time.perf_counter() - start)
         found.lines.append({(code.co_filename, line) for code, line in tracer.lines})
-        found.wrong.extend([] if report.ok else [check.name])
     for code, passes in tracer.passes.items():
         path = f"{tracer.modules[code]}.{code.co_qualname}"
         if _is_function(path, code):

@@ -9,11 +9,11 @@ import pytest
 
 from grads.check import check_pair
 from grads.derivations.errata import MISTAKES
-from grads.report import Finding, Report
+from grads.report import Report
 from grads.verification.mutation import judge as judge_module
 from grads.verification.mutation.equivalents import EQUIVALENTS
-from grads.verification.mutation.judge import NOT_RUN, Outcome, judge, running, sample
-from grads.verification.mutation.planting import find, planted, replaced
+from grads.verification.mutation.judge import NOT_RUN, Outcome, judge, running, same, sample
+from grads.verification.mutation.planting import find, replaced
 from grads.verification.mutation.record import Check, Mutant, mutants, poisoned, record
 from grads.verification.mutation.report import page, problems, summary
 from grads.verification.mutation.run import check_mistake, run
@@ -75,19 +75,22 @@ def layer_check(rows):
     """A check of the layer on so many rows."""
     from toy.layer import layer_backward, layer_forward, shape_of
 
-    def act():
-        rng = np.random.default_rng(0)
-        shape_of(np.zeros((2, 3)))
-        return check_pair(layer_forward, layer_backward,
-                          [rng.normal(size=(rows, 3)), rng.normal(size=(2, 3))], method="complex")
+    rng = np.random.default_rng(0)
+    inputs, upstream = [rng.normal(size=(rows, 3)), rng.normal(size=(2, 3))], rng.normal(
+        size=(rows, 2))
 
-    return Check(f"{rows} rows", act)
+    def numbers():
+        shape_of(np.zeros((2, 3)))
+        z, cache = layer_forward(*inputs)
+        dx, dW = layer_backward(upstream, cache)
+        return {"z": z, "x": dx, "W": dW}
+
+    return Check(f"{rows} rows", lambda: check_pair(layer_forward, layer_backward, inputs), numbers)
 
 
 def judged(product, *rows):
     checks = [layer_check(n) for n in rows]
     recording = record(checks, product, ["toy"])
-    assert recording.wrong == []
     return list(judge(mutants(recording.functions), checks, recording, jobs=2))
 
 
@@ -105,11 +108,6 @@ def test_what_runs_in_backward_passes_is_found(product):
                          "toy.layer.weight_sums": {"backward"}}
     assert {mutant.function for mutant in mutants(functions)} == {
         "toy.layer.layer_backward", "toy.layer.weight_sums"}
-
-
-def test_a_check_that_fails_without_a_mutant_is_told(product):
-    wrong = Check("always", lambda: Report([], [Finding("nothing", "x", "")]))
-    assert record([layer_check(2), wrong], product, ["toy"]).wrong == ["always"]
 
 
 def test_fresh_memory_holds_nan():
@@ -138,17 +136,38 @@ def test_a_bug_behind_a_size_survives_until_a_check_is_large_enough(product):
     first_only = ("weight_sums: total += dy[start:start + BLOCK].T @ x[start:start + BLOCK] -> "
                   "total[...] = dy[start:start + BLOCK].T @ x[start:start + BLOCK]")
     small, large = changes(judged(product, 3)), changes(judged(product, 3, 9))
-    assert not small[first_only].killed and small[first_only].check == "1 checks run the line"
+    assert small[first_only].check == "1 checks run the line, the numbers of none change"
     assert (large[first_only].by, large[first_only].check) == ("gradient", "9 rows")
 
 
 def test_only_checks_that_run_the_line_are_asked_fastest_first(product):
-    checks = [layer_check(2), Check("nothing", lambda: Report([])), layer_check(2)]
+    checks = [layer_check(2), Check("nothing", lambda: Report([]), dict), layer_check(2)]
     recording = record(checks, product, ["toy"])._replace(seconds=[2.0, 0.5, 1.0])
     [first, *_] = mutants(recording.functions)
     assert running(first, recording) == [2, 0]
     [outcome] = judge([first], checks, recording._replace(lines=[set()] * 3))
     assert not outcome.killed and outcome.check == NOT_RUN
+
+
+def test_a_check_that_complains_of_nothing_is_told_of(product):
+    checks = [layer_check(9)._replace(run=lambda: Report([]))]
+    recording = record(checks, product, ["toy"])
+    found = changes(judge(mutants(recording.functions), checks, recording))
+    assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].check == \
+        "1 checks run the line, the numbers of 1 change"
+
+
+def test_numbers_are_the_same_but_for_rounding():
+    numbers = {"a": np.array([1.0, 1e-3]), "b": np.zeros(2)}
+
+    def found(**others):
+        return same(Check("", Report, lambda: numbers | others), numbers)
+
+    assert found() and found(a=numbers["a"] * (1 + 1e-15))
+    assert found(a=np.array([1.0, 1e-3 + 1e-14]))
+    assert not found(a=np.array([1.0, 1e-3 + 1e-11])) and not found(b=np.full(2, 1e-30))
+    assert not found(a=np.array([1.0, np.nan])) and not found(c=np.zeros(1))
+    assert not found(a=numbers["a"].astype(np.float32)) and not found(a=np.zeros(3))
 
 
 def test_a_mutant_leaves_nothing_behind(product):
@@ -213,11 +232,11 @@ HERE = f"{__name__}.triple"
 
 def test_planting_reaches_every_reference_and_leaves_no_trace():
     reference, code = triple, triple.__code__
-    with planted(HERE, replaced(HERE, "factor *", "2 * factor *")):
+    with replaced(HERE, "factor *", "2 * factor *"):
         assert reference(1.0) == 6.5
-    with planted(HERE, replaced(HERE, "shift=0.5", "shift=0.25")):
+    with replaced(HERE, "shift=0.5", "shift=0.25"):
         assert reference(1.0) == 3.25
-    with pytest.raises(ZeroDivisionError), planted(HERE, replaced(HERE, "**power", "/ 0")):
+    with pytest.raises(ZeroDivisionError), replaced(HERE, "**power", "/ 0"):
         triple(1.0)
     assert triple.__code__ is code and triple(1.0) == 3.5
 
@@ -232,7 +251,7 @@ def test_planting_reaches_every_reference_and_leaves_no_trace():
     ("math.sqrt", "", "", "expected the path of a Python function"),
 ])  # fmt: skip
 def test_what_cannot_be_planted_is_refused(path, old, new, complaint):
-    with pytest.raises(ValueError, match=complaint), planted(path, replaced(path, old, new)):
+    with pytest.raises(ValueError, match=complaint), replaced(path, old, new):
         pass
 
 
@@ -241,7 +260,7 @@ def test_what_cannot_be_planted_is_refused(path, old, new, complaint):
 
 def test_a_sample_of_the_product():
     outcomes = run(60, jobs=2)
-    assert len(outcomes) == 60 and len(problems(outcomes, EQUIVALENTS)) <= 6
+    assert len(outcomes) == 60 and problems(outcomes, EQUIVALENTS) == []
 
 
 @pytest.mark.parametrize("name", MISTAKES)

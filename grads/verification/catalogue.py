@@ -9,14 +9,15 @@ never acts, and tests hold the clipping that does to a literal loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 
 from attention import blocks
-from grads.case import SHAPES
+from backend import to_host
+from grads.case import SHAPES, dense
 from grads.check import check_case
 from grads.device import on_device
 from grads.report import Report
@@ -95,10 +96,26 @@ def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
     made = drawn(entry, seed)
     case = on_device(model_case(made))
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
-    few = patch.object(blocks, "ON_HOST", SMALL) if entry.tier == "real" else nullcontext()
-    with few:
+    with _blocks(entry):
         report = check_case(case, rng=np.random.default_rng(seed), title=entry.name,
                             vanish=entry.shape not in TELLING, **how)
         if report.rows:
             report.findings.extend(rules(case, made, gradients_of(case)))
     return report
+
+
+def numbers(entry: Entry, seed: int = 0) -> dict[str, np.ndarray]:
+    """What `check` looks at, computed once: the loss, its gradients, the parameters after that."""
+    case = on_device(model_case(drawn(entry, seed)))
+    inputs = {name: value.copy() for name, value in case.inputs.items()}
+    with _blocks(entry):
+        outputs, cache = case.run(inputs)
+        gradients = case.pull({"loss": np.ones(())}, cache)
+    found = {**outputs, **{f"d{name}": dense(value) for name, value in gradients.items()}, **inputs}
+    return {name: to_host(value) for name, value in found.items()}
+
+
+def _blocks(entry: Entry) -> AbstractContextManager[Any]:
+    """Real sizes run in blocks of attention that are small enough for several of them."""
+    real = entry.tier == "real"
+    return patch.object(blocks, "ON_HOST", SMALL) if real else nullcontext()

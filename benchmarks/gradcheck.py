@@ -20,8 +20,8 @@ from benchmarks.options import make_parser, parse
 from benchmarks.pictures import bars, headline
 from benchmarks.record import publish
 from benchmarks.timing import describe, environment
-from grads.case import dense
 from grads.check import check_gradients
+from grads.check.case import dense
 from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.timing import environment
-from grads.case import dense
+from grads.check.case import dense
 from nmt.data.batches import Batch, make_batch
 from nmt.models import registry
 from nmt.models.contract import Tables

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
 from grads import commands
-from grads.tracing.derivations import DERIVATIONS
+from grads.stepper.tracing.derivations import DERIVATIONS
 
 
 def build_parser() -> Parser:

@@ -15,12 +15,12 @@ from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import write_text
-from grads import walk as terminal
 from grads.check import METHODS
-from grads.checking.user_code import check_file
+from grads.check.report import Report, html_page, json_page
+from grads.check.user_code import check_file
 from grads.derivations.errata import MISTAKES
-from grads.explorer.data import explore as write_page_of
-from grads.report import Report, html_page, json_page
+from grads.stepper import walk as terminal
+from grads.stepper.explorer.data import explore as write_page_of
 from grads.verification import catalogue, derivations
 from grads.verification import equations as index
 from grads.verification import matrix as gradient_matrix

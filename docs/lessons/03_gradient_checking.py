@@ -5,7 +5,7 @@
 # something that knows nothing of how it was derived. You will compare three numerical derivatives,
 # meet a kink, and then put seven wrong backward passes before eight checks, most of which sleep.
 #
-# Beside this page: `docs/checking-gradients.md` and `grads/checking/differentiate.py`.
+# Beside this page: `docs/checking-gradients.md` and `grads/check/differentiate.py`.
 
 # %%
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from exercises import difference, exercise, verdict
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
-from grads.checking.differentiate import at_entries, find_kink
+from grads.check.differentiate import at_entries, find_kink
 from grads.derivations import rnn
 from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
 from nmt.data.batches import stream_batches

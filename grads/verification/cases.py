@@ -11,7 +11,7 @@ import numpy as np
 
 import backend
 from backend import to_device, to_host
-from grads.case import Block, Case, Inputs, Labels, Shape, draw_parameters, scaled
+from grads.check.case import Block, Case, Inputs, Labels, Shape, draw_parameters, scaled
 from lstm.parameters import Weight
 from nmt.data.batches import Batch, Side
 from nmt.data.vocabulary import END

@@ -17,11 +17,11 @@ import numpy as np
 
 from attention import blocks
 from backend import to_host
-from grads.case import SHAPES, dense
 from grads.check import check_case
-from grads.device import on_device
-from grads.report import Report
+from grads.check.case import SHAPES, dense
+from grads.check.report import Report
 from grads.verification.cases import Drawn, draw_model, model_case
+from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import gradients_of, rules
 from grads.verification.variants import name_of, pairwise, valid
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
     variant: str  # what distinguishes the configuration
     options: Mapping[str, Any]  # of the configuration
     tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: all configurations
-    shape: str  # a name in `grads.case.SHAPES`
+    shape: str  # a name in `grads.check.case.SHAPES`
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ def drawn(entry: Entry, seed: int = 0) -> Drawn:
 def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
     """Check the gradients of an entry, and that it keeps to the rules.
 
-    In float64, on the backend in use: forward and backward run there (`grads.device`).
+    In float64, on the backend in use: forward and backward run there (`grads.verification.device`).
     Arguments: seed of parameters, batch, noise and directions; extent, how much is differentiated
     and by what, as in `grads.check.check_case`: by default all tensors along two directions each,
     and at one entry, by complex step.

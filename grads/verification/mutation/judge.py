@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grads.report import Report
+from grads.check.report import Report
 from grads.verification.mutation.planting import planted
 from grads.verification.mutation.processes import in_processes, start
 from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.report import Report
+from grads.check.report import Report
 from grads.verification.mutation.operators import OPERATORS, called, names_in, parse, sites
 from grads.verification.mutation.planting import find
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
-from grads.report import Report
 from grads.verification.mutation.checks import checks, checks_of_derivations
 from grads.verification.mutation.judge import Outcome, complaint, judge, sample
 from grads.verification.mutation.planting import replaced

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grads.check import check_pair
-from grads.checking.kinks import find_kink
+from grads.check.kinks import find_kink
 from grads.derivations import local, scores
 from grads.derivations.attention_step import (
     Way,

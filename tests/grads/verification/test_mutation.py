@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from grads.check import check_pair
+from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
-from grads.report import Report
 from grads.verification.mutation import judge as judge_module
 from grads.verification.mutation.equivalents import EQUIVALENTS
 from grads.verification.mutation.judge import NOT_RUN, Outcome, judge, running, same, sample

@@ -84,7 +84,7 @@ def passes(a: Arrays) -> Passes:
     """The two passes over the inputs of `benchmarks.kernel_list.recurrent.layer`, an LSTM's."""
     E = a["x"].shape[2]
     x, dh = (np.ascontiguousarray(a[name].transpose(1, 0, 2)) for name in ("x", "dh"))
-    Wx, Wh = (np.ascontiguousarray(W.T) for W in (a["rnn.0.T"][:, :E], a["rnn.0.T"][:, E:]))
+    Wx, Wh = (np.ascontiguousarray(W.T) for W in (a["rnn.0.W"][:, :E], a["rnn.0.W"][:, E:]))
     h0, b = np.zeros((len(x), len(Wh)), dtype=x.dtype), a["rnn.0.b"]
 
     def forward() -> Results:
@@ -104,5 +104,5 @@ def in_our_layout(results: Results) -> Results:
     for name in read.keys() & {"h", "dx"}:
         read[name] = read[name].transpose(1, 0, 2)
     if "dWx" in read:
-        read["rnn.0.T"] = np.concatenate([read.pop("dWx").T, read.pop("dWh").T], axis=1)
+        read["rnn.0.W"] = np.concatenate([read.pop("dWx").T, read.pop("dWh").T], axis=1)
     return read

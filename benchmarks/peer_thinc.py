@@ -28,7 +28,7 @@ def passes(a: Arrays) -> Passes:
     with use_ops(NumpyOps.name):
         model = LSTM(H, H)
         model.initialize()
-    model.set_param("LSTM", flat_weights(a["rnn.0.T"], a["rnn.0.b"]))
+    model.set_param("LSTM", flat_weights(a["rnn.0.W"], a["rnn.0.b"]))
 
     def padded(data: np.ndarray) -> Any:
         return Padded(data, np.full(T, B, dtype="i"), np.full(B, T, dtype="i"),
@@ -61,7 +61,7 @@ def in_our_layout(results: Results, H: int) -> Results:
     if "flat" in read:
         W_x, b, W_h, _ = np.split(read.pop("flat"), np.cumsum([4 * H * H, 4 * H, 4 * H * H]))
         T = np.concatenate([W_x.reshape(4 * H, H), W_h.reshape(4 * H, H)], axis=1)
-        read |= {"rnn.0.T": reordered(T), "rnn.0.b": reordered(b)}
+        read |= {"rnn.0.W": reordered(T), "rnn.0.b": reordered(b)}
     return read
 
 

@@ -72,7 +72,7 @@ class Stack(NamedTuple):
 def stack_weights(
     prefix: str, stack: Stack, inputs: Mapping[str, int], scheme: Scheme
 ) -> dict[str, Weight]:
-    """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].T` and `.b`.
+    """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].W` and `.b`.
 
     Arguments: inputs, what the first layer reads beside its state, by name, with its width.
     """
@@ -81,7 +81,7 @@ def stack_weights(
     for layer in range(stack.layers):
         for name in _names(prefix, layer, stack.bidirectional):
             columns = axis("column", {**inputs, "h": H})
-            weights[f"{name}.T"] = Weight((rows, columns), scheme.recurrent(len(gates)))
+            weights[f"{name}.W"] = Weight((rows, columns), scheme.recurrent(len(gates)))
             if stack.biases:
                 weights[f"{name}.b"] = Weight((rows,), scheme.bias(gates))
         inputs = {"x": stack.width}
@@ -112,7 +112,7 @@ def stack_forward(
 ) -> tuple[Array, list[list[State]], StackCache]:
     """All layers over a whole sequence (Algorithm 3, lines 8-9).
 
-    Arguments: x (T, B, E); parameters with `{prefix}.{l}.T`; initial[l][d], the state that layer
+    Arguments: x (T, B, E); parameters with `{prefix}.{l}.W`; initial[l][d], the state that layer
     l's direction d (0 forward, 1 backward) starts from: its nesting says how deep the stack is
     and whether it runs both ways; padding of a ragged batch; masks[l], the dropout mask of layer
     l's input, (T, B, width), or None.
@@ -125,7 +125,7 @@ def stack_forward(
             x = x * masks[layer]
         found = [
             (name, *recurrent_forward(
-                CELLS[unit], x, state, parameters[f"{name}.T"], parameters.get(f"{name}.b"),
+                CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"),
                 padding=padding, reverse=name.endswith(".backward"), workspace=workspace))
             for name, state in zip(_names(prefix, layer, len(states) == 2), states, strict=True)
         ]
@@ -156,7 +156,7 @@ def stack_backward(
         for d, (name, recurrent) in enumerate(layers[layer]):
             d_end = None if d_last is None else d_last[layer][d]
             dx_d, d_state, dW, db = recurrent_backward(halves[d], d_end, recurrent, clip=clip)
-            gradients[f"{name}.T"] = dW
+            gradients[f"{name}.W"] = dW
             if has_bias:
                 gradients[f"{name}.b"] = db
             dx = dx_d if dx is None else dx + dx_d
@@ -186,7 +186,7 @@ def stack_step(
     for layer, state in enumerate(states):
         name = f"{prefix}.{layer}"
         state = recurrent_step(
-            CELLS[unit], x, state, parameters[f"{name}.T"], parameters.get(f"{name}.b"))
+            CELLS[unit], x, state, parameters[f"{name}.W"], parameters.get(f"{name}.b"))
         after.append(state)
         x = state[0]
     return x, after

@@ -50,7 +50,7 @@ def step(B: int, H: int) -> Kernel:
     """One step of an LSTM, as search and a decoder run it; E = H."""
     rng = np.random.default_rng(1)
     inputs = {name: rng.normal(size=(B, H)) for name in ("x", "h", "c", "dh", "dc")}
-    inputs |= {"rnn.0.T": rng.uniform(-0.1, 0.1, (4 * H, 2 * H)),
+    inputs |= {"rnn.0.W": rng.uniform(-0.1, 0.1, (4 * H, 2 * H)),
                "rnn.0.b": rng.uniform(-0.1, 0.1, 4 * H)}
     inputs = {name: value.astype(np.float32) for name, value in inputs.items()}
     return Kernel("LSTM step", {"B": B, "H": H}, inputs, products(4, 1, 1, B, H), "FLOP",
@@ -69,14 +69,14 @@ def draw_layers(blocks: int, layers: int, T: int, B: int, H: int) -> dict[str, n
     arrays = {"x": rng.normal(size=(T, B, H)), "dh": rng.normal(size=(T, B, H))}
     limit = 1.0 / np.sqrt(H)
     for index in range(layers):
-        arrays[f"rnn.{index}.T"] = rng.uniform(-limit, limit, (blocks * H, 2 * H))
+        arrays[f"rnn.{index}.W"] = rng.uniform(-limit, limit, (blocks * H, 2 * H))
         arrays[f"rnn.{index}.b"] = rng.uniform(-limit, limit, blocks * H)
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
 def layers_of(a: Arrays) -> int:
     """How many layers the weights are for."""
-    return sum(name.endswith(".T") for name in a)
+    return sum(name.endswith(".W") for name in a)
 
 
 # --- ours -----------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def our_layers(unit: str, a: Arrays) -> Passes:
 
 def our_step(a: Arrays) -> Passes:
     """Our step; its gradients are those of h' dh + c' dc."""
-    cell, x, state, T, b = CELLS["lstm"], a["x"], (a["h"], a["c"]), a["rnn.0.T"], a["rnn.0.b"]
+    cell, x, state, T, b = CELLS["lstm"], a["x"], (a["h"], a["c"]), a["rnn.0.W"], a["rnn.0.b"]
 
     def forward() -> Results:
         h, c = recurrent_step(cell, x, state, T, b)
@@ -111,7 +111,7 @@ def our_step(a: Arrays) -> Passes:
         _, (h, c), cache = recurrent_forward(cell, x[None], state, T, b)
         dx, (dh_prev, dc_prev), dT, db = recurrent_backward(None, (a["dh"], a["dc"]), cache)
         return {"h": h, "c": c, "dx": dx[0], "dh_prev": dh_prev, "dc_prev": dc_prev,
-                "rnn.0.T": dT, "rnn.0.b": db}
+                "rnn.0.W": dT, "rnn.0.b": db}
 
     return Passes({"forward": forward, "both": both})
 
@@ -221,7 +221,7 @@ def gru_loop(a: Arrays) -> Passes:
     from grads.verification.reference.recurrent import layer as reference_layer
     from grads.verification.reference.recurrent import weights, zero_state
 
-    leaves = {name: a[name].requires_grad_() for name in ("x", "rnn.0.T", "rnn.0.b")}
+    leaves = {name: a[name].requires_grad_() for name in ("x", "rnn.0.W", "rnn.0.b")}
     x, config = leaves["x"], SimpleNamespace(unit="gru", hidden_size=a["x"].shape[2], clip_dh=None)
 
     def over_time() -> Any:
@@ -235,6 +235,6 @@ def gru_loop(a: Arrays) -> Passes:
     def both() -> Results:
         h = over_time()
         dx, dT, db = torch.autograd.grad(h, list(leaves.values()), a["dh"])
-        return {"h": h, "dx": dx, "rnn.0.T": dT, "rnn.0.b": db}
+        return {"h": h, "dx": dx, "rnn.0.W": dT, "rnn.0.b": db}
 
     return Passes({"forward": forward, "both": both})

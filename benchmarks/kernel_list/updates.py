@@ -36,7 +36,7 @@ RULES: Mapping[str, Rule] = {
 def draw(H: int, V: int) -> dict[str, np.ndarray]:
     """Parameters of two LSTM layers and an output layer, and a gradient of each."""
     rng = np.random.default_rng(1)
-    shapes = {"0.T": (4 * H, 2 * H), "0.b": (4 * H,), "1.T": (4 * H, 2 * H), "1.b": (4 * H,),
+    shapes = {"0.W": (4 * H, 2 * H), "0.b": (4 * H,), "1.W": (4 * H, 2 * H), "1.b": (4 * H,),
               "W_hy": (V, H)}
     return {f"{kind}{name}": rng.normal(size=shape).astype(np.float32)
             for name, shape in shapes.items() for kind in ("", "d ")}

@@ -288,12 +288,12 @@ def train(unit, forget_bias, seed, updates=150):
         letters, noise = draw.integers(4, size=(1, B)), draw.integers(4, V, size=(DELAY, B))
         x, read = embedding_forward(p["W_e"], row_index(np.concatenate([letters, noise])))
         start = zero_state(np, unit, B, WIDTH, x.dtype)
-        _, last, ran = recurrent_forward(CELLS[unit], x, start, p["rnn.0.T"], p["rnn.0.b"])
+        _, last, ran = recurrent_forward(CELLS[unit], x, start, p["rnn.0.W"], p["rnn.0.b"])
         loss, said = prediction_forward(last[0], letters[0], p["W_hy"])    # (2.8), at the end only
         dh, dW_hy, _ = prediction_backward(said)
         d_last = (dh, *[None] * (len(last) - 1))
         dx, _, dT, db = recurrent_backward(None, d_last, ran)              # Algorithms 1 and 2
-        gradients = {"W_e": embedding_backward(dx, read), "rnn.0.T": dT, "rnn.0.b": db,
+        gradients = {"W_e": embedding_backward(dx, read), "rnn.0.W": dT, "rnn.0.b": db,
                      "W_hy": dW_hy}
         adam.update(p, gradients, 1 / B)
         curve.append(float(loss) / B)

@@ -57,14 +57,14 @@ def gradients_of(p):
     return model.backward(model.loss(p, batch)[1])
 
 
-by_hand = gradients_of(parameters)["rnn.0.T"]
-places = {"rnn.0.T": np.arange(by_hand.size)}
+by_hand = gradients_of(parameters)["rnn.0.W"]
+places = {"rnn.0.W": np.arange(by_hand.size)}
 
 
 def error_of(method, h):
     """The median relative error over all entries of T."""
     found = at_entries(lambda p: {"J": loss(p)}, parameters, {"J": np.ones(())}, places, method,
-                       h=h)["rnn.0.T"].value[0]
+                       h=h)["rnn.0.W"].value[0]
     return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
 
 
@@ -72,12 +72,12 @@ def central_in_float32(h):
     """The same by a loop, all numbers float32."""
     small = {name: value.astype(np.float32) for name, value in parameters.items()}
     found = np.zeros(by_hand.size)
-    for k in places["rnn.0.T"]:
+    for k in places["rnn.0.W"]:
         sides = []
         for step in (h, -h):
-            moved = small["rnn.0.T"].copy()
+            moved = small["rnn.0.W"].copy()
             moved.reshape(-1)[k] += np.float32(step)
-            sides.append(loss({**small, "rnn.0.T": moved}))
+            sides.append(loss({**small, "rnn.0.W": moved}))
         found[k] = (sides[0] - sides[1]) / np.float32(2 * h)
     return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
 

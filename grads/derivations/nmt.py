@@ -1,6 +1,6 @@
 """Deep LSTM encoder-decoder without attention: Algorithms 3, 4 and 5 (Luong, 2016, 2.3).
 
-Parameters, for side encoder and decoder and layer l from 0: `{side}.W_e` (V, E), `{side}.{l}.T`
+Parameters, for side encoder and decoder and layer l from 0: `{side}.W_e` (V, E), `{side}.{l}.W`
 (4H, in + H), `{side}.{l}.b` (4H,) optional; `output.W_hy` (V, H), `output.b` (V,) optional. The
 algorithms count layers from 1 and call the embedding layer 0, and so do h, c, T and b here.
 """
@@ -45,9 +45,9 @@ class NMTTrace(NamedTuple):
 
 def weights(parameters: Mapping[str, Array], side: str) -> Weights:
     """The weights of one side, "encoder" or "decoder", by layer from 1."""
-    number = sum(name.startswith(f"{side}.") and name.endswith(".T") for name in parameters)
+    number = sum(name.startswith(f"{side}.") and name.endswith(".W") for name in parameters)
     layers = range(1, number + 1)
-    T = {l: parameters[f"{side}.{l - 1}.T"] for l in layers}
+    T = {l: parameters[f"{side}.{l - 1}.W"] for l in layers}
     b = {l: bias(parameters, f"{side}.{l - 1}.b") for l in layers}
     return Weights(parameters[f"{side}.W_e"], T, b)
 
@@ -65,7 +65,7 @@ def add(d: Layers, more: Layers) -> Layers:
 
 def by_name(side: str, d: Weights) -> dict[str, Array]:
     """The gradients of one side under the parameters' names."""
-    dT = {f"{side}.{l - 1}.T": dT for l, dT in d.T.items()}
+    dT = {f"{side}.{l - 1}.W": dT for l, dT in d.T.items()}
     db = {f"{side}.{l - 1}.b": db[:, 0] for l, db in d.b.items()}
     return {f"{side}.W_e": d.W_e, **dT, **db}
 

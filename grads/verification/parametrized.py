@@ -60,9 +60,9 @@ TABLES: dict[str, Made] = {
     "fixnorm of both, learned": lambda model: {
         "output.W_hy": Normalized(2.0, learned=True, of="decoder.W_e"),
         "decoder.W_e": Normalized(0.7, learned=True)},
-    "mask": lambda model: {name: _mask(model, name) for name in ("decoder.0.T", "encoder.W_e")},
+    "mask": lambda model: {name: _mask(model, name) for name in ("decoder.0.W", "encoder.W_e")},
     "shared and private gates": lambda model: {
-        "encoder.0.T": _halves(model, blocks=4), "encoder.0.b": _parts(model)},
+        "encoder.0.W": _halves(model, blocks=4), "encoder.0.b": _parts(model)},
     "shared and private columns": lambda model: {"decoder.W_e": _halves(model, axis=1)},
     "shared and private words": lambda model: {"encoder.W_e": _words(model)},
     "frozen": lambda model: {"encoder.W_e": Frozen(), "attention.W_a": Frozen()},

@@ -1,6 +1,6 @@
 """Decoders whose cell reads a context at every step, beside the word: [E y_{i-1}; c_i].
 
-Source: Bahdanau et al. (2015), A.2.2, where W E y + C c is the product of `decoder.0.T`, columns
+Source: Bahdanau et al. (2015), A.2.2, where W E y + C c is the product of `decoder.0.W`, columns
 word, context and state, (G, E + He + H), with the two side by side. Two of them: `searching` finds
 its context with the state before (RNNsearch), by the loop of `nmt.models.feeding`; `fixed` reads
 the same one at every step (RNNencdec: "if we fix c_i to ->h_Tx"; Nair and Shah, 2016).
@@ -132,7 +132,7 @@ def fixed_forward(
     read = workspace.empty(xp, (T, B, E + He), y.dtype)
     read[:, :, :E], read[:, :, E:] = y, c
     _, _, cache = recurrent_forward(
-        CELLS[unit], read, (s_0,), parameters[f"{DECODER}.T"], parameters.get(f"{DECODER}.b"),
+        CELLS[unit], read, (s_0,), parameters[f"{DECODER}.W"], parameters.get(f"{DECODER}.b"),
         workspace=workspace,
     )
     run = Run(cache.steps.states[0], read[:, :, :E], read[:, :, E:])
@@ -145,7 +145,7 @@ def fixed_backward(
     """Returns ds_0 (B, H), dc (B, He) and the parameters' gradients by name."""
     E = d.y.shape[2]
     d_read, (ds_0,), dW, db = recurrent_backward(d.s[1:], None, cache.recurrent, clip=clip)
-    gradients: Parameters = {f"{DECODER}.T": dW}
+    gradients: Parameters = {f"{DECODER}.W": dW}
     if f"{DECODER}.b" in parameters:
         gradients[f"{DECODER}.b"] = db
     gradients["decoder.W_e"] = embedding_backward(d_read[:, :, :E] + d.y, cache.embedding)
@@ -157,5 +157,5 @@ def contextual_step(
 ) -> Array:
     """s_i (N, H) of one step for search, from rows y (N, E), s_{i-1} (N, H) and c_i (N, He)."""
     joined = array_module(y).concatenate([y, c], axis=1)   # (N, E + He)
-    return recurrent_step(CELLS[unit], joined, (s,), parameters[f"{DECODER}.T"],
+    return recurrent_step(CELLS[unit], joined, (s,), parameters[f"{DECODER}.W"],
                           parameters.get(f"{DECODER}.b"))[0]

@@ -38,7 +38,7 @@ from nmt.models.contract import Noise
 def decoder_weights(
     prefix: str, stack: Stack, vocabulary_size: int, inputs: Mapping[str, int], scheme: Scheme
 ) -> dict[str, Weight]:
-    """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}.T`.
+    """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}.W`.
 
     Arguments: inputs, what the first layer reads, by name, with its width: the word `x`, E wide,
     and what is fed beside it.

@@ -26,7 +26,7 @@ class EncoderCache(NamedTuple):
 def encoder_weights(
     prefix: str, stack: Stack, vocabulary_size: int, embedding_size: int, scheme: Scheme
 ) -> dict[str, Weight]:
-    """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].T`."""
+    """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].W`."""
     return {f"{prefix}.W_e": embedding_weight(vocabulary_size, embedding_size, scheme),
             **stack_weights(prefix, stack, {"x": embedding_size}, scheme)}
 

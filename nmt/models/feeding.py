@@ -86,7 +86,7 @@ def feeding_forward(
     cell, depth = CELLS[unit], len(initial)
     names = [f"{prefix}.{layer}" for layer in range(depth)]
     (T, B, E), F, H = x.shape, feedback.width, initial[0][0].shape[1]
-    xp, W = array_module(x), [parameters[f"{name}.T"] for name in names]
+    xp, W = array_module(x), [parameters[f"{name}.W"] for name in names]
     steps = [make_steps(cell, T, state, 0, workspace) for state in initial]
     fed = workspace.empty(xp, (T + 1, B, F), x.dtype)
     inputs = [_input(steps[layer - 1], masks[layer], workspace) for layer in range(1, depth)]
@@ -140,7 +140,7 @@ def feeding_backward(
     """
     names, cell, x, fed, _, masks, steps, first, last, workspace = cache
     xp, (T, B, E), F, H = array_module(x), x.shape, fed.shape[2], steps[0].states[0].shape[2]
-    W = [parameters[f"{name}.T"] for name in names]
+    W = [parameters[f"{name}.W"] for name in names]
     da = [workspace.empty(xp, one.u.shape, x.dtype) for one in steps]
     scratch = workspace.empty(xp, (3, B, H), x.dtype)
     share = workspace.empty(xp, (B, F), x.dtype)
@@ -185,7 +185,7 @@ def _weight_gradients(
     for layer, (name, steps) in enumerate(zip(cache.names, cache.steps, strict=True)):
         read = [cache.inputs[layer - 1]] if layer else [cache.x, cache.fed[:-1]]
         rows = da[layer].reshape(-1, da[layer].shape[2])
-        gradients[f"{name}.T"] = cache.cell.weight_gradient(
+        gradients[f"{name}.W"] = cache.cell.weight_gradient(
             rows, [one.reshape(len(rows), -1) for one in read], *earlier(steps), cache.workspace)
         if f"{name}.b" in parameters:
             gradients[f"{name}.b"] = rows.sum(axis=0)

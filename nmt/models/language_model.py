@@ -76,7 +76,7 @@ class LanguageModelCache(NamedTuple):
 class LanguageModel(Model):
     """p(y) = prod p(y_i | y_<i), Eq. 2.1, by a recurrent stack.
 
-    Parameters (a flat mapping, not held here): `W_e` (V, E), `rnn.{l}.T`, `rnn.{l}.b`,
+    Parameters (a flat mapping, not held here): `W_e` (V, E), `rnn.{l}.W`, `rnn.{l}.b`,
     `output.W_hy` (V, H), `output.b` (V,).
     """
 

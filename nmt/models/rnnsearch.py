@@ -149,7 +149,7 @@ class RNNSearch(Model):
         """Names and shapes of all parameters, in the order in which they are initialised.
 
         `encoder.*` and `decoder.W_e` (V, E) as everywhere; `bridge.W_s` (H, H), `bridge.b`;
-        `decoder.0.T` (G, E + He + H), columns word, context, state; `attention.W_a` (H, H), `U_a`
+        `decoder.0.W` (G, E + He + H), columns word, context, state; `attention.W_a` (H, H), `U_a`
         (H, He), `v_a` (H,); `output.*` of `deep_weights`.
         """
         config, V = self.config, self.target_size

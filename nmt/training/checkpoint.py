@@ -1,6 +1,6 @@
 """Checkpoints: flat arrays and one JSON document in a safetensors file, written all or nothing.
 
-Names carry a prefix: `parameters/encoder.0.T`, `optimizer/m/encoder.0.T`. The safetensors
+Names carry a prefix: `parameters/encoder.0.W`, `optimizer/m/encoder.0.W`. The safetensors
 header holds a single metadata entry, a JSON string with the format's version and the caller's
 document, because safetensors maps strings to strings and promises no order of keys. The version is
 that of a whole run directory: it goes up where recipes, vocabularies or names of parameters are no

@@ -43,7 +43,7 @@ def test_thincs_layout_is_read_back():
     rng = np.random.default_rng(1)
     T, b = rng.normal(size=(12, 6)), rng.normal(size=12)
     read = peer_thinc.in_our_layout({"flat": peer_thinc.flat_weights(T, b)}, 3)
-    assert np.array_equal(read["rnn.0.T"], T) and np.array_equal(read["rnn.0.b"], b)
+    assert np.array_equal(read["rnn.0.W"], T) and np.array_equal(read["rnn.0.b"], b)
 
 
 def test_every_form_of_the_naive_benchmark_is_equal():

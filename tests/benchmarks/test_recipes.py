@@ -154,7 +154,7 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch, tmp_path, model, recipe):
 
     def wrong(self, cache):
         gradients = right(self, cache)
-        gradients["decoder.0.T"] *= 1 + 1e-8
+        gradients["decoder.0.W"] *= 1 + 1e-8
         return gradients
 
     monkeypatch.setattr(model, "backward", wrong)

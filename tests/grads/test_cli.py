@@ -92,9 +92,9 @@ def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer
 
 def test_entries_by_name_and_pattern(capsys):
     status, out, _ = run(capsys, "check", "luong: as usual; ragged")
-    assert status == 0 and re.search(r"encoder.0.T +\(8, 5\) +1 of 40 \+ 2 ", out)
+    assert status == 0 and re.search(r"encoder.0.W +\(8, 5\) +1 of 40 \+ 2 ", out)
     status, out, _ = run(capsys, "check", "luong: as usual; ragged", "--all", "--method", "complex")
-    assert status == 0 and re.search(r"encoder.0.T +\(8, 5\) +40 ", out)
+    assert status == 0 and re.search(r"encoder.0.W +\(8, 5\) +40 ", out)
     assert "directions" not in out
     status, out, _ = run(capsys, "check", "rnnsearch*tanh*; full", "language_model: as usual")
     assert status == 0 and "language_model: as usual; smallest: ok" in out and "luong" not in out

@@ -67,7 +67,7 @@ def test_uniform(scale):
 def test_xavier():
     """a = sqrt(6 / (rows + columns)) of each gate's own matrix; a look-up table keeps the scale."""
     found = initialise(weights_of("xavier", 0.1), np.random.default_rng(3), "float64")
-    expected = {"s.0.T": (H + E + H), "s.1.T": (H + H + H), "r.0.T": (H + E + H), "W_hy": (200 + H)}
+    expected = {"s.0.W": (H + E + H), "s.1.W": (H + H + H), "r.0.W": (H + E + H), "W_hy": (200 + H)}
     for name, size in expected.items():
         a = np.abs(found[name]).max() / np.sqrt(6 / size)
         assert 0.99 < a <= 1.0, name
@@ -81,11 +81,11 @@ def test_orthogonal():
                "W_a": Weight((rows, columns), scheme.matrix(std=0.001)),
                "v_a": Weight((rows,), scheme.vector())}
     found = initialise(weights, np.random.default_rng(5), "float64")
-    blocks = found["g.0.T"][:, 30:].reshape(3, 20, 20)
+    blocks = found["g.0.W"][:, 30:].reshape(3, 20, 20)
     for block in blocks:
         np.testing.assert_allclose(block @ block.T, np.eye(20), atol=1e-14)
     assert np.abs(blocks[0] - blocks[1]).max() > 0.1
-    for normal, deviation in ((found["g.0.T"][:, :30], 0.01), (found["W_a"], 0.001)):
+    for normal, deviation in ((found["g.0.W"][:, :30], 0.01), (found["W_a"], 0.001)):
         assert 0.9 < normal.std() / deviation < 1.1
         assert abs(normal.mean()) < 5 * deviation / np.sqrt(normal.size)
     assert not found["v_a"].any() and not found["g.0.b"].any()

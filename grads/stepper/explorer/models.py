@@ -20,7 +20,7 @@ from nmt.system import System
 
 PHRASE = "good morning"  # where the user gave none
 # A one-layer language model's parameters by the derivation's names
-LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.T": "T", "rnn.0.b": "b", "output.W_hy": "W_hy",
+LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "W_hy",
                   "output.b": "b_hy"}
 
 

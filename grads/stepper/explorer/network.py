@@ -55,7 +55,7 @@ def network(run: Run) -> dict[str, Any]:
 def depth(run: Run) -> int:
     """Layers of units in a column."""
     names = run.example.arguments[0] if run.example.words else ()
-    return max(1, sum(key.startswith("decoder.") and key.endswith(".T") for key in names))
+    return max(1, sum(key.startswith("decoder.") and key.endswith(".W") for key in names))
 
 
 def decoder_columns(

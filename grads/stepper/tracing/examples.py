@@ -164,7 +164,7 @@ def translation_shapes(V_s: int, V_t: int, sizes: Sizes, attentional: bool
     for side in ("encoder", "decoder"):
         for l in range(sizes.layers):
             fed = H if side == "decoder" and attentional and sizes.input_feeding and not l else 0
-            shapes[f"{side}.{l}.T"] = (4 * H, (H if l else E) + fed + H)
+            shapes[f"{side}.{l}.W"] = (4 * H, (H if l else E) + fed + H)
             if sizes.biases:
                 shapes[f"{side}.{l}.b"] = (4 * H,)
     if attentional:

@@ -3,7 +3,7 @@
 | here | in PyTorch |
 |---|---|
 | an LSTM's blocks of rows i, f, o, h_hat | i, f, g, o, where g is h_hat |
-| `.T` = [W_x W_h] | `weight_ih` and `weight_hh` |
+| `.W` = [W_x W_h] | `weight_ih` and `weight_hh` |
 | one bias `.b` | `bias_ih`; `bias_hh` is zero |
 
 Its GRU is another function than Bahdanau's (erratum 17), and has no place here.
@@ -36,15 +36,15 @@ KERNELS = {"lstm": Kernels(torch.lstm, torch.lstm_cell, 4),
 def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
     """The parameters, with recurrent layers laid out for PyTorch's kernels.
 
-    unit: lstm or rnn. `.T` (blocks x H, width + H) and `.b` become `.weight_ih`, `.weight_hh` and
+    unit: lstm or rnn. `.W` (blocks x H, width + H) and `.b` become `.weight_ih`, `.weight_hh` and
     `.bias_ih`.
     """
     found: dict[str, Tensor] = {}
     for name, value in parameters.items():
         layer, _, kind = name.rpartition(".")
-        if f"{layer}.T" not in parameters:
+        if f"{layer}.W" not in parameters or layer.startswith("bridge"):
             found[name] = value
-        elif kind == "T":
+        elif kind == "W":
             H = len(value) // KERNELS[unit].blocks
             widths = [value.shape[1] - H, H]
             found |= {f"{layer}.weight_{part}": half.contiguous() for part, half in
@@ -60,8 +60,8 @@ def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
     for name, value in parameters.items():
         layer, _, kind = name.rpartition(".")
         if kind == "weight_ih":
-            T = torch.cat([value, parameters[f"{layer}.weight_hh"]], dim=1)
-            found[f"{layer}.T"] = reordered(unit, T)
+            W = torch.cat([value, parameters[f"{layer}.weight_hh"]], dim=1)
+            found[f"{layer}.W"] = reordered(unit, W)
         elif kind == "bias_ih":
             found[f"{layer}.b"] = reordered(unit, value)
         elif kind != "weight_hh":

@@ -1,6 +1,6 @@
 """Recurrent networks: a step of each cell, a layer over time, a stack in one or both directions.
 
-A layer is `{name}.T` = [W_x W_h], (blocks x H, width + H), and `{name}.b`: an LSTM's blocks of rows
+A layer is `{name}.W` = [W_x W_h], (blocks x H, width + H), and `{name}.b`: an LSTM's blocks of rows
 are i, f, o, h_hat (Eq. 2.38), a GRU's r, z, h~ (Bahdanau et al., A.1.1). Layers that
 `reference.fused` has laid out are run by PyTorch's own kernels.
 """
@@ -82,7 +82,7 @@ class Weights(NamedTuple):
 
 def weights(parameters: Parameters, name: str, H: int) -> Weights:
     """The layer's T = [W_x W_h] and b."""
-    T = parameters[f"{name}.T"]
+    T = parameters[f"{name}.W"]
     return Weights(T[:, :-H], T[:, -H:], parameters.get(f"{name}.b"))
 
 

@@ -1,7 +1,7 @@
 """RNNsearch and RNNencdec (Bahdanau et al., 2015, Appendix A.2).
 
 Parameters: `encoder.W_e`, `decoder.W_e` (V, E); the stack `encoder`, one layer (`recurrent`);
-`decoder.0.T` with the columns [word, context, state] and `.b`; `bridge.W_s` (H, H), `bridge.b`;
+`decoder.0.W` with the columns [word, context, state] and `.b`; `bridge.W_s` (H, H), `bridge.b`;
 `attention.W_a`, `.U_a`, `.v_a`; `output.U_o`, `.V_o`, `.C_o` of state, word and context, `.b_t`;
 `output.W_o` (V, M), `output.b`.
 """

@@ -41,7 +41,7 @@ def test_single_entries_of_a_translator(dtype):
     case = model_case(drawn(ENTRIES[0]._replace(options=ENTRIES[0].options | options)))
     inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
     workspace = Workspace()
-    for name in ("encoder.W_e", "decoder.0.T", "encoder.1.forward.T", "attention.W_c"):
+    for name in ("encoder.W_e", "decoder.0.W", "encoder.1.forward.W", "attention.W_c"):
         changed = {name: one_entry_each(inputs[name], STEPS[dtype])}
         for _ in range(2):  # the second run finds the buffers of the first
             found = in_lanes(case.forward, inputs, changed, workspace)["loss"]
@@ -96,7 +96,7 @@ def test_plain_arrays_from_outside_of_the_function():
     parameters = model.initial_parameters(rng, "float64")
     piece = piece_of(rng.integers(5, size=(5, 2)), model.encode(parameters, (), 2))
     compare(lambda a: {"loss": model.loss(a, piece)[0]}, parameters,
-            {"rnn.0.T": versions(rng, parameters["rnn.0.T"], 0.1)})
+            {"rnn.0.W": versions(rng, parameters["rnn.0.W"], 0.1)})
 
 
 # --- refusals: never a wrong number -------------------------------------------------------------

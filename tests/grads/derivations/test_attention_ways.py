@@ -28,8 +28,8 @@ def parameters_of(way, L=1, feeding=True, seed=6):
     shapes = {"encoder.W_e": (V, E), "decoder.W_e": (V, E), "output.W_hy": (V, H)}
     for l in range(L):
         below = H if l else E
-        shapes[f"encoder.{l}.T"] = (4 * H, below + H)
-        shapes[f"decoder.{l}.T"] = (4 * H, below + (H if feeding and not l else 0) + H)
+        shapes[f"encoder.{l}.W"] = (4 * H, below + H)
+        shapes[f"decoder.{l}.W"] = (4 * H, below + (H if feeding and not l else 0) + H)
     shapes[f"{PREFIX}W_c"] = (H, 2 * H)
     shapes |= {PREFIX + name: shape for name, shape in WEIGHTS[way.score].items()}
     if way.window == "local-p":

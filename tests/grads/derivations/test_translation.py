@@ -20,8 +20,8 @@ def parameters_of(L, biases=True, attentional=False, score="general", input_feed
     shapes = {"encoder.W_e": (V_S, E), "decoder.W_e": (V_T, E), "output.W_hy": (V_T, H)}
     for l in range(L):
         fed = H if attentional and input_feeding and l == 0 else 0
-        shapes[f"encoder.{l}.T"] = (4 * H, (H if l else E) + H)
-        shapes[f"decoder.{l}.T"] = (4 * H, (H if l else E) + fed + H)
+        shapes[f"encoder.{l}.W"] = (4 * H, (H if l else E) + H)
+        shapes[f"decoder.{l}.W"] = (4 * H, (H if l else E) + fed + H)
         if biases:
             shapes |= {f"{side}.{l}.b": (4 * H,) for side in ("encoder", "decoder")}
     if biases:
@@ -103,8 +103,8 @@ def test_dropped_dx_is_caught(monkeypatch):
     monkeypatch.setattr(nmt, "lstm_grad", without_dx)
     found, _ = report("plain", X, Y, 2, parameters_of(2, False))
     wrong = {row.name for row in found.wrong}
-    assert {"encoder.W_e", "decoder.W_e", "encoder.0.T", "decoder.0.T"} <= wrong
-    assert {"decoder.1.T", "output.W_hy"}.isdisjoint(wrong)
+    assert {"encoder.W_e", "decoder.W_e", "encoder.0.W", "decoder.0.W"} <= wrong
+    assert {"decoder.1.W", "output.W_hy"}.isdisjoint(wrong)
 
 
 def test_dropped_input_feeding_gradient_is_caught(monkeypatch):
@@ -117,7 +117,7 @@ def test_dropped_input_feeding_gradient_is_caught(monkeypatch):
 
     monkeypatch.setattr(attention, "multi_layer_lstm_grad", cut)
     found, _ = report("attention", X, Y, 1, parameters_of(1, True, True))
-    assert {"attention.W_c", "attention.W_a", "decoder.0.T"} <= {row.name for row in found.wrong}
+    assert {"attention.W_c", "attention.W_a", "decoder.0.W"} <= {row.name for row in found.wrong}
 
 
 def test_encoder_gets_no_loss_and_input_sequence_is_algorithm_3_line_1():

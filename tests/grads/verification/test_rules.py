@@ -40,7 +40,7 @@ def test_every_weight_is_labelled(entry):
 def test_blocks_are_where_the_kernels_have_them():
     """Columns of what is fed, beside those of the word and of the state; rows of each gate."""
     [entry] = [e for e in entries("tiny") if e.name == "luong: as usual; full"]
-    weight = drawn(entry).model.weights()["decoder.0.T"]
+    weight = drawn(entry).model.weights()["decoder.0.W"]
     where = {block.name: block.where for block in labels_of(weight).blocks}
     assert list(where)[:4] == ["i", "f", "o", "h_hat"] and len(where) == 4 + 3 + 4 * 3
     columns = [where[name][1] for name in list(where)[4:7]]

@@ -220,7 +220,7 @@ def test_weight_gradients_of_inputs_side_by_side(unit):
 def test_a_cell_declares_its_sizes(unit):
     """`states` and `gates` are those that weights and zero states are made of."""
     cell = CELLS[unit]
-    matrix = stack_weights("s", Stack(unit, 1, H), {"x": E}, Scheme())["s.0.T"]
+    matrix = stack_weights("s", Stack(unit, 1, H), {"x": E}, Scheme())["s.0.W"]
     assert matrix.shape == (len(cell.gates) * H, E + H)
     state: Any = zero_state(np, unit, B, H, "f4")
     assert [(one.shape, one.dtype) for one in state] == [((B, H), "f4")] * cell.states

@@ -72,7 +72,7 @@ def literal_forward(unit, x, initial, parameters, masks, M, first):
         for layer, before in enumerate(states[t]):
             if masks[layer] is not None:
                 read = read * masks[layer][t]
-            W, b = parameters[f"d.{layer}.T"], parameters[f"d.{layer}.b"]
+            W, b = parameters[f"d.{layer}.W"], parameters[f"d.{layer}.b"]
             inputs_t.append(read)
             now.append(literal_step(unit, read, before, W, b))
             read = now[-1][0]
@@ -91,11 +91,11 @@ def literal_backward(unit, x, d_top, d_fed, parameters, masks, M, first, clip, l
     for t in reversed(range(T)):
         above = d_top[t + 1] + d_fed[t + 1] @ M  # fed_{t+1} is made of h_t
         for layer in reversed(range(len(d))):
-            W, b = parameters[f"d.{layer}.T"], parameters[f"d.{layer}.b"]
+            W, b = parameters[f"d.{layer}.W"], parameters[f"d.{layer}.b"]
             whole = (d[layer][0] + above, *d[layer][1:])
             d[layer], above, dW, db = literal_step_grad(
                 unit, whole, inputs[t][layer], states[t][layer], W, b, clip)
-            gradients[f"d.{layer}.T"] += dW
+            gradients[f"d.{layer}.W"] += dW
             gradients[f"d.{layer}.b"] += db
             if masks[layer] is not None:
                 above = above * masks[layer][t]

@@ -31,7 +31,7 @@ from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
 V, E, H, T, B = 7, 3, 2, 5, 3
 LITERAL = {"lstm": literal_lstm, "rnn": literal_rnn}
-NAMES = {"W_e": "W_e", "rnn.0.T": "T", "rnn.0.b": "b", "output.W_hy": "W_hy", "output.b": "b_hy"}
+NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "W_hy", "output.b": "b_hy"}
 
 
 def make(dtype=np.float64, steps=T, batch=B, **options):
@@ -79,7 +79,7 @@ def test_clipping_is_the_literal_loop(unit, monkeypatch):
     expected, gradients = literal(unit, parameters, piece)
     assert_close(loss, expected)
     assert_same_gradients(model.backward(cache), gradients)
-    assert np.abs(free["rnn.0.T"] - gradients["rnn.0.T"]).max() > 1e-3
+    assert np.abs(free["rnn.0.W"] - gradients["rnn.0.W"]).max() > 1e-3
 
 
 def part_of(piece, first, last, state):
@@ -181,7 +181,7 @@ def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_output():
 
 
 @pytest.mark.parametrize("site, parameter", [
-    ("rnn.0", "W_e"), ("rnn.1", "rnn.0.T"), ("output", "rnn.1.T")])
+    ("rnn.0", "W_e"), ("rnn.1", "rnn.0.W"), ("output", "rnn.1.W")])
 def test_each_mask_acts_at_its_site(site, parameter):
     """Ones everywhere leave the loss alone; zeros at a site cut off what lies below it."""
     model, parameters, piece = make(dropout=0.5)

@@ -41,9 +41,9 @@ def tables():
         "fixnorm of both, learned": {
             "output.W_hy": Normalized(2.0, learned=True, of="decoder.W_e"),
             "decoder.W_e": Normalized(0.7, learned=True)},
-        "mask": {"decoder.0.T": Masked(backend.to_device(MASK)),
+        "mask": {"decoder.0.W": Masked(backend.to_device(MASK)),
                  "encoder.W_e": Masked(backend.to_device(MASK[:V, :H]))},
-        "shared and private gates": {"encoder.0.T": Stacked(halves, blocks=4),
+        "shared and private gates": {"encoder.0.W": Stacked(halves, blocks=4),
                                      "encoder.0.b": Stacked({"s": 1, "p": 3}, blocks=4)},
         "shared and private columns": {
             "decoder.W_e": Stacked({"left": 1, "right": H - 1}, axis=1)},
@@ -144,14 +144,14 @@ def test_half_of_a_stacked_lstm_is_half_of_each_gate():
     model, stored, _ = make("shared and private gates")
     for name in ("shared", "private"):
         stored[name] = np.full_like(stored[name], ["shared", "private"].index(name))
-    made = model.plain(stored)["encoder.0.T"].reshape(4, H, -1)
+    made = model.plain(stored)["encoder.0.W"].reshape(4, H, -1)
     assert not made[:, : H // 2].any() and (made[:, H // 2 :] == 1).all()
 
 
 def test_masked_entries_are_zero_and_have_no_gradient():
     model, stored, batch = make("mask")
-    assert not model.plain(stored)["decoder.0.T"][~MASK].any()
-    gradient = model.backward(model.loss(stored, batch)[1])["decoder.0.T"]
+    assert not model.plain(stored)["decoder.0.W"][~MASK].any()
+    gradient = model.backward(model.loss(stored, batch)[1])["decoder.0.W"]
     assert not gradient[~MASK].any() and gradient[MASK].all()
 
 
@@ -172,10 +172,10 @@ def test_a_stream_goes_on_through_a_parametrized_language_model():
 @pytest.mark.parametrize("table, message", [
     ({"W": Frozen()}, "W: expected a parameter of the model, one of encoder.W_e"),
     ({"encoder.W_e": Tied("output.W_hy")}, r"to have shape \(7, 4\), got \(8, 4\)"),
-    ({"encoder.W_e": Tied("x"), "decoder.0.T": Tied("x")}, r"decoder.0.T: expected x, which it"),
+    ({"encoder.W_e": Tied("x"), "decoder.0.W": Tied("x")}, r"decoder.0.W: expected x, which it"),
     ({"encoder.0.b": Normalized(1.0)}, "encoder.0.b: expected a matrix to normalise"),
     ({"encoder.W_e": Masked(np.ones((2, 3), bool))}, r"a mask of shape \(7, 4\), got \(2, 3\)"),
-    ({"encoder.0.T": Stacked({"a": 3, "b": 2}, blocks=4)}, "parts that make up 4 in each of 4"),
+    ({"encoder.0.W": Stacked({"a": 3, "b": 2}, blocks=4)}, "parts that make up 4 in each of 4"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_named(table, message):
     config = ModelConfig(layers=1, hidden_size=H, embedding_size=H)

@@ -80,14 +80,14 @@ def test_a_batch_is_the_sum_of_its_sentences(context, unit, layer):
 def test_rnnencdec_has_no_alignment_and_reads_forward():
     _, parameters = make(context="last")
     assert not [name for name in parameters if name.startswith("attention")]
-    assert "encoder.0.T" in parameters
-    assert parameters["decoder.0.T"].shape == (3 * H, E + H + H)
+    assert "encoder.0.W" in parameters
+    assert parameters["decoder.0.W"].shape == (3 * H, E + H + H)
 
 
 def test_the_context_of_rnnencdec_is_the_last_state():
     """An encoder that returns zero everywhere leaves nothing of the source."""
     model, parameters = make(context="last")
-    parameters["encoder.0.T"] *= 0.0
+    parameters["encoder.0.W"] *= 0.0
     parameters["encoder.0.b"] *= 0.0
     one, other = (model.loss(parameters, make_batch([(x, [3])], [0], False))[0]
                   for x in ([2, 3], [4, 5, 2]))
@@ -104,7 +104,7 @@ def test_maxout():
 def test_initial_parameters_are_those_of_appendix_b():
     model = RNNSearch(RNNSearchConfig(hidden_size=40, embedding_size=30, layer_size=20), 50, 60)
     found = model.initial_parameters(np.random.default_rng(1), "float64")
-    for name in ("encoder.0.forward.T", "encoder.0.backward.T", "decoder.0.T"):
+    for name in ("encoder.0.forward.W", "encoder.0.backward.W", "decoder.0.W"):
         for block in found[name][:, -40:].reshape(3, 40, 40):
             np.testing.assert_allclose(block @ block.T, np.eye(40), atol=1e-13)
         assert 0.9 < found[name][:, :-40].std() / 0.01 < 1.1

@@ -119,7 +119,7 @@ def test_clipping_dh_is_the_literal_loop(look, monkeypatch):
     expected, derived = literal(model.config, parameters, RAGGED)
     assert_close(loss, expected)
     assert_same_gradients(gradients, derived)
-    for name in ("encoder.0.T", "decoder.1.T"):
+    for name in ("encoder.0.W", "decoder.1.W"):
         assert np.abs(free[name] - derived[name]).max() > 0.01
 
 
@@ -204,8 +204,8 @@ def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_joined_vector(name)
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("site, weight, width", [
-    ("encoder.0", "encoder.0.T", E), ("encoder.1", "encoder.1.T", H),
-    ("decoder.0", "decoder.0.T", E), ("decoder.1", "decoder.1.T", H), ("joined", None, None)])
+    ("encoder.0", "encoder.0.W", E), ("encoder.1", "encoder.1.W", H),
+    ("decoder.0", "decoder.0.W", E), ("decoder.1", "decoder.1.W", H), ("joined", None, None)])
 def test_each_mask_acts_at_its_site(look, site, weight, width):
     """Ones everywhere leave the loss alone; zeros at a site leave its reader's columns no gradient,
     and those of no other site."""

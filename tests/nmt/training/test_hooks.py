@@ -53,11 +53,11 @@ def test_after_each_update_parameters_may_be_changed(tmp_path) -> None:
     calls, keep = [], np.arange(16).reshape(4, 4) % 3 > 0
 
     def mask(parameters):
-        calls.append(np.any(parameters["rnn.0.T"][:4, :4][~keep]))
-        parameters["rnn.0.T"][:4, :4] *= keep
+        calls.append(np.any(parameters["rnn.0.W"][:4, :4][~keep]))
+        parameters["rnn.0.W"][:4, :4] *= keep
 
-    found = run(tmp_path / "masked", after_update=mask)["rnn.0.T"][:4, :4]
-    plain = run(tmp_path / "plain")["rnn.0.T"][:4, :4]
+    found = run(tmp_path / "masked", after_update=mask)["rnn.0.W"][:4, :4]
+    plain = run(tmp_path / "plain")["rnn.0.W"][:4, :4]
     np.testing.assert_array_equal(found == 0, ~keep)
     assert not np.allclose(found[keep], plain[keep])  # the next losses know of it
     assert len(calls) == 2 * len(Streams(IDS, TEXT).epoch(np.random.default_rng(1))) and all(calls)

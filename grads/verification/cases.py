@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ class Drawn(NamedTuple):
     """A model and what goes into its loss, on the host, in float64."""
 
     model: Any
+    build: Callable[[], Any]  # the same once more, for the backend in use
     tables: Tables  # that it was built for
     parameters: dict[str, np.ndarray]
     frozen: frozenset[str]  # those that have no gradient
@@ -41,7 +43,8 @@ def draw_model(
     config = architecture.config(**options)
     V = shape.words + FIRST + RESTING
     tables = Tables((V,) * architecture.sources, V, shape.reverse)
-    model = architecture.build(config, tables)
+    build = partial(architecture.build, config, tables)
+    model = build()
     parameters = draw_parameters(rng, model.weights())
     with backend.using("numpy"):
         batch = draw_batch(architecture.sources, shape, rng)
@@ -51,7 +54,7 @@ def draw_model(
         noise = model.noise(batch, rng, "float64")
     made = model.table if isinstance(model, Parametrized) else {}
     frozen = frozenset(name for name, one in made.items() if isinstance(one, Frozen))
-    return Drawn(model, tables, parameters, frozen, batch, noise)
+    return Drawn(model, build, tables, parameters, frozen, batch, noise)
 
 
 def draw_batch(sources: int, shape: Shape, rng: np.random.Generator) -> Batch:
@@ -74,21 +77,23 @@ def draw_side(lengths: Sequence[int], shape: Shape, rng: np.random.Generator) ->
 
 def model_case(drawn: Drawn) -> Case:
     """The case of a model's loss and its gradient with respect to every parameter."""
-    model, batch = drawn.model, drawn.batch
+    batch = drawn.batch
     trained = {name: a for name, a in drawn.parameters.items() if name not in drawn.frozen}
     fixed = {name: drawn.parameters[name] for name in drawn.frozen}
 
     def run(a: Inputs) -> Any:
         like = next(iter(a.values()))
+        model = drawn.model if backend.module() is np else drawn.build()
         given = {**_moved(fixed, like), **a}
         loss, cache = model.loss(given, replace(batch, state=_moved(batch.state, like)),
                                  _moved(drawn.noise, like))
-        return {"loss": loss}, cache
+        return {"loss": loss}, (model, cache)
 
-    def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+    def pull(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
+        model, cache = kept
         return scaled(model.backward(cache), d["loss"])
 
-    labels = {name: labels_of(weight) for name, weight in model.weights().items()}
+    labels = {name: labels_of(weight) for name, weight in drawn.model.weights().items()}
     return Case(trained, run, pull, labels={**labels, "loss": Labels(())})
 
 

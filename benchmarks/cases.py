@@ -10,10 +10,10 @@ import numpy as np
 
 import nmt
 from backend.errors import UserError
+from nmt.data.batches import Batch, make_batch
 from nmt.models.contract import Tables
 from nmt.recipe import Recipe
-from nmt.recipe_file import load_recipe
-from nmt.text.batches import Batch, make_batch
+from nmt.recipe.file import load_recipe
 
 FOLDER = Path(nmt.__file__).parent / "recipes"
 

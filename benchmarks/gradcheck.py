@@ -20,10 +20,10 @@ from benchmarks.options import make_parser, parse
 from benchmarks.pictures import bars, headline
 from benchmarks.record import publish
 from benchmarks.timing import describe, environment
-from grads.case import dense
 from grads.check import check_gradients
+from grads.check.case import dense
+from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 
 PAIRS = [([3, 4, 5, 2], [2, 3, 6]), ([2, 6], [5, 6, 7, 2]), ([6], [3])]
 VOCABULARY = 8

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from grads.verification.reference import REFERENCES
 from grads.verification.reference.fused import KERNELS, fused, unfused
+from nmt.data.batches import Batch
 from nmt.models.registry import name_of
-from nmt.text.batches import Batch
 
 Noise = Mapping[str, Any]  # dropout masks by site, as of `model.noise`
 

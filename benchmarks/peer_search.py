@@ -20,8 +20,8 @@ from benchmarks.peer import Peer
 from grads.verification.reference import luong
 from grads.verification.reference.recurrent import cell
 from grads.verification.reference.tokens import Source, State
-from nmt.text.batches import Side
-from nmt.text.vocabulary import END
+from nmt.data.batches import Side
+from nmt.data.vocabulary import END
 
 Feed = Callable[["Beam"], tuple[Tensor, "Beam"]]
 

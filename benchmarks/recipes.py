@@ -28,8 +28,8 @@ from benchmarks.pictures import headline
 from benchmarks.record import RESULTS, publish_rows
 from benchmarks.rivals import furthest
 from benchmarks.timing import Timing, describe, environment, interleave
+from nmt.data.batches import Batch
 from nmt.models.registry import make_model
-from nmt.text.batches import Batch
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.timing import environment
-from grads.case import dense
+from grads.check.case import dense
+from nmt.data.batches import Batch, make_batch
 from nmt.models import registry
 from nmt.models.contract import Tables
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import ModelConfig
-from nmt.text.batches import Batch, make_batch
 from nmt.training.optimizers import SGD, gradient_scale
 
 LEARNING_RATE = 0.1

@@ -24,11 +24,11 @@ from benchmarks.options import parse as read_options
 from benchmarks.pictures import COLOURS, headline, plain_numbers
 from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
+from nmt.data.batches import make_sources
+from nmt.data.vocabulary import END
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import Hypothesis, SearchOptions
-from nmt.text.batches import make_sources
-from nmt.text.vocabulary import END
 
 NEVER = -1e4  # bias of the end marker
 COMPARED = 16  # sentences whose hypotheses are compared, at most

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
 from grads import commands
-from grads.tracing.derivations import DERIVATIONS
+from grads.stepper.tracing.derivations import DERIVATIONS
 
 
 def build_parser() -> Parser:
@@ -57,10 +57,18 @@ def _add_matrix(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_mutants(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Change the backward passes, one place at a time, and see whether the checks notice; or "
+        "make a paper's mistake, by its name in docs/errata.md, in a derivation. Exit status 1: "
+        "something was not noticed that should have been."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="break these and print what the check says (default: all, as a table)")
+                        help="make these mistakes of the papers and print what the check says")
+    parser.add_argument("--sample", type=positive, metavar="N",
+                        help="a fixed choice of N mutants (default: all)")
+    parser.add_argument("--jobs", type=positive, default=1, help="processes (default: 1)")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
-                        help="write the table there, as Markdown")
+                        help="write the page docs/mutants.md there")
     parser.set_defaults(run=commands.mutants)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import fnmatch
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -14,14 +15,20 @@ from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import write_text
-from grads import walk as terminal
 from grads.check import METHODS
-from grads.checking.user_code import check_file
-from grads.explorer.data import explore as write_page_of
-from grads.report import Report, html_page, json_page
+from grads.check.report import Report, html_page, json_page
+from grads.check.user_code import check_file
+from grads.derivations.errata import MISTAKES
+from grads.stepper import walk as terminal
+from grads.stepper.explorer.data import explore as write_page_of
 from grads.verification import catalogue, derivations
 from grads.verification import equations as index
 from grads.verification import matrix as gradient_matrix
+from grads.verification.mutation.equivalents import EQUIVALENTS
+from grads.verification.mutation.report import page as page_of_mutants
+from grads.verification.mutation.report import problems, summary
+from grads.verification.mutation.run import check_mistake
+from grads.verification.mutation.run import run as run_mutants
 
 WIDE = 200  # columns of a table in a pipe
 
@@ -106,27 +113,39 @@ def matrix(options: argparse.Namespace) -> int:
 
 
 def mutants(options: argparse.Namespace) -> int:
-    """`grads mutants`: 0 if every one is caught."""
-    from grads import mutants as seeded
-
-    by_name = {mutant.name: mutant for mutant in seeded.MUTANTS}
-    for name in options.names:
-        if name not in by_name:
-            raise UserError(f"NAME: expected a mutant, got {name!r}{nearest(name, list(by_name))}")
-    outcomes = [seeded.run(by_name[name]) for name in options.names or by_name]
-    survivors = [outcome.mutant.name for outcome in outcomes if not outcome.caught]
+    """`grads mutants`: 0 if the checks notice every mistake that is one."""
     if options.names:
-        for outcome in outcomes:
-            print(f"{outcome.mutant.name}: {outcome.mutant.why}\n  in {outcome.mutant.function}: "
-                  f"{outcome.mutant.old!r} became {outcome.mutant.new!r}")
-            console().print(outcome.report)
-    elif options.output:
-        write_text(options.output, seeded.table(outcomes))
-    else:
-        print(seeded.table(outcomes))
-    print(f"{len(outcomes)} mutants, {len(survivors)} survived"
-          + (f": {', '.join(survivors)}" if survivors else ""))
-    return int(bool(survivors))
+        return _mistakes(options.names)
+    outcomes = run_mutants(options.sample, options.jobs, told=_progress)
+    if options.output:
+        write_text(options.output, page_of_mutants(outcomes, EQUIVALENTS))
+    wrong = problems(outcomes, EQUIVALENTS)
+    print("\n".join([*wrong, summary(outcomes, EQUIVALENTS)]))
+    return int(bool(wrong))
+
+
+def _progress(done: int, of: int) -> None:
+    """A line every hundred mutants."""
+    if done % 100 == 0:
+        print(f"{done} of {of}", file=sys.stderr)
+
+
+def _mistakes(names: list[str]) -> int:
+    """Make the papers' mistakes of those names, and print what the check says."""
+    for name in names:
+        if name not in MISTAKES:
+            raise UserError(f"NAME: expected one of the papers' mistakes, got {name!r}"
+                            f"{nearest(name, list(MISTAKES))}")
+    unnoticed = []
+    for name in names:
+        mistake, report = MISTAKES[name], check_mistake(name)
+        print(f"{name}: {mistake.why}\n  in {mistake.function}: {mistake.old!r} became "
+              f"{mistake.new!r}")
+        console().print(report)
+        unnoticed += [name] * report.ok
+    print(f"{len(names)} mistakes, {len(unnoticed)} not noticed"
+          + (f": {', '.join(unnoticed)}" if unnoticed else ""))
+    return int(bool(unnoticed))
 
 
 def equations(options: argparse.Namespace) -> int:

@@ -11,14 +11,14 @@ import numpy as np
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
-from nmt.evaluate import perplexity
+from nmt.data.batches import Batch, stream_batches
+from nmt.data.corpus import read_lines, split_words
+from nmt.data.vocabulary import END, Vocabulary
+from nmt.evaluation.scores import perplexity
 from nmt.models.language_model import LanguageModel
 from nmt.recipe import LanguageModelRecipe, TextConfig
 from nmt.run_directory import BaseSystem, RunDirectory, Training
 from nmt.search.sample import draw
-from nmt.text.batches import Batch, stream_batches
-from nmt.text.corpus import read_lines, split_words
-from nmt.text.vocabulary import END, Vocabulary
 from nmt.training.progress import Observer
 
 LINE_END = "\\n"  # two characters, so that no character of a text is mistaken for it
@@ -129,7 +129,7 @@ def train(
 ) -> LanguageSystem:
     """Train in a run directory and return the system with its best parameters.
 
-    Arguments and errors as `nmt.train.train`.
+    Arguments and errors as `nmt.training.train.train`.
     """
     run, text = RunDirectory(directory, recipe, resume), recipe.text
     train_tokens, dev_tokens = _read_text(text)

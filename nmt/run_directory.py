@@ -22,11 +22,11 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
+from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
 from nmt.recipe import AnyRecipe
-from nmt.recipe_file import as_mapping, load_recipe, save_recipe
-from nmt.text.vocabulary import Vocabulary
+from nmt.recipe.file import as_mapping, load_recipe, save_recipe
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate

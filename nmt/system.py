@@ -13,8 +13,14 @@ import numpy as np
 from backend import Array, gemm, to_host
 from backend.errors import UserError
 from backend.memory import too_large
-from nmt.data import tokenisers
-from nmt.evaluate import perplexity
+from nmt.data.align import Link
+from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
+from nmt.data.batches import Side, TextBatches, make_sources
+from nmt.data.corpora import tokenisers
+from nmt.data.corpus import Pair
+from nmt.data.rare_words import UnkReplacement, replace_unknown
+from nmt.data.vocabulary import Vocabulary
+from nmt.evaluation.scores import perplexity
 from nmt.models.contract import Model
 from nmt.recipe import Recipe
 from nmt.run_directory import BaseSystem
@@ -23,13 +29,7 @@ from nmt.search.combine import Ensemble
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
-from nmt.text.align import Link
-from nmt.text.attention_links import DEFAULT, best_links, resolve, weights_of_words
-from nmt.text.batches import Side, TextBatches, make_sources
-from nmt.text.corpus import Pair
-from nmt.text.vocabulary import Vocabulary
 from nmt.training.accuracy import loss_cost
-from nmt.unk import UnkReplacement, replace_unknown
 
 
 @contextmanager
@@ -181,7 +181,7 @@ class System(BaseSystem):
 
     def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
         """For each target word the source word it looks at most (section 4.4.4); none without
-        attention. aligned_word: see `nmt.text.attention_links`."""
+        attention. aligned_word: see `nmt.data.attention_links`."""
         if translation.alignment is None:
             return []
         aligned_word = resolve(aligned_word, self.recipe.model)

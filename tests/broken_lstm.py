@@ -1,4 +1,4 @@
-"""A small LSTM whose gradient can be broken on purpose, for the tests of `grads.diagnosis`.
+"""A small LSTM whose gradient can be broken on purpose, for the tests of `grads.check.diagnosis`.
 
 It is written out one example and one step at a time, so that its gradient comes as the terms whose
 sum it is: a term can be left out, doubled or turned round.
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from grads.case import Block, Labels
-from grads.diagnosis.diagnose import Evidence, diagnose
+from grads.check.case import Block, Labels
+from grads.check.diagnosis.diagnose import Evidence, diagnose
 
 T, B, E, H = 5, 2, 4, 3
 LENGTHS = np.array([5, 3])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.explorer import build
+from grads.stepper.explorer import build
 
 STATUSES = {"proved", "partial", "same", "zero", "share"}  # of proofs in a right backward pass
 

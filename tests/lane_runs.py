@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grads.lanes import in_lanes
+from grads.check.lanes import in_lanes
 
 P = 3
 LEFT = 1e-4  # part of the outputs below which a slope is measured by them

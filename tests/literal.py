@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from backend.rows import RowGradient
-from nmt.text.batches import Batch, Side
+from nmt.data.batches import Batch, Side
 
 DTYPES = [np.float64, np.complex128]
 TOLERANCE = 1e-12  # of the largest entry: a few thousand roundings of 1.1e-16

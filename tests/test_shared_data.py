@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from backend.errors import UserError
-from nmt.data import load_corpus
+from nmt.data.align import GoldOptions, alignment_score, read_gold
+from nmt.data.corpora import load_corpus
+from nmt.data.corpus import read_lines
+from nmt.data.vocabulary import Vocabulary
 from nmt.language_models import Streams, tokens_of
 from nmt.models.translator import ModelConfig
 from nmt.recipe import DataConfig, Recipe, TextConfig
 from nmt.system import System
-from nmt.text.align import GoldOptions, alignment_score, read_gold
-from nmt.text.corpus import read_lines
-from nmt.text.vocabulary import Vocabulary
-from nmt.train import build_vocabularies
+from nmt.training.train import build_vocabularies
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.sides import Arrays, Kernel, Passes, Results
+from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 
 
 def translator(S: int, T: int, B: int, H: int, V: int) -> Kernel:

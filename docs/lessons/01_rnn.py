@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from grads.check import check_gradients, check_pair
 from grads.derivations import calculus, rnn
 from grads.derivations.calculus import tanh_prime
-from nmt.text.vocabulary import Vocabulary
+from nmt.data.vocabulary import Vocabulary
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 

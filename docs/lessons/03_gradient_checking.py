@@ -5,7 +5,7 @@
 # something that knows nothing of how it was derived. You will compare three numerical derivatives,
 # meet a kink, and then put seven wrong backward passes before eight checks, most of which sleep.
 #
-# Beside this page: `docs/checking-gradients.md` and `grads/checking/differentiate.py`.
+# Beside this page: `docs/checking-gradients.md` and `grads/check/differentiate.py`.
 
 # %%
 import matplotlib.pyplot as plt
@@ -15,11 +15,11 @@ from exercises import difference, exercise, verdict
 from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
-from grads.checking.differentiate import at_entries, find_kink
+from grads.check.differentiate import at_entries, find_kink
 from grads.derivations import rnn
 from grads.derivations.calculus import softmax, softmax_grad, tanh_prime
+from nmt.data.batches import stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
-from nmt.text.batches import stream_batches
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 

@@ -17,13 +17,13 @@ from threadpoolctl import threadpool_limits
 from grads.check import check_gradients
 from grads.derivations import nmt as derivation
 from grads.derivations.rnn import embed, predict, predict_grad
+from nmt.data.batches import make_batch, make_sources
+from nmt.data.cldr_phrases import PhraseBook, day, normalise, parse_locale
+from nmt.data.tokenise import natural_tokeniser
+from nmt.data.vocabulary import Vocabulary
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, make_sources
-from nmt.text.cldr_phrases import PhraseBook, day, normalise, parse_locale
-from nmt.text.tokenise import natural_tokeniser
-from nmt.text.vocabulary import Vocabulary
 from nmt.training.optimizers import Adam, gradient_scale
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several

@@ -21,13 +21,13 @@ from threadpoolctl import threadpool_limits
 from grads.check import check_gradients, check_pair
 from grads.derivations import attention as derivation
 from grads.derivations.calculus import softmax
+from nmt.data.batches import Side, make_batch, make_sources
+from nmt.data.cldr_phrases import PhraseBook, day, normalise, parse_locale
+from nmt.data.tokenise import natural_tokeniser
+from nmt.data.vocabulary import Vocabulary
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import Side, make_batch, make_sources
-from nmt.text.cldr_phrases import PhraseBook, day, normalise, parse_locale
-from nmt.text.tokenise import natural_tokeniser
-from nmt.text.vocabulary import Vocabulary
 from nmt.training.optimizers import Adam, gradient_scale
 
 threadpool_limits(1)  # the arrays are small: one core is faster than several

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.report import Report
+from grads.check.report import Report
 
 Judge = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
 

@@ -11,12 +11,12 @@ import numpy as np
 
 import backend
 from backend import to_device, to_host
-from grads.case import Block, Case, Inputs, Labels, Shape, draw_parameters, scaled
+from grads.check.case import Block, Case, Inputs, Labels, Shape, draw_parameters, scaled
 from lstm.parameters import Weight
+from nmt.data.batches import Batch, Side
+from nmt.data.vocabulary import END
 from nmt.models.contract import Architecture, Tables
 from nmt.models.parametrization import Frozen, Parametrized
-from nmt.text.batches import Batch, Side
-from nmt.text.vocabulary import END
 
 FIRST = END + 1  # ids of words; those before are the special symbols
 RESTING = 1  # words at the end of every vocabulary that no batch has

@@ -9,18 +9,19 @@ never acts, and tests hold the clipping that does to a literal loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 
 from attention import blocks
-from grads.case import SHAPES
+from backend import to_host
 from grads.check import check_case
-from grads.device import on_device
-from grads.report import Report
+from grads.check.case import SHAPES, dense
+from grads.check.report import Report
 from grads.verification.cases import Drawn, draw_model, model_case
+from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import gradients_of, rules
 from grads.verification.variants import name_of, pairwise, valid
@@ -44,7 +45,7 @@ class Entry(NamedTuple):
     variant: str  # what distinguishes the configuration
     options: Mapping[str, Any]  # of the configuration
     tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: all configurations
-    shape: str  # a name in `grads.case.SHAPES`
+    shape: str  # a name in `grads.check.case.SHAPES`
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ def drawn(entry: Entry, seed: int = 0) -> Drawn:
 def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
     """Check the gradients of an entry, and that it keeps to the rules.
 
-    In float64, on the backend in use: forward and backward run there (`grads.device`).
+    In float64, on the backend in use: forward and backward run there (`grads.verification.device`).
     Arguments: seed of parameters, batch, noise and directions; extent, how much is differentiated
     and by what, as in `grads.check.check_case`: by default all tensors along two directions each,
     and at one entry, by complex step.
@@ -95,10 +96,26 @@ def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
     made = drawn(entry, seed)
     case = on_device(model_case(made))
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
-    few = patch.object(blocks, "ON_HOST", SMALL) if entry.tier == "real" else nullcontext()
-    with few:
+    with _blocks(entry):
         report = check_case(case, rng=np.random.default_rng(seed), title=entry.name,
                             vanish=entry.shape not in TELLING, **how)
         if report.rows:
             report.findings.extend(rules(case, made, gradients_of(case)))
     return report
+
+
+def numbers(entry: Entry, seed: int = 0) -> dict[str, np.ndarray]:
+    """What `check` looks at, computed once: the loss, its gradients, the parameters after that."""
+    case = on_device(model_case(drawn(entry, seed)))
+    inputs = {name: value.copy() for name, value in case.inputs.items()}
+    with _blocks(entry):
+        outputs, cache = case.run(inputs)
+        gradients = case.pull({"loss": np.ones(())}, cache)
+    found = {**outputs, **{f"d{name}": dense(value) for name, value in gradients.items()}, **inputs}
+    return {name: to_host(value) for name, value in found.items()}
+
+
+def _blocks(entry: Entry) -> AbstractContextManager[Any]:
+    """Real sizes run in blocks of attention that are small enough for several of them."""
+    real = entry.tier == "real"
+    return patch.object(blocks, "ON_HOST", SMALL) if real else nullcontext()

@@ -1,7 +1,7 @@
 """The literal algorithms, held to complex step: each on its own example, in every variant.
 
-A derivation declares its example (`grads.tracing.derivations`); its inputs are the arrays among
-the arguments of its forward. It computes in float64 or wider.
+A derivation declares its example (`grads.stepper.tracing.derivations`); its inputs are the arrays
+among the arguments of its forward. It computes in float64 or wider.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend.errors import UserError
-from grads.case import Case, Inputs
 from grads.check import check_case
+from grads.check.case import Case, Inputs
+from grads.check.report import Report
 from grads.derivations.scores import SCORES
-from grads.report import Report
-from grads.tracing.derivations import DERIVATIONS
-from grads.tracing.examples import WINDOWS, Example, Request, Sizes
+from grads.stepper.tracing.derivations import DERIVATIONS
+from grads.stepper.tracing.examples import WINDOWS, Example, Request, Sizes
 from grads.verification.variants import name_of, pairwise
 from nmt.models.contract import Variants
 
@@ -32,7 +32,7 @@ SEED = 1  # with which no window of an example holds but one word
 class Entry(NamedTuple):
     """A derivation with the sizes of its example."""
 
-    derivation: str  # a name in `grads.tracing.derivations.DERIVATIONS`
+    derivation: str  # a name in `grads.stepper.tracing.derivations.DERIVATIONS`
     variant: str
     sizes: Sizes
 

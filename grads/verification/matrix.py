@@ -21,10 +21,10 @@ import numpy as np
 import backend
 from backend.errors import UserError
 from backend.files import write_text
-from grads.device import on_device
-from grads.report import Report
+from grads.check.report import Report
 from grads.verification import catalogue, derivations
 from grads.verification.cases import Drawn, model_case
+from grads.verification.device import on_device
 from grads.verification.rules import FLOAT32, distance, gradients_of
 
 COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTorch",

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from backend import to_host
-from grads.case import Case, dense, draw
-from grads.checking.claims import same_bits
-from grads.device import on_device
-from grads.report import Finding
+from grads.check.case import Case, dense, draw
+from grads.check.claims import same_bits
+from grads.check.report import Finding
 from grads.verification.cases import FIRST, Drawn, model_case
-from nmt.text.batches import Side
+from grads.verification.device import on_device
+from nmt.data.batches import Side
 
 FLOAT32 = 1e-3  # the largest difference in a tensor, as a part of its largest gradient
 ORDER = 1e-12  # the same, between sums of the same terms in another order

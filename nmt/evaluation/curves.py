@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from backend.errors import UserError
-from nmt.text.corpus import decode_lines
+from nmt.data.corpus import decode_lines
 from nmt.training.trainer import LOG
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nmt.evaluate import Score, bleu, chrf
+from nmt.data.align import AlignmentScore, Gold, alignment_score
+from nmt.data.corpus import Pair
+from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
+from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.search.interface import SearchOptions
 from nmt.system import System
-from nmt.text.align import AlignmentScore, Gold, alignment_score
-from nmt.text.corpus import Pair
-from nmt.unk import UNK, Dictionary, UnkReplacement
 
 CONVENTIONS = ("predicted", "read")  # of footnote 13: both are always measured
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from nmt.evaluate import bleu
+from nmt.evaluation.scores import bleu
 
 EDGES = (10, 20, 30, 40, 50)  # words
 
@@ -33,7 +33,7 @@ def bleu_by_length(
     order; edges, the longest length of each bucket but the last, which is open; tokenize,
     sacrebleu's. Returns all buckets, the empty ones too, so that systems can stand side by side;
     empty lines are in none.
-    Raises ValueError unless the edges rise from at least 1; UserError as `nmt.evaluate.bleu`.
+    Raises ValueError unless the edges rise from at least 1; UserError as `scores.bleu`.
     """
     if not edges or edges[0] < 1 or any(a >= b for a, b in pairwise(edges)):
         raise ValueError(f"edges: expected rising numbers of at least 1, got {list(edges)}")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
+from nmt.data.corpus import write_lines
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.evaluate import Evaluation
 from nmt.evaluation.pictures import MISSING, can_draw, draw_curves, draw_lengths
-from nmt.text.corpus import write_lines
 
 JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
 NONE = "-"

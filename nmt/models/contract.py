@@ -13,7 +13,7 @@ import numpy as np
 
 from backend import Array
 from lstm.parameters import Parameters, Weight, initialise
-from nmt.text.batches import Batch, Side
+from nmt.data.batches import Batch, Side
 
 Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site

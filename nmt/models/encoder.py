@@ -13,8 +13,8 @@ from lstm.embedding import embedding_backward, embedding_forward, embedding_weig
 from lstm.parameters import Parameters, Scheme, Weight
 from lstm.recurrent import Padding, make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
+from nmt.data.batches import Side
 from nmt.models.contract import Noise
-from nmt.text.batches import Side
 
 
 class EncoderCache(NamedTuple):

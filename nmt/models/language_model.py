@@ -36,8 +36,8 @@ from lstm.stack import (
     stack_weights,
     zero_state,
 )
+from nmt.data.batches import Batch, Side
 from nmt.models.contract import NEVER, Architecture, Gradients, Model, Noise, Variants
-from nmt.text.batches import Batch, Side
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ import numpy as np
 from backend import Array, array_module, on_host
 from backend.rows import RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
+from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Noise, Trainable
-from nmt.text.batches import Batch
 
 
 class Parametrization(Protocol):

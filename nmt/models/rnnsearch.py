@@ -29,6 +29,7 @@ from lstm.embedding import embedding_weight
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
 from lstm.prediction import OutputCache, output_backward, output_forward, output_step
 from lstm.stack import Stack, check_among, stack_weights
+from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
     Run,
     contextual_step,
@@ -48,7 +49,6 @@ from nmt.models.contract import (
 )
 from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
-from nmt.text.batches import Batch, Side
 
 CONTEXTS = ("search", "last")
 DEEP_STATES = ("before", "now")

@@ -23,6 +23,7 @@ from lstm.prediction import (
     output_weights,
 )
 from lstm.stack import Stack, check_among, check_stack_config, dropout_mask
+from nmt.data.batches import Batch, Side
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.contract import (
     NEVER,
@@ -42,7 +43,6 @@ from nmt.models.decoder import (
 )
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
-from nmt.text.batches import Batch, Side
 
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
 

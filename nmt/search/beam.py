@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backend import Array
+from nmt.data.batches import Side
+from nmt.data.vocabulary import END
 from nmt.models.contract import Searchable
 from nmt.search.history import Ended, History
 from nmt.search.interface import Hypothesis, SearchOptions, check_limits, check_sources
 from nmt.search.topk import best_candidates
-from nmt.text.batches import Side
-from nmt.text.vocabulary import END
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -15,10 +15,10 @@ import numpy as np
 
 import backend
 from backend import Array
+from nmt.data.batches import Batch, Side
 from nmt.models.contract import Searchable
 from nmt.search.force import force_decode
 from nmt.search.topk import log_sum_exp, row_chunks
-from nmt.text.batches import Batch, Side
 
 AVERAGES = ("probabilities", "logs")
 

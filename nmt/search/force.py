@@ -8,10 +8,10 @@ import numpy as np
 
 import backend
 from backend import Array
+from nmt.data.batches import Batch
 from nmt.models.contract import Searchable
 from nmt.search.interface import Hypothesis
 from nmt.search.topk import log_sum_exp
-from nmt.text.batches import Batch
 
 
 def force_decode(

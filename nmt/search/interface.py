@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.text.batches import Side
+from nmt.data.batches import Side
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import numpy as np
 
 import backend
 from backend import Array
+from nmt.data.batches import Side
 from nmt.models.contract import Searchable
 from nmt.search.beam import from_sources
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.topk import log_sum_exp, row_chunks
-from nmt.text.batches import Side
 
 
 def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],

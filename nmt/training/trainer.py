@@ -15,8 +15,8 @@ from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
+from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Trainable
-from nmt.text.batches import Batch
 from nmt.training import checkpoint
 from nmt.training.accuracy import product_cost
 from nmt.training.interrupt import DeferredInterrupt

@@ -13,8 +13,8 @@ from benchmarks import memory
 from benchmarks.memory import Gauge, PeakWatch, covered, extent, reachable
 from benchmarks.timing import mode
 from lstm.cells import CELLS
+from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 
 
 def test_views_of_one_buffer_count_once():

@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks import parts
 from benchmarks.parts import BORDERS, PARTS, REST, Stopwatch, watching
+from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import ModelConfig
-from nmt.text.batches import make_batch
 
 SMALL = {"hidden_size": 4, "embedding_size": 3}
 MODELS = {

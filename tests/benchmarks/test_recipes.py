@@ -15,11 +15,11 @@ from backend.errors import UserError
 from benchmarks import cases, recipes
 from benchmarks.devices import CPU, Device, devices
 from benchmarks.timing import mode
+from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 
 torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
 Peer = import_module("benchmarks.peer").Peer

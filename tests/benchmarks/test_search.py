@@ -14,11 +14,11 @@ from strict.module import strict
 from benchmarks import search
 from benchmarks.devices import Device
 from benchmarks.timing import mode
+from nmt.data.batches import make_sources
+from nmt.data.vocabulary import END
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_sources
-from nmt.text.vocabulary import END
 
 torch = pytest.importorskip("torch", reason="PyTorch (extra `oracle`) is not installed")
 peer, peer_search = (import_module(f"benchmarks.{name}") for name in ("peer", "peer_search"))

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 
 PATH = Path(__file__).with_name("golden.json")
 SOURCE_SIZE, TARGET_SIZE = 9, 8

@@ -11,7 +11,7 @@ import pytest
 from gpu.arrays import to_gpu, to_numpy
 
 import backend
-from grads.case import dense, draw
+from grads.check.case import dense, draw
 from grads.verification.cases import model_case
 from grads.verification.catalogue import drawn, entries
 

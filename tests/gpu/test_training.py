@@ -14,9 +14,9 @@ import backend
 from backend import gemm
 from backend.errors import UserError
 from backend.memory import too_large
+from nmt.data.batches import make_batch
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 from nmt.training.accuracy import product_cost
 from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
 

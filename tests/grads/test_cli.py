@@ -8,7 +8,10 @@ import textwrap
 
 import pytest
 
+from grads import commands
 from grads.cli import main
+from grads.verification.mutation.judge import Outcome
+from grads.verification.mutation.record import Mutant
 
 LAYER = textwrap.dedent('''
     """A user's own layer, and three mistakes."""
@@ -117,7 +120,7 @@ def test_the_list_of_entries(capsys):
     (["check", "{}:broken"], "broken_inputs: RuntimeError: no data"),
     (["check", "nowhere.py:f"], "nowhere.py: expected a Python file, found none"),
     (["check", "x", "--sample", "0"], "expected an integer of at least 1"),
-    (["mutants", "printed sign"], "NAME: expected a mutant, got 'printed sign'"),
+    (["mutants", "printed sign"], "NAME: expected one of the papers' mistakes, got 'printed si"),
     (["chekc"], "invalid choice: 'chekc'"),
 ])  # fmt: skip
 def test_errors_are_one_line_and_status_2(capsys, layer, arguments, message):
@@ -132,9 +135,24 @@ def test_a_file_that_cannot_be_written_is_told(capsys, layer, tmp_path):
     assert status == 2 and "x.json: expected to write it" in err
 
 
-def test_mutants_shows_what_the_check_says(capsys):
-    from grads.mutants import MUTANTS
+def test_mutants_shows_what_the_check_says_of_a_mistake(capsys):
+    status, out, _ = run(capsys, "mutants", "printed sign of ds")
+    assert status == 0 and "p - one_hot(y, len(p))" in out and "WRONG" in out
+    assert "it has the reversed sign" in out and "1 mistakes, 0 not noticed" in out
 
-    status, out, _ = run(capsys, "mutants", MUTANTS[0].name)
-    assert status == 0 and MUTANTS[0].old in out and "WRONG" in out
-    assert "1 mutants, 0 survived" in out
+
+def test_mutants_writes_the_page_and_is_status_1_on_a_survivor(capsys, monkeypatch, tmp_path):
+    def outcomes(number, jobs, told):
+        assert (number, jobs) == (2, 3)
+        return [Outcome(Mutant(f"lstm.f: {name}", "lstm.f", "sign", "", range(1), ""), by, "", 0.0)
+                for name, by in (("a + b -> a - b", "gradient"), ("c + d -> c - d", survivor))]
+
+    monkeypatch.setattr(commands, "run_mutants", outcomes)
+    page = tmp_path / "mutants.md"
+    survivor = "gradient"
+    status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)
+    assert status == 0 and "2 mutants of 1 functions: 2 killed" in out
+    survivor = ""
+    status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)
+    assert status == 1 and "lstm.f: c + d -> c - d: survives" in out
+    assert "`c + d -> c - d`" in page.read_text("utf-8")

@@ -15,8 +15,8 @@ import backend.switch
 from backend import fused, gemm
 from backend.memory import pool_figures, too_large
 from backend.rows import check_ids, gather, row_index
+from nmt.data.batches import make_batch, make_sources
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch, make_sources
 from nmt.training.accuracy import product_cost
 from nmt.training.trainer import LOG
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tiny_run import TEXT_RECIPE, Crash, CrashAt, files_in, write_recipe
 
 from backend.errors import UserError
+from nmt.data.corpus import read_lines
+from nmt.data.vocabulary import END
 from nmt.language_models import (
     LanguageSystem,
     Streams,
@@ -19,9 +21,7 @@ from nmt.language_models import (
     train,
 )
 from nmt.recipe import LanguageModelRecipe, TextConfig
-from nmt.recipe_file import load_recipe
-from nmt.text.corpus import read_lines
-from nmt.text.vocabulary import END
+from nmt.recipe.file import load_recipe
 from nmt.training import checkpoint
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer

@@ -9,16 +9,16 @@ import pytest
 from tiny_run import Crash, CrashAt, files_in, write_recipe
 
 from backend.errors import UserError
-from nmt.data import load_corpus
+from nmt.data.batches import make_sources
+from nmt.data.corpora import load_corpus
 from nmt.recipe import Recipe
-from nmt.recipe_file import load_recipe
+from nmt.recipe.file import load_recipe
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.system import System
-from nmt.text.batches import make_sources
-from nmt.train import build_vocabularies, score_bleu, train
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
+from nmt.training.train import build_vocabularies, score_bleu, train
 from nmt.training.trainer import BEST, LAST
 
 SENTENCES = [line.split() for line in

@@ -20,6 +20,7 @@ from same_numbers import draws
 from backend.rows import RowGradient
 from lstm.cells import CELLS
 from nmt.cli import main
+from nmt.data.batches import Batch, Side, make_batch, make_sources
 from nmt.models.contract import Noise, Tables
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import make_model as build
@@ -27,7 +28,6 @@ from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import ModelConfig
 from nmt.search.beam import beam_search, greedy
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import Batch, Side, make_batch, make_sources
 from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
 
 MASKS = 7  # seed of the dropout masks

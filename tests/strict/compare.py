@@ -6,7 +6,7 @@ import numpy as np
 from strict.module import strict, to_numpy, to_strict
 
 import backend
-from grads.case import dense, draw
+from grads.check.case import dense, draw
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-4}
 

@@ -10,8 +10,7 @@ from grads.derivations import local
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
 from grads.derivations.attention_step import PREFIX, Way
 from grads.derivations.scores import CONTENT, SCORES
-from grads.mutants import planted
-from grads.mutants.kernels import Mutant
+from grads.verification.mutation.planting import replaced
 
 V, E, H, A, P, L_MAX = 5, 3, 2, 4, 3, 3
 X, Y = [2, 4, 2, 3], [3, 2]
@@ -105,6 +104,6 @@ def test_local_m_reads_the_time_step():
 
 def test_a_gradient_of_the_last_turn_only_is_caught():
     way, path = Way("additive"), "grads.derivations.attention.decoder_grad"
-    with planted(Mutant("dropped", path, "dw[name] + dw_t[name]", "dw_t[name]", "", "")):
+    with replaced(path, "dw[name] + dw_t[name]", "dw_t[name]"):
         found, _ = report(way, parameters_of(way))
     assert {row.name for row in found.wrong} == {PREFIX + name for name in ("W_a", "U_a", "v_a")}

@@ -16,8 +16,7 @@ from grads.derivations.gru import (
     gru_context_grad,
     gru_grad,
 )
-from grads.mutants import planted
-from grads.mutants.kernels import Mutant
+from grads.verification.mutation.planting import replaced
 
 E, H, HE = 3, 2, 4
 GATES = ("W", "W_z", "W_r", "U", "U_z", "U_r")
@@ -79,9 +78,8 @@ def test_a_dropped_term_is_caught(context, name, old, new, wrong):
     words = ("s_prev", "s_tilde") if context else ("h_prev", "h_tilde")
     if context and len(wrong) > 1:
         wrong = wrong | {"c", "C_r" if "W_r" in wrong else "C_z"}
-    mutant = Mutant("dropped", f"grads.derivations.gru.{name}", old.format(*words),
-                    new.format(*words), "", "")
-    with planted(mutant):
+    path = f"grads.derivations.gru.{name}"
+    with replaced(path, old.format(*words), new.format(*words)):
         assert {row.name for row in check(context).wrong} == wrong
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grads.check import check_pair
-from grads.checking.kinks import find_kink
+from grads.check.kinks import find_kink
 from grads.derivations import local, scores
 from grads.derivations.attention_step import (
     Way,
@@ -18,8 +18,7 @@ from grads.derivations.attention_step import (
     attend_in_a_way,
     attend_in_a_way_grad,
 )
-from grads.mutants import planted
-from grads.mutants.kernels import Mutant
+from grads.verification.mutation.planting import replaced
 
 H, HE, A, P = 3, 4, 2, 5
 WEIGHTS = {
@@ -142,14 +141,14 @@ LOCAL_P = "grads.derivations.local.align_local_p_grad"
 ])
 def test_a_dropped_term_of_local_p_is_caught(path, old, new, wrong):
     way = Way("general", "local-p", 2, renormalise="b.sum" in old)
-    with planted(Mutant("dropped", path, old, new, "", "")):
+    with replaced(path, old, new):
         assert {row.name for row in check_step(way, 6).wrong if row.upstream == "all"} == wrong
 
 
 def test_a_dropped_term_of_local_m_is_caught():
     path = "grads.derivations.local.align_local_m_grad"
     old, new = "softmax_grad(align, d_align)", "align * d_align"
-    with planted(Mutant("dropped", path, old, new, "", "")):
+    with replaced(path, old, new):
         found = check_step(Way("general", "local-m", 1), 5, 2)
     assert {row.name for row in found.wrong} == {"h", "h_bar", "W_a"}
 

@@ -8,8 +8,7 @@ import pytest
 from grads.check import check_gradients, check_pair
 from grads.derivations import deep_output, rnnsearch
 from grads.derivations.gru import ContextUnit, Unit
-from grads.mutants import planted
-from grads.mutants.kernels import Mutant
+from grads.verification.mutation.planting import replaced
 
 V_S, V_T, E, H, A, M = 5, 6, 3, 2, 4, 3
 X, Y = [2, 4, 2], [3, 2, 3]  # words are read twice
@@ -83,7 +82,7 @@ def test_without_biases(deep_state):
      {name for name in shapes_of(True) if not name.startswith("encoder")}),
 ])
 def test_a_dropped_term_is_caught(function, old, new, right):
-    with planted(Mutant("dropped", f"grads.derivations.rnnsearch.{function}", old, new, "", "")):
+    with replaced(f"grads.derivations.rnnsearch.{function}", old, new):
         found, _ = report()
     assert {row.name for row in found.rows} - {row.name for row in found.wrong} == right
 
@@ -121,8 +120,8 @@ def test_maxout_gradient_and_its_kink():
     smooth = np.random.default_rng(1).normal(size=(2 * M, 1))
     found = check_pair(run, deep_output.maxout_grad, [smooth])
     found.raise_if_wrong()
-    with planted(Mutant("to both", "grads.derivations.deep_output.maxout_grad",
-                        "second.real, 0, dt)", "second.real, dt, dt)", "", "")):
+    with replaced("grads.derivations.deep_output.maxout_grad",
+                        "second.real, 0, dt)", "second.real, dt, dt)"):
         assert not check_pair(run, deep_output.maxout_grad, [smooth]).ok
     tied = np.array([[1.0], [1.0], [2.0], [0.0]])
     row = check_pair(run, deep_output.maxout_grad, [tied]).rows[0]

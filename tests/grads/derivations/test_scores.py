@@ -16,8 +16,7 @@ from grads.derivations.attention_step import (
     parameters_of,
     weights_of,
 )
-from grads.mutants import planted
-from grads.mutants.kernels import Mutant
+from grads.verification.mutation.planting import replaced
 
 H, HE, A, L_MAX = 3, 4, 2, 4  # all different, so that a transposed product shows
 WEIGHTS = {
@@ -112,14 +111,14 @@ def test_step(kind, S):
 ])
 def test_a_dropped_term_is_caught(kind, old, new, wrong):
     path = f"grads.derivations.scores.{PAIRS[kind][1].__name__}"
-    with planted(Mutant("dropped", path, old, new, "", "")):
+    with replaced(path, old, new):
         assert {row.name for row in check_score(kind, 5).wrong} == wrong
         assert wrong <= {row.name for row in check_step(kind, 5).wrong}
 
 
 def test_a_dropped_term_of_location_is_caught():
     path = "grads.derivations.scores.location_score_grad"
-    with planted(Mutant("dropped", path, "W_a[:n].T @ de", "0 * h", "", "")):
+    with replaced(path, "W_a[:n].T @ de", "0 * h"):
         assert [row.name for row in check_step("location", 3).wrong] == ["h"]
 
 
@@ -129,7 +128,7 @@ def test_a_dropped_term_of_location_is_caught():
     ("attend_in_a_way_grad", "tanh_prime(v) *", "", {"h", "h_bar", "W_a", "v_a", "W_c"}),
 ])
 def test_a_dropped_term_of_the_step_is_caught(path, old, new, wrong):
-    with planted(Mutant("dropped", f"grads.derivations.attention_step.{path}", old, new, "", "")):
+    with replaced(f"grads.derivations.attention_step.{path}", old, new):
         assert {row.name for row in check_step("concat", 5).wrong} == wrong
 
 

@@ -201,5 +201,5 @@ def test_a_test_names_the_function_or_else_the_module():
              "tests/nmt/search/test_beam.py": "b = Beam()\nb.grow()", "tests/nmt/test_b.py": "grow"}
     found = equations.tests_of(one, texts)
     assert found == ["tests/nmt/search/test_beam.py", "tests/test_a.py"]
-    imported = {"tests/test_c.py": "from nmt.search import beam", "tests/test_d.py": "nmt.text"}
+    imported = {"tests/test_c.py": "from nmt.search import beam", "tests/test_d.py": "nmt.data"}
     assert equations.tests_of(one, imported) == ["tests/test_c.py"]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from grads.case import SHAPES
+from grads.check.case import SHAPES
 from grads.verification.cases import labels_of, model_case
 from grads.verification.catalogue import drawn, entries
 from grads.verification.rules import distance

@@ -10,7 +10,7 @@ from strict.module import HostTransferError, StrictArray
 
 import backend
 from backend.fused import switch
-from grads.case import Case
+from grads.check.case import Case
 from grads.verification.cases import model_case
 from grads.verification.catalogue import drawn, entries
 

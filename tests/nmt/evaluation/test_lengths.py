@@ -2,8 +2,8 @@
 
 import pytest
 
-from nmt.evaluate import bleu
 from nmt.evaluation.lengths import bleu_by_length
+from nmt.evaluation.scores import bleu
 
 REFERENCES = ["a b c d", "e f g h i", "k l m n o p", "", "q r s t"]
 HYPOTHESES = ["a b c d", "e f g x i", "k l m n p o", "", "q r s t"]

@@ -26,8 +26,8 @@ from grads.derivations import lstm as literal_lstm
 from grads.derivations import rnn as literal_rnn
 from lstm.cells import CELLS
 from lstm.stack import dropout_mask
+from nmt.data.batches import make_batch
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
-from nmt.text.batches import make_batch
 
 V, E, H, T, B = 7, 3, 2, 5, 3
 LITERAL = {"lstm": literal_lstm, "rnn": literal_rnn}

@@ -9,6 +9,7 @@ from strict.module import strict, to_numpy, to_strict
 import backend
 from backend.rows import RowGradient, add_gradients
 from grads.check import check_gradients
+from nmt.data.batches import make_batch, stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.parametrization import (
     Frozen,
@@ -19,7 +20,6 @@ from nmt.models.parametrization import (
     Tied,
 )
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch, stream_batches
 from nmt.training.optimizers import Adam
 
 V, H = 7, 4

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, piece_of
 
+from nmt.data.batches import make_batch, make_sources
 from nmt.models.contract import Tables
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of, make_model, name_of
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch, make_sources
 
 PAIRS = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 4, 5, 2, 3]), ([3], [])]
 SIZES = {"hidden_size": 4, "embedding_size": 3}

@@ -10,9 +10,9 @@ from literal import assert_close, dense, draw_parameters
 
 from grads.derivations import rnnsearch as literal
 from lstm.cells.gru import GATES
+from nmt.data.batches import make_batch
 from nmt.models.deep_output import LAYERS, maxout_backward, maxout_forward
 from nmt.models.rnnsearch import CONTEXTS, DEEP_STATES, UNITS, RNNSearch, RNNSearchConfig
-from nmt.text.batches import make_batch
 
 V, E, H, M = 6, 3, 2, 4
 PAIRS = [([2, 3, 4, 2], [3, 2]), ([5], [2, 3, 4]), ([3, 3], [])]

@@ -9,9 +9,9 @@ from literal import assert_close, draw_parameters
 from strict.module import strict, to_numpy, to_strict
 
 import backend
+from nmt.data.batches import make_batch, make_sources
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch, make_sources
 
 MODELS = LUONG | WAYS | RNNSEARCH
 V_S, V_T, E, H, K = 7, 8, 3, 2, 3

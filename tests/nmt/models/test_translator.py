@@ -22,8 +22,8 @@ from strict.module import strict, to_numpy, to_strict
 import backend
 from grads.derivations import attention, nmt
 from lstm.stack import dropout_mask
+from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 from nmt.training.optimizers import gradient_scale
 
 V_S, V_T, E, H = 7, 8, 3, 2

@@ -10,8 +10,8 @@ from literal import assert_close, assert_same_gradients, dense, draw_parameters,
 
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
 from grads.derivations.attention_step import Way
+from nmt.data.batches import make_batch
 from nmt.models.translator import CHOICES, ModelConfig, Translator
-from nmt.text.batches import make_batch
 
 V, E, H = 8, 3, 2
 RAGGED = [([2, 4, 2, 5, 7], [3, 2]), ([6, 3], [4, 4, 5, 2, 3]), ([3], []), ([5, 5, 2], [7])]

@@ -7,10 +7,10 @@ import pytest
 from literal import noisy_loss, piece_of
 
 from backend.workspace import Workspace
+from nmt.data.batches import make_batch
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 
 V, SIZE = 40, {"hidden_size": 32, "embedding_size": 24}  # large enough for the pool
 LOOKS = {

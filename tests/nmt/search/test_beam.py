@@ -9,13 +9,13 @@ import pytest
 from strict.module import strict
 
 import backend
+from nmt.data.batches import Side
+from nmt.data.vocabulary import END
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.search.beam import beam_search, greedy, search
 from nmt.search.interface import SearchOptions
 from nmt.search.sample import sample
 from nmt.search.topk import best_candidates
-from nmt.text.batches import Side
-from nmt.text.vocabulary import END
 
 SOURCES = [(3, 4), (5,), (2, 2, 7), (6, 3), (4, 4, 4, 9)]
 

@@ -7,14 +7,14 @@ import pytest
 from strict.module import strict
 
 import backend
+from nmt.data.batches import make_batch, make_sources
+from nmt.data.vocabulary import END
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble, mean_alignment, mean_of_logs, mean_of_probabilities
 from nmt.search.force import force_decode
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, make_sources
-from nmt.text.vocabulary import END
 
 PAIRS = [([3, 4, 5, 2], [2, 3]), ([2, 6], [5, 6, 2, 7]), ([4], [])]
 SMALL = {"layers": 1, "hidden_size": 4, "embedding_size": 3}

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from nmt.data.batches import make_batch, make_sources
 from nmt.models.translator import ModelConfig, Translator
 from nmt.search.beam import greedy
 from nmt.search.force import force_decode
 from nmt.search.interface import SearchOptions
-from nmt.text.batches import make_batch, make_sources
 
 PAIRS = [([3, 4, 5, 2], [2, 3]), ([2, 6], [5, 6, 2, 7]), ([4], [])]
 

@@ -5,11 +5,11 @@ import pytest
 from strict.module import strict
 
 import backend
+from nmt.data.batches import Side
+from nmt.data.vocabulary import END
 from nmt.search.interface import SearchOptions
 from nmt.search.sample import draw, sample
 from nmt.search.topk import CHUNK
-from nmt.text.batches import Side
-from nmt.text.vocabulary import END
 
 LOGITS = np.array([0.3, -0.5, 1.2, -np.inf, 0.0])
 

@@ -18,8 +18,8 @@ from strict.module import StrictArray, strict, to_numpy
 import backend
 from backend import fused
 from backend.fused import switch
+from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
-from nmt.text.batches import make_batch
 from nmt.training.optimizers import SGD, Adam, gradient_scale
 
 pytestmark = needs_compiler

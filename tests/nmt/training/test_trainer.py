@@ -14,7 +14,7 @@ import backend
 from backend import array_module, to_device
 from backend.errors import UserError
 from backend.rows import gather, row_index, sum_rows
-from nmt.text.batches import Batch, Side
+from nmt.data.batches import Batch, Side
 from nmt.training import checkpoint
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions

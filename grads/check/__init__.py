@@ -1,0 +1,266 @@
+"""Gradient checks: hand-written gradients against numerical differentiation of the function itself.
+
+Complex step is the first method: exact to machine precision, where the function is analytic. It
+goes along two random directions a tensor and to one entry, or to every entry. Ridders'
+extrapolated central differences are the second: less exact, with an error estimate, and they ask
+nothing of the function. Where something is wrong, entries are differentiated one by one by both,
+and the report says what kind of mistake it is. Upstream gradients are random, on every output
+together and on each alone, so that a backward that forgets one of them is caught.
+
+    check_pair(forward, backward, [x, W, b]).raise_if_wrong()       # forward -> outputs, cache
+    check_gradients(loss, {"W": W, "b": b}, {"W": dW, "b": db})     # analytic, at these inputs
+
+Three entry points, one check: `check_case` takes a `grads.check.case.Case`, which the other two
+make.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import backend
+from grads.check.case import Case, Labels
+from grads.check.claims import (
+    claimed_case,
+    dense,
+    host,
+    pair_case,
+    same_bits,
+    validate_gradients,
+    validate_inputs,
+)
+from grads.check.differentiate import along
+from grads.check.directions import check_lines, lines_of, lines_together
+from grads.check.entries import check_entries
+from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.report import Finding, Report, Row
+
+METHODS = {
+    "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
+    "central": ("central",), "forward": ("forward",),
+}
+SAMPLE = 1024  # entries of a larger tensor that are differentiated to find out what is wrong
+
+Arrays = dict[str, np.ndarray]
+
+
+def check_gradients(
+    f: Callable[..., Any], inputs: Any, gradients: Any, *, upstream: Any = None,
+    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    **how: Any,
+) -> Report:
+    """Check gradients that somebody claims for `f`.
+
+    Arguments: f, called `f(*inputs)`, or `f(inputs)` where inputs is a mapping; inputs, real
+    arrays, as a sequence or a mapping; gradients, in the same form, of f if f is a scalar, of
+    sum(upstream * f) otherwise: arrays, or a function of the inputs that returns them; upstream,
+    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; winners,
+    called like f, the discrete decisions that f takes (an argmax, where a ReLU is open), for
+    kinks; the rest as in `check_case`. A gradient may be sparse: anything with `.dense()`, or
+    (ids, rows), where ids may repeat. Returns the report. Raises ValueError naming the argument
+    that makes no sense.
+    """
+    case, d_out = claimed_case(f, inputs, gradients, upstream, labels or {}, winners)
+    return check_case(case, upstream=d_out, alone=False, **how)
+
+
+def check_pair(
+    forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any, *,
+    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    **how: Any,
+) -> Report:
+    """Check a backward pass: `forward(*inputs) -> outputs, cache`, `backward(d_outputs, cache)`.
+
+    Arguments: outputs may be an array, or arrays in a tuple, list or mapping; backward gets
+    upstream gradients in the same form, and returns gradients in the form of inputs (a sequence
+    in their order, or a mapping by name). The rest as in `check_gradients`.
+    """
+    return check_case(pair_case(forward, backward, inputs, labels or {}, winners), **how)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is differentiated, and by what. Raises ValueError on what makes no sense.
+
+    By default every tensor along two random directions and at one entry, by complex step, and all
+    together along one direction by Ridders' differences: where the function is not analytic, or
+    has a kink, the two methods part and both go to the entries.
+    """
+
+    every_entry: bool = False  # all entries of every tensor, by both methods unless one is named
+    sample: int | None = None  # so many entries of each larger tensor, beside its directions
+    together: bool = False  # directions over all tensors at once and no entry: for large models
+    method: str | None = None  # both, complex, ridders, central, forward; None: as said above
+    diagnosis: int = SAMPLE  # entries of a larger tensor where something is wrong; 0: none
+
+    def __post_init__(self) -> None:
+        if self.method is not None and self.method not in METHODS:
+            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
+
+    @property
+    def by_entries(self) -> bool:
+        """Whether entries are differentiated one by one from the start."""
+        return self.every_entry or self.sample is not None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those that may be used, the first before the others."""
+        return METHODS[self.method or "both"]
+
+
+def check_case(
+    case: Case, *, rng: np.random.Generator | None = None, names: Sequence[str] | None = None,
+    upstream: Mapping[str, np.ndarray] | None = None, alone: bool = True, vanish: bool = True,
+    empty: bool = False, title: str = "gradient check", **extent: Any,
+) -> Report:
+    """Check one case: its values, and what goes with them.
+
+    Arguments: rng draws upstream gradients, samples and directions, seed 0 if None; names, which
+    inputs to check, None for all; upstream, gradients of the outputs, None for random ones; alone,
+    whether each output is also given an upstream gradient alone; vanish, whether a gradient may be
+    zero throughout; empty, whether all tensors may be without entries; extent, the fields of
+    `Extent`. Nothing passed in is modified. Raises ValueError on arguments that make no sense.
+
+    Beside the values it is found out whether the function or its backward writes into what it is
+    given, whether two runs differ, whether padding has exactly zero gradient (`case.zeros`).
+    """
+    how, start, rng = Extent(**extent), time.perf_counter(), rng or np.random.default_rng(0)
+    validate_inputs(case.inputs)
+    findings: list[Finding] = []
+    with backend.using("numpy"):
+        exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
+        outputs = _outputs(case, exact, findings)
+        if findings:
+            return Report([], findings, title)
+        d_out = dict(upstream or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
+        claims = _claims(case, d_out, alone, findings)
+        wanted = _wanted(case.inputs, names)
+        if not findings:
+            _zeros(claims["all"], case.zeros, vanish, wanted, findings)
+        evaluate = Evaluator(case.forward, exact)
+        rows, notes = _differentiate(case, evaluate, claims, d_out, wanted, how, rng)
+    nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
+    if nothing and not (empty and not any(row.size for row in rows)):
+        findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
+    return Report(rows, findings, title, tuple(d_out), evaluate.evaluations,
+                  time.perf_counter() - start, notes)
+
+
+def _differentiate(
+    case: Case, evaluate: Evaluator, claims: dict[str, Arrays], upstream: Arrays,
+    names: Sequence[str], how: Extent, rng: np.random.Generator,
+) -> tuple[list[Row], tuple[str, ...]]:
+    """The rows, and why a method was not used."""
+    methods, notes = _suitable(evaluate, claims["all"], upstream, how, rng)
+    if how.by_entries:
+        return check_entries(case, evaluate, claims, upstream, names, methods, how.sample,
+                             rng), notes
+    names_with = [name for name in names if claims["all"][name].size]
+    lines = (lines_together if how.together else lines_of)(claims["all"], names_with, rng)
+    rows = check_lines(case, evaluate, claims, upstream, lines, methods[0])
+    probes: list[Row] = []
+    if how.method is None and len(methods) > 1 and names_with:
+        probe = lines_together(claims["all"], names_with, rng, 1)
+        probes = check_lines(case, evaluate, claims, upstream, probe, methods[1])
+        notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
+    if all(row.status == "ok" for row in [*rows, *probes]) or not how.diagnosis:
+        return rows, notes
+    return check_entries(case, evaluate, claims, upstream, names, methods, how.diagnosis,
+                         rng), ()
+
+
+def _suitable(
+    evaluate: Evaluator, gradients: Arrays, upstream: Arrays, how: Extent,
+    rng: np.random.Generator,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The methods without complex step where it is impossible, and why."""
+    if how.methods[0] != "complex" or not any(value.size for value in gradients.values()):
+        return how.methods, ()
+    direction = lines_together(gradients, list(gradients), rng, 1)[0].direction
+    try:
+        along(evaluate, evaluate.inputs, upstream, [direction], "complex")
+    except NotAnalytic as error:
+        if len(how.methods) == 1:
+            raise ValueError("method: expected one that suits the function, got 'complex': "
+                             f"{error}") from error
+        return how.methods[1:], (f"no complex step: {error}",)
+    return how.methods, ()
+
+
+# --- running what is checked --------------------------------------------------------------------
+
+
+def _outputs(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
+    """The outputs, once the function is known to be finite, deterministic and without a trace."""
+    given = {name: value.copy() for name, value in exact.items()}
+    outputs = {name: host(out) for name, out in case.forward(given).items()}
+    for name in same_bits(given, exact):
+        findings.append(Finding("mutated", name, "the function writes into its input"))
+    again = {name: host(out) for name, out in case.forward(
+        {name: value.copy() for name, value in exact.items()}).items()}
+    for name, out in outputs.items():
+        if not np.isfinite(out).all():
+            findings.append(Finding("not finite", name, "the output is NaN or infinite"))
+    for name in same_bits(again, outputs):
+        findings.append(Finding("random", name, "two runs of the function differ: freeze its "
+                                                "random numbers (a dropout mask, a seed)"))
+    if not outputs:
+        findings.append(Finding("nothing", "outputs", "the function returns nothing"))
+    return outputs
+
+
+def _claims(
+    case: Case, upstream: Mapping[str, np.ndarray], alone: bool, findings: list[Finding]
+) -> dict[str, Arrays]:
+    """The analytic gradients: of all outputs together, and of each alone if there are several."""
+    choices = {"all": dict(upstream)}
+    if alone and len(upstream) > 1:
+        choices |= {name: {name: d_out} for name, d_out in upstream.items()}
+    dtype = next(iter(case.inputs.values())).dtype
+    claims: dict[str, Arrays] = {}
+    for choice, d_outputs in choices.items():
+        inputs = {name: np.array(value) for name, value in case.inputs.items()}
+        given = {name: np.array(d, dtype) for name, d in d_outputs.items()}
+        found = case.backward(inputs, given)
+        claims[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
+        if choice == "all":
+            for name in same_bits(inputs, case.inputs):
+                findings.append(Finding("mutated", name, "the backward writes into the input"))
+            for name in same_bits(given, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
+                findings.append(Finding("mutated", f"d{name}",
+                                        "the backward writes into the upstream gradient"))
+            again = {name: dense(d, name, case.inputs)
+                     for name, d in case.backward(inputs, given).items()} if not findings else {}
+            for name in same_bits(again, claims[choice]) if again else []:
+                findings.append(Finding("random", f"d{name}", "two runs of the backward differ"))
+    validate_gradients(case.inputs, claims["all"])
+    return claims
+
+
+def _wanted(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
+    """Which inputs are checked."""
+    for name in names or []:
+        if name not in inputs:
+            raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
+    return list(inputs if names is None else names)
+
+
+def _zeros(
+    gradients: Arrays, zeros: Mapping[str, np.ndarray], vanish: bool, wanted: Sequence[str],
+    findings: list[Finding],
+) -> None:
+    """Exactly zero where an input cannot matter, and elsewhere not altogether zero."""
+    for name in wanted:
+        gradient = gradients[name]
+        dead = zeros.get(name, np.zeros(gradient.shape, dtype=bool))
+        if gradient[dead].any():
+            index = tuple(int(i) for i in np.argwhere(dead & (gradient != 0))[0])
+            findings.append(Finding("padding", f"d{name}", "expected exact zeros where the input "
+                                    f"cannot matter, got {gradient[index]:.6g} at {index}"))
+        if not vanish and not dead.all() and not gradient[~dead].any():
+            findings.append(Finding("vanishing", f"d{name}", "expected a gradient, got zeros"))

@@ -1,0 +1,194 @@
+"""What somebody claims about a gradient, in whatever form it comes, as a case to be checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import backend
+from grads.check.case import Case, Labels
+
+Arrays = Mapping[str, Any]
+FROZEN = "expected it inside the function (a lambda or functools.partial), not among the inputs"
+
+
+def pair_case(
+    forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any,
+    labels: Mapping[str, Labels], winners: Callable[..., Any] | None = None,
+) -> Case:
+    """The case of `forward(*inputs) -> outputs, cache` and `backward(d_outputs, cache)`."""
+    named, rebuild = name_inputs(forward, inputs)
+
+    def run(a: Arrays) -> tuple[dict[str, Any], Any]:
+        result = rebuild(forward, a)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise ValueError("forward: expected it to return outputs, cache; got "
+                             f"{type(result).__name__}")
+        outputs, cache = result
+        return flatten_outputs(outputs), (outputs, cache)
+
+    def pull(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
+        outputs, cache = kept
+        return name_gradients(backward(like(outputs, d), cache), named)
+
+    return Case(named, run, pull, labels=dict(labels), winners=_decide(winners, rebuild))
+
+
+def claimed_case(
+    f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
+    labels: Mapping[str, Labels], winners: Callable[..., Any] | None = None,
+) -> tuple[Case, dict[str, np.ndarray]]:
+    """The case of a function with claimed gradients, and the upstream gradient they are for."""
+    named, rebuild = name_inputs(f, inputs)
+    validate_inputs(named)
+
+    def run(a: Arrays) -> tuple[dict[str, Any], Any]:
+        return flatten_outputs(rebuild(f, a)), a
+
+    def pull(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
+        return name_gradients(rebuild(gradients, a) if callable(gradients) else gradients, named)
+
+    case = Case(named, run, pull, labels=dict(labels), winners=_decide(winners, rebuild))
+    outputs = run({name: np.array(value) for name, value in named.items()})[0]
+    if upstream is None:
+        if list(outputs) != ["f"] or np.size(outputs["f"]) != 1:
+            raise ValueError("upstream: expected gradients of the outputs "
+                             f"{', '.join(outputs)}, since f is not one number; got none")
+        return case, {"f": np.ones(np.shape(outputs["f"]))}
+    d_out = {name: np.array(d, float) for name, d in flatten_outputs(upstream).items()}
+    if {k: v.shape for k, v in d_out.items()} != {k: np.shape(v) for k, v in outputs.items()}:
+        raise ValueError("upstream: expected arrays of the shapes of f's outputs, "
+                         f"{[np.shape(v) for v in outputs.values()]}, "
+                         f"got {[v.shape for v in d_out.values()]}")
+    return case, d_out
+
+
+def _decide(
+    winners: Callable[..., Any] | None, rebuild: Callable[[Callable[..., Any], Arrays], Any]
+) -> Callable[[Any], Any] | None:
+    """The user's function of decisions, called with inputs by name."""
+    return None if winners is None else lambda a: rebuild(winners, a)
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def name_inputs(
+    f: Callable[..., Any], inputs: Any
+) -> tuple[dict[str, np.ndarray], Callable[[Callable[..., Any], Arrays], Any]]:
+    """Inputs by name, and how a function is called with their like.
+
+    A sequence's tensors bear the names of f's parameters where it has one for each, otherwise
+    "0", "1", ...
+    """
+    if isinstance(inputs, Mapping):
+        return {str(k): host(v) for k, v in inputs.items()}, lambda g, a: g(dict(a))
+    if isinstance(inputs, np.ndarray) or not isinstance(inputs, (list, tuple)):
+        inputs = [inputs]
+    names = [str(k) for k in range(len(inputs))]
+    try:
+        parameters = [p.name for p in inspect.signature(f).parameters.values()
+                      if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = parameters[: len(names)] if len(parameters) >= len(names) else names
+    except (TypeError, ValueError):  # a built-in without a signature
+        pass
+    named = {name: host(value) for name, value in zip(names, inputs, strict=True)}
+    return named, lambda g, a: g(*a.values())
+
+
+def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
+    """Gradients by the names of the inputs."""
+    if isinstance(gradients, Mapping):
+        return dict(gradients)
+    if len(named) == 1 and not isinstance(gradients, list):
+        alone = isinstance(gradients, tuple) and len(gradients) == 1
+        gradients = list(gradients) if alone else [gradients]
+    if not isinstance(gradients, (list, tuple)) or len(gradients) != len(named):
+        got = len(gradients) if isinstance(gradients, (list, tuple)) else 1
+        raise ValueError(f"gradients: expected {len(named)}, one for each of {', '.join(named)}, "
+                         f"got {got}")
+    return dict(zip(named, gradients, strict=True))
+
+
+def flatten_outputs(outputs: Any, prefix: str = "") -> dict[str, Any]:
+    """The arrays of nested tuples, lists and mappings by name: "f" if there is but one."""
+    if isinstance(outputs, Mapping):
+        branches = {str(key): branch for key, branch in outputs.items()}
+    elif isinstance(outputs, (list, tuple)):
+        branches = {str(k): branch for k, branch in enumerate(outputs)}
+    else:
+        return {prefix or "f": outputs}
+    return {name: leaf for key, branch in branches.items()
+            for name, leaf in flatten_outputs(branch, f"{prefix}.{key}" if prefix else key).items()}
+
+
+def like(outputs: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
+    """The reverse of `flatten_outputs`."""
+    inside = f"{prefix}." if prefix else ""
+    if isinstance(outputs, Mapping):
+        return {key: like(branch, leaves, f"{inside}{key}") for key, branch in outputs.items()}
+    if isinstance(outputs, (list, tuple)):
+        made = [like(branch, leaves, f"{inside}{k}") for k, branch in enumerate(outputs)]
+        return type(outputs)(*made) if hasattr(outputs, "_fields") else type(outputs)(made)
+    return leaves[prefix or "f"]
+
+
+# --- arrays -------------------------------------------------------------------------------------
+
+
+def host(array: Any) -> np.ndarray:
+    """The array as NumPy has it, from whichever device."""
+    return np.asarray(array if isinstance(array, (np.ndarray, float, int, list))
+                      else backend.to_host(array) if hasattr(array, "get") else array)
+
+
+def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
+    """A gradient written out in full: also anything with `.dense()`, or (ids, rows), summed."""
+    if hasattr(gradient, "dense"):
+        return host(gradient.dense())
+    if isinstance(gradient, tuple) and len(gradient) == 2 and name in inputs:
+        ids, rows = (host(part) for part in gradient)
+        full = np.zeros(np.shape(inputs[name]), rows.dtype)
+        np.add.at(full, ids, rows)
+        return full
+    return host(gradient)
+
+
+def same_bits(found: Arrays, expected: Arrays) -> list[str]:
+    """The names whose arrays differ."""
+    return [name for name, array in expected.items()
+            if not np.array_equal(found[name], array, equal_nan=True)]
+
+
+def validate_inputs(inputs: Arrays) -> None:
+    """Raise ValueError unless there are inputs, all real, floating and finite."""
+    if not inputs:
+        raise ValueError("inputs: expected at least one tensor, got none")
+    for name, value in inputs.items():
+        if value.dtype.kind in "biu":
+            raise ValueError(f"inputs: {name!r} is of {value.dtype}, which has no derivative; "
+                             f"{FROZEN}")
+        if value.dtype.kind != "f":
+            raise ValueError(f"inputs: expected {name!r} of a real floating dtype, "
+                             f"got {value.dtype}")
+        if not np.isfinite(value).all():
+            index = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+            raise ValueError(f"inputs: expected finite values in {name!r}, "
+                             f"got {value[index]} at {index}")
+
+
+def validate_gradients(inputs: Arrays, gradients: Arrays) -> None:
+    """Raise ValueError unless names and shapes are those of the inputs, and the dtype is real."""
+    for name in [*inputs, *gradients]:
+        if name not in inputs or name not in gradients:
+            side = "gradients" if name in inputs else "inputs"
+            raise ValueError(f"{side}: expected an entry named {name!r}, got none")
+        if gradients[name].shape != inputs[name].shape:
+            raise ValueError(f"gradients: expected {name!r} of shape {inputs[name].shape}, "
+                             f"got {gradients[name].shape}")
+        if gradients[name].dtype.kind != "f":
+            raise ValueError(f"gradients: expected {name!r} of a real floating dtype, "
+                             f"got {gradients[name].dtype}")

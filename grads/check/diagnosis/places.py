@@ -1,0 +1,119 @@
+"""Names for places in a tensor, from its labels: entries in words, and the parts it falls into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.check.case import Block, Labels
+from grads.check.diagnosis.evidence import Evidence, grid_axes
+
+# Where an axis's own name is not how one counts along it.
+WORDS = {"batch": "batch item", "gate": "gate row"}
+LONGEST = 100  # an axis with more indices is not looked at index by index
+
+
+class Part(NamedTuple):
+    """A named part of a tensor."""
+
+    name: str
+    where: np.ndarray  # bool, the tensor's shape
+
+
+Family = list[Part]  # parts that do not overlap
+
+
+def place(labels: Labels | None, index: Sequence[int]) -> str:
+    """An entry in words: "gate o, row 1; column 4 (h 1)", or the bare index without labels."""
+    if labels is None or not len(index) or len(labels.axes) != len(index):
+        return str(tuple(int(k) for k in index))
+    said = [_place_on(labels, axis, int(k)) for axis, k in enumerate(index)]
+    return ("; " if any("," in words for words in said) else ", ").join(said)
+
+
+def _place_on(labels: Labels, axis: int, k: int) -> str:
+    """One index in words."""
+    kind = labels.axes[axis]
+    for block in labels.blocks:
+        if restricted(block) == (axis,) and _holds(block.where[axis], k):
+            within = k - (block.where[axis].start or 0)
+            return (f"gate {block.name}, row {within}" if kind == "gate"
+                    else f"{word(kind)} {k} ({block.name} {within})")
+    return f"{word(kind)} {k}"
+
+
+def word(axis: str) -> str:
+    """How one counts along an axis: "batch item"."""
+    return WORDS.get(axis, axis)
+
+
+def restricted(block: Block) -> tuple[int, ...]:
+    """The axes along which a block is less than the whole."""
+    return tuple(axis for axis, part in enumerate(block.where) if part != slice(None))
+
+
+def _holds(part: slice, k: int) -> bool:
+    """Whether a slice with a step of one contains an index."""
+    return (part.start or 0) <= k and (part.stop is None or k < part.stop)
+
+
+def block_name(labels: Labels, block: Block) -> str:
+    """A block in words: "gate f", "column block h", "block f, h"."""
+    axes = restricted(block)
+    kind = labels.axes[axes[0]] if len(axes) == 1 else ""
+    return {"gate": "gate", "column": "column block"}.get(kind, "block") + f" {block.name}"
+
+
+def block_families(labels: Labels | None, ndim: int) -> list[list[Block]]:
+    """The blocks that cut the same axes, family by family."""
+    found: dict[tuple[int, ...], list[Block]] = {}
+    for block in labels.blocks if labels is not None and len(labels.axes) == ndim else ():
+        if restricted(block):
+            found.setdefault(restricted(block), []).append(block)
+    return list(found.values())
+
+
+def axis_name(labels: Labels | None, axis: int, ndim: int) -> str:
+    """What an axis counts: "time", or "axis 0" without labels."""
+    if labels is None or len(labels.axes) != ndim:
+        return f"axis {axis}"
+    return labels.axes[axis]
+
+
+def families(evidence: Evidence) -> list[Family]:
+    """All the ways a tensor falls into parts: blocks, indices of an axis, steps from the end."""
+    labels, shape = evidence.labels, evidence.analytic.shape
+    found = []
+    for blocks in block_families(labels, len(shape)):
+        assert labels is not None
+        family = []
+        for block in blocks:
+            where = np.zeros(shape, dtype=bool)
+            where[block.where] = True
+            family.append(Part(block_name(labels, block), where))
+        found.append(family)
+    for axis, size in enumerate(shape):
+        if 2 <= size <= LONGEST:
+            along = np.arange(size).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+            name = axis_name(labels, axis, len(shape))
+            name = f"index {{}} of {name}" if name.startswith("axis") else f"{word(name)} {{}}"
+            found.append([Part(name.format(k), np.broadcast_to(along == k, shape))
+                          for k in range(size)])
+    return found + _ends(evidence)
+
+
+def _ends(evidence: Evidence) -> list[Family]:
+    """The last real step of each batch item, for lengths that differ, and all other places."""
+    axes = grid_axes(evidence)
+    if axes is None or len(set(axes[2].tolist())) < 2:
+        return []
+    t, b, lengths = axes
+    moved = np.zeros(evidence.analytic.shape, dtype=bool)
+    grid = np.moveaxis(moved, (t, b), (0, 1))  # a view
+    for item, length in enumerate(lengths):
+        if length:
+            grid[length - 1, item] = True
+    return [[Part("the last real step of each batch item", moved),
+             Part("the other steps", ~moved)]]

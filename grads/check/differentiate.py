@@ -1,0 +1,269 @@
+"""Numerical differentiation of named outputs with respect to named inputs, with error estimates.
+
+The derivative at a place is that of L_k(t) = sum(d_out_k * out_k(x + t d)) at t = 0, for each
+output k that has an upstream gradient d_out_k; d is one entry of one tensor, or any direction.
+Evaluations serve all outputs. Outputs are subtracted element by element before they are
+multiplied with d_out: less cancels, and the derivative of an output that does not depend on x is
+exactly zero, without error. So is that of one whose change every step is too small to show.
+
+`complex`: Im L(x + i h d) / h, one evaluation and no subtraction: exact but for rounding where the
+function is analytic (Squire and Trapp, 1998). `ridders`: central differences, extrapolated to
+h = 0, in real numbers (Ridders, 1982); it asks only for smoothness, and says how far it got.
+`central` and `forward` are for teaching: steps and errors are those of the textbooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.check.evaluate import (
+    Array,
+    Entries,
+    Evaluator,
+    Function,
+    Lines,
+    NotAnalytic,
+    weights_of,
+)
+from grads.check.kinks import Kink, agreeing_step, find_kink
+
+__all__ = [
+    "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
+    "agreeing_step", "along", "at_entries", "central_difference", "complex_step", "find_kink",
+    "forward_difference", "ridders",
+]
+
+EPS = float(np.finfo(np.float64).eps)
+ROUNDINGS = 4.0  # roundings of an output's size that its value is taken to have suffered
+
+COMPLEX_STEP = 1e-30  # its square vanishes beside 1, and no subtraction sets a lower limit
+FORWARD_STEP = 2.0**-26  # about sqrt(eps): truncation h / 2 and rounding eps / h are of one size
+CENTRAL_STEP = 2.0**-17  # about eps^(1/3): so are h^2 / 6 and eps / h
+RIDDERS_STEP = 2.0**-5  # the largest of the first round; extrapolation to h^8 allows it
+LEVELS = 4  # halvings a round: 8 evaluations
+ROUNDS = 3  # where the first did not do, others whose steps are
+CLOSER = 2.0**-8  # times as large
+GOOD = 1e-8  # the relative error that does
+
+
+class Numeric(NamedTuple):
+    """Derivatives of K projected outputs at n places."""
+
+    value: Array  # (K, n) float64; NaN where the outputs are not finite
+    error: Array  # (K, n), estimated absolute error; complex step: of rounding only
+    scale: Array  # (K, n), sum(|d_out * derivative of out|): size of the terms that were summed
+
+
+def at_entries(
+    f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any],
+    positions: Mapping[str, Any], method: str = "complex", *, lanes: bool = True, **options: Any,
+) -> dict[str, Numeric]:
+    """The derivatives with respect to single entries.
+
+    Arguments: f, inputs by name -> outputs by name, or an `Evaluator` of it at these inputs, which
+    counts and remembers; inputs, by name, floating; upstream, d_out by the name of an output, of
+    its shape; positions, flat, by the name of an input; method, in METHODS; lanes, whether many
+    perturbed versions may run at once; options of the method. Returns by the name of an input: one
+    row an output, in upstream's order, one column a position. Raises ValueError on arguments
+    that do not fit, NotAnalytic where method is "complex" and f is not meant for it.
+    """
+    evaluate = _evaluator(f, inputs, lanes)
+    return {name: _derivatives(evaluate, upstream, Entries(evaluate.inputs, name, where), method,
+                               options) for name, where in positions.items()}
+
+
+def along(
+    f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any],
+    directions: Sequence[Mapping[str, Any]], method: str = "complex", *, lanes: bool = True,
+    **options: Any,
+) -> Numeric:
+    """The derivatives along directions, each an array for some of the inputs, of their shape.
+
+    One row an output, in upstream's order, one column a direction; the rest as in `at_entries`.
+    """
+    evaluate = _evaluator(f, inputs, lanes)
+    return _derivatives(evaluate, upstream, Lines(evaluate.inputs, directions), method, options)
+
+
+class Probe:
+    """Some lines through the inputs, and the outputs along them.
+
+    Attributes: n, the number of lines; unit (n,), a power of 2, the step along each that moves
+    the inputs by about max(1, |x|); coarse (n,), the inputs' rounding as a step, in units of eps;
+    names of the outputs; weights, their upstream gradients, (size,) each; base, the outputs
+    at t = 0, likewise.
+    """
+
+    def __init__(
+        self, evaluate: Evaluator, weights: Mapping[str, Array], places: Entries | Lines,
+        which: Array,
+    ) -> None:
+        self._evaluate, self._places, self._which = evaluate, places, which
+        self.names = list(weights)
+        self.n = len(which)
+        self.unit, self.coarse = places.unit[which], places.coarse[which]
+        self.weights = list(weights.values())
+        self.base = [evaluate.outputs[name].reshape(-1) for name in weights]
+
+    def __call__(self, t: Array) -> list[Array]:
+        """The outputs at steps t (m, n) along the lines: (m, n, size) for each output."""
+        which = np.broadcast_to(self._which, t.shape).reshape(-1)
+        found = self._evaluate.at(self._places, which, t.reshape(-1))
+        return [found[name].reshape(*t.shape, -1) for name in self.names]
+
+    def some(self, lines: Array) -> Probe:
+        """The probe of some of these lines, by number."""
+        weights = dict(zip(self.names, self.weights, strict=True))
+        return Probe(self._evaluate, weights, self._places, self._which[lines])
+
+
+# --- the methods: of a probe, the derivative at t = 0 --------------------------------------------
+
+
+def complex_step(probe: Probe, *, h: float = COMPLEX_STEP) -> Numeric:
+    """Im L(i h) / h (Squire and Trapp, 1998). One evaluation a place."""
+    outputs = probe(np.full((1, probe.n), 1j * h))
+    for name, out in zip(probe.names, outputs, strict=True):
+        if not np.iscomplexobj(out):
+            raise NotAnalytic(f"f: expected a complex {name!r} for complex arguments, got a real "
+                              "one; something takes its absolute value or its real part")
+    rows = []
+    for out, weight in zip(outputs, probe.weights, strict=True):
+        slope = out[0].imag / h  # (n, size)
+        scale = np.abs(slope) @ np.abs(weight)
+        rows.append((slope @ weight, 4 * ROUNDINGS * EPS * scale, scale))
+    return _numeric(rows)
+
+
+def forward_difference(probe: Probe, *, h: float = FORWARD_STEP) -> Numeric:
+    """(L(h) - L(0)) / h; its error, h L'' / 2, from a second step 2 h. Two evaluations a place."""
+    steps = np.outer([2 * h, h], probe.unit)  # (2, n)
+    rows = []
+    for out, base, weight in zip(probe(steps), probe.base, probe.weights, strict=True):
+        change = out - base
+        slope, scale = _slopes(change, weight, steps)
+        noise = _noise(change, base, weight, scale[-1], probe) * 2 / steps[1]
+        rows.append((slope[1], np.abs(slope[0] - slope[1]) + noise, scale[1]))
+    return _numeric(rows)
+
+
+def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
+    """(L(h) - L(-h)) / 2h; its error, h^2 L''' / 6, from 2 h. Four evaluations a place."""
+    steps = np.outer([2 * h, h], probe.unit)  # (2, n)
+    rows = []
+    outputs = probe(np.concatenate([steps, -steps]))
+    for out, base, weight in zip(outputs, probe.base, probe.weights, strict=True):
+        change = out[:2] - out[2:]
+        slope, scale = _slopes(change, weight, 2 * steps)
+        noise = _noise(change, base, weight, scale[-1], probe) / steps[1]
+        rows.append((slope[1], np.abs(slope[0] - slope[1]) / 3 + noise, scale[1]))
+    return _numeric(rows)
+
+
+def ridders(probe: Probe, *, h: float = RIDDERS_STEP, rounds: int = ROUNDS) -> Numeric:
+    """Central differences at h, h/2, h/4, h/8, extrapolated to h = 0 (Ridders, 1982).
+
+    Eight evaluations a place; where truncation leaves a relative error above GOOD, as many again
+    at smaller steps. To the error of the extrapolation is added half of what the one-sided slopes
+    differ by, extrapolated likewise: at a kink, central differences agree on the mean of the two.
+    """
+    best, rounding = _ridders_round(probe, h)
+    for k in range(1, rounds):
+        fine = best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)
+        again = np.flatnonzero(~fine.all(axis=0))  # not a number is not fine, either
+        if not again.size:
+            break
+        closer, noise = _ridders_round(probe.some(again), h * CLOSER**k)
+        better = closer.error < best.error[:, again]
+        for old, new in zip((*best, rounding), (*closer, noise), strict=True):
+            old[:, again] = np.where(better, new, old[:, again])
+    return best
+
+
+def _ridders_round(probe: Probe, h: float) -> tuple[Numeric, Array]:
+    """The derivatives from one round of steps, and the rounding (K, n) in their errors."""
+    steps = np.outer(h * 0.5 ** np.arange(LEVELS), probe.unit)  # (m, n)
+    rows, roundings = [], []
+    outputs = probe(np.concatenate([steps, -steps]))
+    for out, base, weight in zip(outputs, probe.base, probe.weights, strict=True):
+        ahead, behind = out[:LEVELS] - base, base - out[LEVELS:]
+        change = out[:LEVELS] - out[LEVELS:]
+        slope, scale = _slopes(change, weight, 2 * steps)
+        value, error = _extrapolated(slope, (2, 4, 6))  # even powers of h are in its error
+        corner, _ = _extrapolated((ahead - behind) @ weight / steps, (1, 3, 5))
+        roundings.append(_noise(change, base, weight, scale[-1], probe) / steps[-1])
+        rows.append((value, error + np.abs(corner) / 2 + roundings[-1], scale[-1]))
+    return _numeric(rows), np.array(roundings)
+
+
+METHODS: dict[str, Callable[..., Numeric]] = {
+    "complex": complex_step, "ridders": ridders, "central": central_difference,
+    "forward": forward_difference,
+}
+
+
+def _extrapolated(rows: Array, powers: Sequence[int]) -> tuple[Array, Array]:
+    """The limit at h = 0 of what was found at h, h/2, ..., and its error (Ridders' tableau).
+
+    Arguments: rows (m, n); powers of h in their error, ascending. Each column of the tableau
+    removes one power from the column before. The column whose entries differ least from their two
+    parents is taken. Of all its entries, not of the best: two can be close by chance where rounding
+    is all there is.
+    """
+    column, best, error = rows, rows[-1], np.full(rows.shape[1], np.inf)
+    for power in powers:
+        better = column[1:] + (column[1:] - column[:-1]) / (2.0**power - 1)
+        differs = np.maximum(np.abs(better - column[1:]), np.abs(better - column[:-1])).max(axis=0)
+        closer = differs < error  # False for NaN
+        best, error = np.where(closer, better[-1], best), np.where(closer, differs, error)
+        column = better
+    return best, error
+
+
+def _slopes(change: Array, weight: Array, steps: Array) -> tuple[Array, Array]:
+    """Differences (m, n, size) per step (m, n): projected on d_out, and the size of the terms."""
+    return change @ weight / steps, np.abs(change) @ np.abs(weight) / np.abs(steps)
+
+
+def _noise(change: Array, base: Array, weight: Array, scale: Array, probe: Probe) -> Array:
+    """Rounding error of projected outputs (n,).
+
+    Where a step changes anything it may have changed less than a rounding of the other elements.
+    """
+    moves = (change != 0).any(axis=(0, 2))  # (n,)
+    outputs = moves * np.sqrt(((weight * base) ** 2).sum())
+    return ROUNDINGS * EPS / 2 * (outputs + scale * probe.coarse)
+
+
+def _numeric(rows: Sequence[tuple[Array, Array, Array]]) -> Numeric:
+    """Rows of value, error and scale, put together; what is not finite has no error bound."""
+    value, error, scale = (np.array(part) for part in zip(*rows, strict=True))
+    finite = np.isfinite(value) & np.isfinite(error)
+    return Numeric(np.where(finite, value, np.nan), np.where(finite, error, np.inf), scale)
+
+
+# --- who runs them --------------------------------------------------------------------------------
+
+
+def _evaluator(f: Function | Evaluator, inputs: Mapping[str, Any], lanes: bool) -> Evaluator:
+    return f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
+
+
+def _derivatives(
+    evaluate: Evaluator, upstream: Mapping[str, Any], places: Entries | Lines, method: str,
+    options: Mapping[str, Any],
+) -> Numeric:
+    """The method at all places, a few at a time, so that a run is not much wider than a chunk."""
+    if method not in METHODS:
+        raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
+    weights = weights_of(evaluate, upstream)
+    lines = np.arange(len(places))
+    with np.errstate(all="ignore"):  # a step may leave the domain: the error estimate says so
+        chunks = [METHODS[method](Probe(evaluate, weights, places, part), **options)
+                  for k in range(0, len(lines), evaluate.width)
+                  for part in [lines[k:k + evaluate.width]]]
+    nothing = Numeric(*(np.zeros((len(weights), 0)) for _ in range(3)))
+    return Numeric(*(np.concatenate(part, axis=1) for part in zip(nothing, *chunks, strict=True)))

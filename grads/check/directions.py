@@ -1,0 +1,193 @@
+"""Random directions: one derivative that looks at all entries of a tensor.
+
+The derivative along a direction v is the sum of gradient * v, so that a wrong entry shows in
+nearly every direction. A tensor is checked along a few of them and at one entry; a direction that
+is wrong is halved, and the worse half again, until one entry is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.check.case import Case
+from grads.check.diagnosis.places import place
+from grads.check.differentiate import along
+from grads.check.evaluate import Evaluator
+from grads.check.judge import (
+    ALL,
+    FLOOR,
+    FLOOR_ALL,
+    RELATIVE,
+    SAFETY,
+    TENSOR,
+    index_of,
+    largest_of,
+)
+from grads.check.report import Row
+
+DIRECTIONS = 2  # a tensor
+COARSE = 1e-5  # of the sum of |gradient * v|: with a larger error a derivative decides nothing
+TOGETHER = "all tensors"  # the name of what is checked along directions over all of them
+
+Arrays = Mapping[str, np.ndarray]
+Claims = Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
+
+
+class Slope(NamedTuple):
+    """A derivative along a direction."""
+
+    analytic: float
+    numeric: float
+    status: str  # "ok", "wrong", or "inconclusive" where the numerical error is too large
+    error: float  # relative to the sum of |gradient * v|, which may cancel
+
+
+class Line(NamedTuple):
+    """A direction, and which row of the report it belongs to."""
+
+    row: str  # a tensor's name, or TOGETHER
+    direction: Arrays
+    entry: int | None = None  # flat position, of a direction along one entry
+
+
+def slopes(
+    evaluate: Evaluator, claims: Claims, upstream: Arrays, directions: Sequence[Arrays],
+    method: str,
+) -> dict[str, list[Slope]]:
+    """For every choice of upstream gradients, the derivatives along each direction."""
+    numeric = along(evaluate, evaluate.inputs, upstream, directions, method)
+    found = {}
+    for choice, gradients in claims.items():
+        rows = [k for k, output in enumerate(upstream) if choice in ("all", output)]
+        parts = [part[rows].sum(axis=0) for part in numeric]  # value, error, scale
+        own = {name: largest_of(gradient) for name, gradient in gradients.items()}
+        found[choice] = [_slope(gradients, own, direction, *(float(part[k]) for part in parts))
+                         for k, direction in enumerate(directions)]
+    return found
+
+
+def _slope(
+    gradients: Arrays, own: Mapping[str, float], direction: Arrays, value: float, error: float,
+    scale: float,
+) -> Slope:
+    """The limit is that of `judge`, summed over the entries."""
+    with np.errstate(invalid="ignore"):  # a gradient that is not finite is wrong
+        products = [gradients[name].astype(np.float64) * v for name, v in direction.items()]
+    analytic, largest = sum(float(product.sum()) for product in products), max(own.values())
+    lengths = {name: float(np.abs(v).sum()) for name, v in direction.items()}
+    terms = sum(n * (TENSOR * own[name] + ALL * largest) for name, n in lengths.items())
+    floor = sum(n * (FLOOR * own[name] + FLOOR_ALL * largest) for name, n in lengths.items())
+    eps = max(float(np.finfo(gradients[name].dtype).eps) for name in direction)
+    size = max(abs(analytic), abs(value))
+    limit = eps * (RELATIVE * size + TENSOR * scale + terms) + SAFETY * error
+    spread = max(sum(float(np.abs(product).sum()) for product in products), size)
+    gap = 0.0 if analytic == value else abs(analytic - value)
+    coarse = error > max(COARSE * spread, eps * terms)
+    status = "wrong" if not gap <= limit else "inconclusive" if coarse else "ok"
+    return Slope(analytic, value, status, gap / max(spread, floor) if gap else 0.0)
+
+
+# --- what is checked along them -------------------------------------------------------------------
+
+
+def lines_of(claims: Arrays, names: Sequence[str], rng: np.random.Generator) -> list[Line]:
+    """One entry and DIRECTIONS random directions of each tensor; all entries of a tiny one."""
+    found = []
+    for name in names:
+        gradient = claims[name].reshape(-1)
+        few = gradient.size <= 1 + DIRECTIONS
+        for entry in range(gradient.size) if few else [_one(gradient, rng)]:
+            unit = np.zeros(gradient.size)
+            unit[entry] = 1.0
+            found.append(Line(name, {name: unit.reshape(claims[name].shape)}, entry))
+        found += [Line(name, {name: rng.normal(size=claims[name].shape)})
+                  for _ in range(0 if few else DIRECTIONS)]
+    return found
+
+
+def _one(gradient: np.ndarray, rng: np.random.Generator) -> int:
+    """An entry whose gradient is not zero, if there is one."""
+    telling = np.flatnonzero(gradient)
+    return int(rng.choice(telling if telling.size else gradient.size))
+
+
+def lines_together(
+    claims: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS
+) -> list[Line]:
+    """Directions over all tensors at once."""
+    return [Line(TOGETHER, {name: rng.normal(size=claims[name].shape) for name in names})
+            for _ in range(number)]
+
+
+def check_lines(
+    case: Case, evaluate: Evaluator, claims: Claims, upstream: Arrays, lines: Sequence[Line],
+    method: str,
+) -> list[Row]:
+    """A row for every tensor, and one for every tensor that fails for one output alone."""
+    if not lines:
+        return []
+    found = slopes(evaluate, claims, upstream, [line.direction for line in lines], method)
+    return [row for choice, every in found.items() for name in dict.fromkeys(l.row for l in lines)
+            for row in [_row(case, evaluate, name, choice, method, [
+                (line, slope) for line, slope in zip(lines, every, strict=True)
+                if line.row == name])]
+            if choice == "all" or row.status == "wrong"]
+
+
+def _row(
+    case: Case, evaluate: Evaluator, name: str, choice: str, method: str,
+    found: Sequence[tuple[Line, Slope]],
+) -> Row:
+    """One tensor's lines; its place is that of the worst of them, of an entry if all are right."""
+    order = ("wrong", "inconclusive", "ok")
+    line, slope = min(found, key=lambda one: (order.index(one[1].status), one[0].entry is None))
+    shape = evaluate.inputs[name].shape if name in evaluate.inputs else None
+    at = () if line.entry is None or shape is None else index_of(line.entry, shape)
+    said = place(case.labels.get(name), at) if line.entry is not None else "a random direction"
+    entries = [slope.error for line, slope in found if line.entry is not None]
+    others = [slope.error for line, slope in found if line.entry is None]
+    size = sum(evaluate.inputs[one].size for one in line.direction)
+    still = shape is not None and size > 0 and not slope.numeric and not slope.analytic
+    return Row(
+        name, choice, shape, len(entries), len(others),
+        sum(slope.status == "inconclusive" for _, slope in found),
+        {kind: float(np.max(errors)) for kind, errors in (
+            (method, entries), ("directions", others)) if errors}, slope.status,
+        at, said, slope.analytic, slope.numeric,
+        ("zero everywhere, numerically too",) * (still and slope.status == "ok"),
+    )
+
+
+# --- the entry that is wrong ----------------------------------------------------------------------
+
+
+def bisect(
+    evaluate: Evaluator, claims: Claims, upstream: Arrays, choice: str, direction: Arrays,
+    method: str,
+) -> tuple[str, int]:
+    """An entry at which a direction's derivative goes wrong: name and flat position."""
+    ends = np.cumsum([v.size for v in direction.values()])
+    low, high = 0, int(ends[-1])
+    while high - low > 1:
+        middle = (low + high) // 2
+        halves = [_between(direction, low, middle), _between(direction, middle, high)]
+        first, second = (abs(slope.analytic - slope.numeric) for slope in slopes(
+            evaluate, {choice: claims[choice]}, upstream, halves, method)[choice])
+        low, high = (middle, high) if second > first or np.isnan(second) else (low, middle)
+    k = int(np.searchsorted(ends, low, side="right"))
+    return list(direction)[k], low - (int(ends[k - 1]) if k else 0)
+
+
+def _between(direction: Arrays, low: int, high: int) -> dict[str, np.ndarray]:
+    """The direction, zero but for entries low to high of all its tensors laid end to end."""
+    part, start = {}, 0
+    for name, v in direction.items():
+        here = np.zeros_like(v)
+        where = slice(max(low - start, 0), max(high - start, 0))
+        here.reshape(-1)[where] = v.reshape(-1)[where]
+        part[name] = here
+        start += v.size
+    return part

@@ -1,0 +1,96 @@
+"""Entries one by one, by several methods: all of a tensor's, or a sample beside directions.
+
+It is what a check goes over to where a direction is wrong: then every tensor's entries are known,
+and the diagnosis (`grads.check.diagnosis`) can say what kind of mistake it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from grads.check.case import Case, Labels
+from grads.check.diagnosis.places import place
+from grads.check.differentiate import at_entries
+from grads.check.directions import (
+    Arrays,
+    Claims,
+    Line,
+    Slope,
+    bisect,
+    lines_of,
+    lines_together,
+    slopes,
+)
+from grads.check.evaluate import Evaluator
+from grads.check.judge import Numbers, index_of, judge
+from grads.check.report import BAD, Row
+
+
+def check_entries(
+    case: Case, evaluate: Evaluator, claims: Claims, upstream: Arrays, names: Sequence[str],
+    methods: Sequence[str], sample: int | None, rng: np.random.Generator,
+) -> list[Row]:
+    """A row for every tensor, one for every tensor that is wrong for one output alone.
+
+    Arguments: methods that suit the function, the first of which goes along the directions;
+    sample, how many entries of a larger tensor, None for all.
+    """
+    places = {name: choose(claims["all"][name], case.labels.get(name), sample, rng)
+              for name in names}
+    part = [name for name in names if len(places[name]) < claims["all"][name].size]
+    lines = [line for line in lines_of(claims["all"], part, rng) if line.entry is None]
+    lines += lines_together(claims["all"], names, rng) if part and len(names) > 1 else []
+    found = slopes(evaluate, claims, upstream, [line.direction for line in lines], methods[0])
+    wrong: list[tuple[str, Line, Slope, str, int]] = []
+    for choice, every in found.items():
+        for line, slope in zip(lines, every, strict=True):
+            if slope.status == "wrong":
+                name, entry = bisect(evaluate, claims, upstream, choice, line.direction,
+                                     methods[0])
+                wrong.append((choice, line, slope, name, entry))
+                places[name] = np.union1d(places[name], [entry])
+    opinions = {method: at_entries(evaluate, evaluate.inputs, upstream, places, method)
+                for method in methods}
+    numbers = Numbers(claims, dict.fromkeys(methods, places), opinions, upstream)
+    rows = [_along(row, lines, found) for row in judge(case, evaluate, numbers)]
+    bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
+    return rows + [
+        Row(name, "direction", evaluate.inputs[name].shape, 0, 1, 0, {"directions": slope.error},
+            "wrong", at, place(case.labels.get(name), at), slope.analytic, slope.numeric,
+            ("a random direction is wrong; halving it led to this entry",))
+        for choice, _, slope, name, entry in wrong if (name, choice) not in bad
+        for at in [index_of(entry, evaluate.inputs[name].shape)]]
+
+
+def _along(row: Row, lines: Sequence[Line], found: dict[str, list[Slope]]) -> Row:
+    """A sampled tensor's row with what its directions found."""
+    errors = [slope.error for line, slope in zip(lines, found["all"], strict=True)
+              if line.row == row.name and row.upstream == "all"]
+    if not errors:
+        return row
+    return replace(row, directions=len(errors),
+                   errors={**row.errors, "directions": float(np.max(errors))})
+
+
+def choose(
+    gradient: np.ndarray, labels: Labels | None, sample: int | None, rng: np.random.Generator
+) -> np.ndarray:
+    """Flat positions to check, ascending: all, or a sample stratified over the tensor's blocks.
+
+    Each block gives an equal share, half of it from entries whose gradient is not zero.
+    """
+    positions = np.arange(gradient.size)
+    if sample is None or gradient.size <= sample:
+        return positions
+    grid = positions.reshape(gradient.shape)
+    strata = [grid[block.where].reshape(-1) for block in labels.blocks] if labels else []
+    strata = [stratum for stratum in strata if stratum.size] or [positions]
+    share, kept = -(-sample // len(strata)), []
+    for stratum in strata:
+        nonzero = rng.permutation(stratum[gradient.reshape(-1)[stratum] != 0])[: (share + 1) // 2]
+        rest = rng.permutation(np.setdiff1d(stratum, nonzero))[: share - len(nonzero)]
+        kept += [nonzero, rest]
+    return np.unique(np.concatenate(kept))

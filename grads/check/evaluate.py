@@ -1,0 +1,259 @@
+"""Runs a function at many perturbed versions of its inputs, and counts what that took.
+
+A version is the inputs with some tensors replaced. Many versions run at once where the function
+allows it (`grads.check.lanes`), one at a time otherwise; who asks for them cannot tell the
+difference.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.workspace import Workspace
+from grads.check.lanes import LanesError, in_lanes
+
+Array = NDArray[Any]
+Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
+
+LANES = 256  # versions at once, at most: more gain nothing, and cost memory
+NUMBERS = 4_000_000  # in the largest array of a run, about: 32 MB, or 64 MB if complex
+ALIKE = 1e-9  # between a version run alone and beside others; they differ by rounding only
+
+
+class NotAnalytic(ValueError):
+    """The function cannot be run on complex numbers, or drops their imaginary part."""
+
+
+class Evaluator:
+    """A function at given inputs: its outputs there, and at perturbed versions.
+
+    Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays are computed
+    with in float64, others (ids, masks) are passed as they are; lanes, whether versions may run
+    at once. f gets private copies, so that nothing it does to its arguments is seen elsewhere.
+    Raises ValueError where an input is complex or an output is not a real number.
+
+    Attributes: outputs, float64, of the unperturbed inputs; evaluations, versions computed,
+    that one not counted; calls of f that this took, that one included; width, versions to ask
+    for at once; alone, why versions ran one at a time although lanes were wanted ("" if not so).
+    """
+
+    def __init__(self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True) -> None:
+        self.f = f
+        self.inputs = {name: _real(name, a) for name, a in inputs.items()}
+        self.evaluations = self.calls = 0
+        self.alone = ""
+        self._lanes, self._buffers = lanes, Workspace()
+        self._trusted: dict[Any, bool] = {}  # by what is perturbed
+        self.outputs = {name: _output(name, a) for name, a in self._run({}, 0, False).items()}
+        arrays = (*self.inputs.values(), *self.outputs.values())
+        largest = max((a.size for a in arrays), default=1)
+        self.width = max(1, min(LANES, NUMBERS // max(1, largest)))
+
+    def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of P versions.
+
+        Arguments: changed, float64 or complex128 (P, *shape) by name, the tensors that are not as
+        in the inputs. If one is complex, all floating inputs are. Returns (P, *shape of the
+        output) by name. Raises NotAnalytic where f does not take complex numbers.
+        """
+        P = len(next(iter(changed.values())))
+        is_complex = any(np.iscomplexobj(a) for a in changed.values())
+        self.evaluations += P
+        with np.errstate(all="ignore"), _complex_is_kept() if is_complex else nullcontext():
+            found = self._at_once(changed, P, is_complex)
+            if found is None:
+                runs = [self._run(changed, p, is_complex) for p in range(P)]
+                found = {name: np.stack([run[name] for run in runs]) for name in self.outputs}
+        return found
+
+    def at(self, places: Entries | Lines, which: Array, t: Array) -> dict[str, Array]:
+        """The outputs (P, size) by name where places `which` (P,) are moved by `t` (P,)."""
+        parts = [slice(k, k + self.width) for k in range(0, len(t), self.width)]
+        runs = [self(places.moved(which[part], t[part])) for part in parts]
+        return {name: np.concatenate([run[name].reshape(len(run[name]), -1) for run in runs])
+                for name in self.outputs}
+
+    def _run(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
+        """The outputs of version p, copied: f may use its buffers again."""
+        arguments = self._arguments(is_complex)
+        arguments.update((name, np.array(a[p])) for name, a in changed.items())
+        self.calls += 1
+        return {name: np.array(out) for name, out in self.f(arguments).items()}
+
+    def _arguments(self, is_complex: bool) -> dict[str, Array]:
+        """Copies of the inputs."""
+        return {name: np.array(a, np.complex128 if is_complex and a.dtype.kind == "f" else a.dtype)
+                for name, a in self.inputs.items()}
+
+    def _at_once(
+        self, changed: Mapping[str, Array], P: int, is_complex: bool
+    ) -> dict[str, Array] | None:
+        """All versions in one call of f; None if that cannot be done or cannot be trusted."""
+        key = (is_complex, *changed)
+        if not self._lanes or P == 1 or not self._trusted.get(key, True):
+            return None
+        try:
+            found = in_lanes(self.f, self._arguments(is_complex), changed, self._buffers)
+        except LanesError as error:
+            self._trusted[key], self.alone = False, str(error)
+            return None
+        self.calls += 1
+        if key not in self._trusted:
+            runs = {p: self._run(changed, p, is_complex) for p in (0, P - 1)}
+            self._trusted[key] = all(_alike(found[name][p], out) for p, run in runs.items()
+                                     for name, out in run.items())
+            if not self._trusted[key]:
+                self.alone = "versions side by side gave another result"
+        return found if self._trusted[key] else None
+
+
+def _real(name: str, value: Any) -> Array:
+    """A private copy, float64 if floating."""
+    a = np.array(value)
+    if a.dtype.kind == "c":
+        raise ValueError(f"inputs: expected {name!r} of a real dtype, got {a.dtype}")
+    return a.astype(np.float64) if a.dtype.kind == "f" else a
+
+
+def _output(name: str, a: Array) -> Array:
+    """The output in float64."""
+    if a.dtype.kind not in "fiub":
+        raise ValueError(f"f: expected output {name!r} of a real dtype, got {a.dtype}")
+    return a.astype(np.float64)
+
+
+def _alike(found: Array, out: Array) -> bool:
+    """Whether two results differ by rounding only; real and imaginary parts each for itself."""
+    if found.shape != out.shape or np.iscomplexobj(found) != np.iscomplexobj(out):
+        return False
+    parts = [(found.real, out.real), (found.imag, out.imag)]
+    return all(np.allclose(a, b, ALIKE, ALIKE * _largest(b), equal_nan=True) for a, b in parts)
+
+
+def _largest(a: Array) -> float:
+    """The largest finite magnitude, zero where there is none."""
+    return float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+
+
+@contextmanager
+def _complex_is_kept() -> Iterator[None]:
+    """Raises NotAnalytic where an imaginary part is dropped, or complex numbers are refused."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            yield
+    except np.exceptions.ComplexWarning as error:
+        raise NotAnalytic(
+            f"f: the imaginary part of a complex argument is dropped {_where(error)}") from error
+    except TypeError as error:
+        raise NotAnalytic(
+            f"f: complex arguments are refused {_where(error)}: {error}") from error
+
+
+def _where(error: BaseException) -> str:
+    """File and line of the last frame that is neither NumPy's nor ours."""
+    ours = os.path.abspath(__file__), os.path.dirname(np.__file__) + os.sep
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not os.path.abspath(frame.filename).startswith(ours)]
+    return f"at {frames[-1].filename}:{frames[-1].lineno}" if frames else "somewhere"
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+class Entries:
+    """Entries of one tensor."""
+
+    def __init__(self, inputs: Mapping[str, Array], name: str, where: Any) -> None:
+        x = _floating(inputs, name, "positions")
+        self._name, self._x, self._where = name, x, np.asarray(where, dtype=np.int64).reshape(-1)
+        if self._where.size and not 0 <= self._where.min() <= self._where.max() < x.size:
+            raise ValueError(f"positions: expected {name!r} in 0..{x.size - 1}, "
+                             f"got {self._where.min()}..{self._where.max()}")
+        self.coarse = np.abs(x.reshape(-1)[self._where])
+        self.unit = _power_of_2(np.maximum(1.0, self.coarse))
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def moved(self, which: Array, t: Array) -> dict[str, Array]:
+        """P versions, each with one entry moved by t."""
+        P = len(which)
+        moved = np.empty((P, *self._x.shape), t.dtype)
+        moved[...] = self._x
+        moved.reshape(P, -1)[np.arange(P), self._where[which]] += t
+        return {self._name: moved}
+
+
+class Lines:
+    """Directions over several tensors."""
+
+    def __init__(
+        self, inputs: Mapping[str, Array], directions: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self._inputs, self._directions = inputs, list(directions)
+        squares = [self._squares(direction) for direction in self._directions]
+        d, x, dx = np.sqrt(np.array(squares).reshape(-1, 3)).T  # (n,) lengths
+        d = np.where(d == 0, 1.0, d)
+        self.coarse = x / d
+        self.unit = _power_of_2(np.maximum(1.0, dx / d) / d)
+
+    def _squares(self, direction: Mapping[str, Any]) -> Array:
+        """The sums of d^2, of x^2 where d is not zero, and of (d x)^2."""
+        total = np.zeros(3)
+        for name, value in direction.items():
+            x, d = _floating(self._inputs, name, "directions"), np.asarray(value, np.float64)
+            if d.shape != x.shape:
+                raise ValueError(f"directions: expected {name!r} of shape {x.shape}, got {d.shape}")
+            total += np.sum(d * d), np.sum(x * x, where=d != 0), np.sum((d * x) ** 2)
+        return total
+
+    def __len__(self) -> int:
+        return len(self._directions)
+
+    def moved(self, which: Array, t: Array) -> dict[str, Array]:
+        """P versions, each moved by t times its direction."""
+        names = dict.fromkeys(name for k in which for name in self._directions[k])
+        moved = {name: np.empty((len(t), *self._inputs[name].shape), t.dtype) for name in names}
+        for name, versions in moved.items():
+            versions[...] = self._inputs[name]
+            for version, k, step in zip(versions, which, t, strict=True):
+                if name in self._directions[k]:
+                    version += step * np.asarray(self._directions[k][name], np.float64)
+        return moved
+
+
+def _power_of_2(a: Array) -> Array:
+    """The next power of 2: adding it to x rounds little or nothing."""
+    return 2.0 ** np.ceil(np.log2(a))
+
+
+def _floating(inputs: Mapping[str, Array], name: str, argument: str) -> Array:
+    if name not in inputs or inputs[name].dtype.kind != "f":
+        kind = inputs[name].dtype if name in inputs else "none of that name"
+        raise ValueError(f"{argument}: expected the name of a floating input, got {name!r}: {kind}")
+    return inputs[name]
+
+
+def weights_of(evaluate: Evaluator, upstream: Mapping[str, Any]) -> dict[str, Array]:
+    """The upstream gradients, (size,) by output name, once they are known to fit the outputs."""
+    weights = {}
+    for name, d_out in upstream.items():
+        if name not in evaluate.outputs:
+            raise ValueError(f"upstream: expected names of {sorted(evaluate.outputs)}, "
+                             f"got {name!r}")
+        weight, shape = np.asarray(d_out, np.float64), evaluate.outputs[name].shape
+        if weight.shape != shape:
+            raise ValueError(f"upstream: expected {name!r} of shape {shape}, got {weight.shape}")
+        weights[name] = weight.reshape(-1)
+    if not weights:
+        raise ValueError("upstream: expected the gradient of at least one output, got none")
+    return weights

@@ -1,0 +1,265 @@
+"""Verdicts: which differences between an analytic and a numerical gradient are rounding.
+
+Per entry, with eps of the dtype of the analytic gradient, an opinion v and its estimated error,
+
+    |a - v| <= eps (8192 max(|a|, |v|) + 512 (terms + largest of the tensor) + 8 largest of all)
+               + 10 error
+
+is right. `terms` is the sum of |upstream * derivative| over the outputs: what had to cancel to
+leave v. A wrong entry is looked at again: at a kink nothing can be said, and the report shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.check.case import Case
+from grads.check.diagnosis.diagnose import diagnose
+from grads.check.diagnosis.evidence import Evidence
+from grads.check.diagnosis.places import place
+from grads.check.differentiate import Numeric
+from grads.check.evaluate import Evaluator
+from grads.check.kinks import find_kink
+from grads.check.report import Row
+
+RELATIVE, TENSOR, ALL = 8192, 512, 8  # roundings allowed: of the entry, of its tensor, of all
+SAFETY = 10  # an error estimate may be this much too small
+COARSE = 1e-3  # a second opinion with a larger relative error decides nothing
+FLOOR, FLOOR_ALL = 1e-4, 1e-8  # parts of the largest gradients below which an error is not relative
+TINY = 1e-6  # part of the largest gradient of all below which uncertainty is no matter
+SLACK = 1e-6  # of a kink's slopes: their own error
+KINKS = 64  # entries of a tensor that are looked at for a kink
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Numbers(NamedTuple):
+    """All that was computed about a case."""
+
+    claims: Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
+    places: Mapping[str, Arrays]  # method -> input -> flat positions
+    opinions: Mapping[str, Mapping[str, Numeric]]  # method -> input -> derivatives there
+    upstream: Arrays
+
+
+class Opinion(NamedTuple):
+    """One method on one tensor for one choice of upstream gradients; (n,) each."""
+
+    where: np.ndarray  # flat positions
+    value: np.ndarray
+    error: np.ndarray
+    scale: np.ndarray
+
+
+def opinions_of(numbers: Numbers, name: str, choice: str) -> dict[str, Opinion]:
+    """What each method says of a tensor, for all outputs together or for one of them."""
+    found = {}
+    for method, tensors in numbers.opinions.items():
+        numeric, where = tensors[name], numbers.places[method][name]
+        rows = [k for k, output in enumerate(numbers.upstream) if choice in ("all", output)]
+        value, error, scale = (np.asarray(a)[rows].sum(axis=0) for a in numeric)
+        found[method] = Opinion(where, value, error, scale)
+    return found
+
+
+def judge(case: Case, evaluate: Evaluator, numbers: Numbers) -> list[Row]:
+    """A row for every tensor, and one for every tensor that is wrong for one output alone."""
+    rows = []
+    for choice, gradients in numbers.claims.items():
+        largest = max((largest_of(gradients[name]) for name in _names(numbers)), default=0.0)
+        for name in _names(numbers):
+            row = _judge_tensor(case, evaluate, numbers, choice, name, largest)
+            if choice == "all" or row.status not in ("ok", "inconclusive"):
+                rows.append(row)
+    return rows
+
+
+def _names(numbers: Numbers) -> list[str]:
+    return list(next(iter(numbers.places.values())))
+
+
+def index_of(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of a flat position."""
+    return tuple(int(i) for i in np.unravel_index(position, shape))
+
+
+def largest_of(values: np.ndarray) -> float:
+    """The largest finite magnitude, zero where there is none."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _judge_tensor(
+    case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, largest: float
+) -> Row:
+    """One tensor, one choice of upstream gradients."""
+    gradient = numbers.claims[choice][name]
+    analytic = gradient.reshape(-1).astype(np.float64)
+    found = opinions_of(numbers, name, choice)
+    first = next(iter(found.values()))
+    own = max(largest_of(analytic), largest_of(first.value))
+    eps = float(np.finfo(gradient.dtype).eps)
+    compared = {method: compare(opinion, analytic, eps, own, largest)
+                for method, opinion in found.items()}
+    status = verdicts(found, compared)
+    hints = _kinks(case, evaluate, numbers, choice, name, analytic, status)
+    said = set(status.values())
+    worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in said), "ok")
+    at = _worst_entry(found, compared, status, worst)
+    if worst == "wrong":
+        allowed = np.full(gradient.size, np.nan)
+        allowed[first.where] = next(iter(compared.values())).limit
+        hints = _diagnosis(case, evaluate, numbers, choice, name, allowed) + hints
+    elif worst == "disagree":
+        hints = [_disagreement(found, at), *hints]
+    elif gradient.size and not analytic.any() and not first.value.any():
+        hints = ["zero everywhere, numerically too"]
+    index = () if at is None else index_of(at, gradient.shape)
+    return Row(
+        name, choice, gradient.shape, len(first.where), 0,
+        sum(word == "inconclusive" for word in status.values()),
+        {method: _largest_error(found_here.relative) for method, found_here in compared.items()},
+        worst, index, place(case.labels.get(name), index), _value_at(analytic, at),
+        _numeric_at(found, at), tuple(hints),
+    )
+
+
+class Compared(NamedTuple):
+    """An analytic gradient beside one opinion of it; (n,) each."""
+
+    limit: np.ndarray  # the absolute difference that is still right
+    relative: np.ndarray  # error, relative to the larger of both or to a floor
+    excess: np.ndarray  # error as a multiple of the limit
+    coarse: np.ndarray  # bool: the opinion is too uncertain to confirm anything
+
+
+def compare(
+    opinion: Opinion, analytic: np.ndarray, eps: float, own: float, largest: float
+) -> Compared:
+    """How far an opinion lies from the analytic gradient, flat, and how far it may.
+
+    Arguments: eps of the analytic gradient's dtype; own and largest, the largest gradients of the
+    tensor and of all tensors.
+    """
+    a, (_, value, error, scale) = analytic[opinion.where], opinion
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        size = np.maximum(np.abs(a), np.abs(value))
+        limit = eps * (RELATIVE * size + TENSOR * (scale + own) + ALL * largest) + SAFETY * error
+        gap = np.where(a == value, 0.0, np.abs(a - value))
+        floor = FLOOR * own + FLOOR_ALL * largest
+        relative = np.where(gap == 0, 0.0, gap / np.maximum(size, floor))
+        excess = np.where(gap == 0, 0.0, np.where(gap < np.inf, gap / limit, np.inf))
+        coarse = ~(error <= COARSE * np.maximum(np.abs(value), FLOOR * own + TINY * largest))
+    return Compared(limit, relative, excess, coarse)
+
+
+def verdicts(
+    found: Mapping[str, Opinion], compared: Mapping[str, Compared]
+) -> dict[int, str]:
+    """Flat position -> what the opinions say together, before kinks are looked for.
+
+    An uncertain opinion may refuse a gradient, but not confirm one. "coarse" is a gradient that
+    one opinion confirms while another is too uncertain to.
+    """
+    said: dict[int, list[str]] = {}
+    for method, opinion in found.items():
+        here = compared[method]
+        for position, excess, coarse in zip(opinion.where, here.excess, here.coarse, strict=True):
+            word = "wrong" if not excess <= 1 else "coarse" if coarse else "right"
+            said.setdefault(int(position), []).append(word)
+    names = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
+             frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
+    return {position: names.get(frozenset(words), "wrong") for position, words in said.items()}
+
+
+def _kinks(
+    case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str,
+    analytic: np.ndarray, status: dict[int, str],
+) -> list[str]:
+    """Look for kinks where not all is right; changes `status`, returns what was seen."""
+    upstream = {k: d for k, d in numbers.upstream.items() if choice in ("all", k)}
+    seen: list[str] = []
+    suspicious = [position for position, word in status.items() if word != "ok"]
+    for position in suspicious[:KINKS] if set(numbers.opinions) - {"complex"} else []:
+        kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.winners)
+        if kink is None:
+            continue
+        index = index_of(position, evaluate.inputs[name].shape)
+        status[position] = "inconclusive"
+        if kink.kind == "jump":
+            seen.append(f"{index}: the function jumps by {kink.size:.3g}")
+            continue
+        low, high = sorted((kink.left, kink.right))
+        slack = SLACK * max(abs(low), abs(high))
+        between = low - slack <= analytic[position] <= high + slack
+        if not between:
+            status[position] = "wrong"
+        left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
+        seen.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
+                    f"{'' if between else ', the gradient is outside of both'}")
+    for position, word in status.items():
+        if word == "coarse":  # no kink: the function is merely hard for differences
+            status[position] = "ok"
+    more = len(seen) - 3
+    return [*seen[:3], *([f"and {more} more such entries"] if more > 0 else [])]
+
+
+def _worst_entry(
+    found: Mapping[str, Opinion], compared: Mapping[str, Compared], status: Mapping[int, str],
+    worst: str,
+) -> int | None:
+    """The flat position with the largest error of those whose status gives the row its own."""
+    best, chosen = -1.0, None
+    for method, opinion in found.items():
+        for position, excess in zip(opinion.where, compared[method].excess, strict=True):
+            if status[int(position)] == worst and (excess > best or np.isnan(excess)):
+                best, chosen = float(excess), int(position)
+    return chosen
+
+
+def _largest_error(relative: np.ndarray) -> float:
+    """The largest, which is not a number if one of them is not."""
+    return float(relative.max(initial=0.0))
+
+
+def _value_at(flat: np.ndarray, at: int | None) -> float:
+    return 0.0 if at is None else float(flat[at])
+
+
+def _numeric_at(found: Mapping[str, Opinion], at: int | None) -> float:
+    """The first opinion's value at a flat position."""
+    values = [float(value) for opinion in found.values()
+              for value in opinion.value[opinion.where == at]]
+    return values[0] if values else 0.0
+
+
+def _disagreement(found: Mapping[str, Opinion], at: int | None) -> str:
+    """What the opinions say of one entry."""
+    said = [f"{method} {opinion.value[opinion.where == at][0]:.9g}"
+            for method, opinion in found.items() if (opinion.where == at).any()]
+    return (f"the methods disagree: {', '.join(said)}; the function is not analytic (abs, norm, "
+            "conj, real, a comparison?) or is noisy: decide with one method")
+
+
+def _diagnosis(
+    case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, allowed: np.ndarray
+) -> list[str]:
+    """What kind of mistake this looks like."""
+    shape = evaluate.inputs[name].shape
+
+    def numeric(tensor: str, which: str) -> np.ndarray:
+        full = np.full(evaluate.inputs[tensor].size, np.nan)
+        opinion = next(iter(opinions_of(numbers, tensor, which).values()))
+        full[opinion.where] = opinion.value
+        return full.reshape(evaluate.inputs[tensor].shape)
+
+    alone = {output: (numbers.claims[output][name], numeric(name, output))
+             for output in numbers.upstream if output in numbers.claims}
+    others = {other: numeric(other, choice) for other in _names(numbers) if other != name}
+    return diagnose(Evidence(
+        name, numbers.claims[choice][name], numeric(name, choice), allowed.reshape(shape),
+        case.labels.get(name), alone if choice == "all" else {}, evaluate.inputs, case.labels,
+        case.facts, others, numbers.upstream,
+    ))

@@ -1,0 +1,146 @@
+"""Finds points where a function has no derivative: its slope jumps, or its value does.
+
+Two differences of L(t) = sum(d_out * out(x + t)) are looked at while h is halved again and again:
+
+    bend  L(h) - 2 L(0) + L(-h)    quarters where L is smooth, halves at a kink, stays at a jump
+    rise  L(h) - L(-h)             halves where L has a slope, stays at a jump
+
+The smallest steps at which a difference stands out from rounding decide. So a kink that is closer
+than the steps of a numerical derivative counts as one, and a strongly curved function does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.check.evaluate import Array, Entries, Evaluator, Function, weights_of
+
+Winners = Callable[[dict[str, Array]], Any]  # inputs -> discrete decisions: an array, or several
+
+EPS = float(np.finfo(np.float64).eps)
+LARGEST = 2.0**-11  # step, in units of max(1, |x|)
+HALVINGS = 36  # down to 1e-14: a kink between slopes of size 1 still stands out there
+RUN = 6  # halvings in a row that have to agree: then a kink is closer than LARGEST / 256
+CURVED = 4  # halvings in a row at which a difference quarters: there it is smooth
+LIKE = 0.15  # how far a power of h may be from a whole number
+LOUD = 64.0  # roundings of the outputs that a difference has to stand out from
+SLOPES_AT = 8  # the halving, 2e-6, at which one-sided slopes are best: rounding against curvature
+
+
+class Kink(NamedTuple):
+    """A point without a derivative."""
+
+    kind: str  # "kink": the slope jumps; "jump": the value does
+    left: float  # one-sided slopes
+    right: float
+    size: float  # right minus left, of the slope or of the value
+
+
+def find_kink(
+    f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any], name: str,
+    position: int, winners: Winners | None = None, *, lanes: bool = True,
+) -> Kink | None:
+    """The kink or jump of sum(d_out * out) at an entry, or closer to it than about 1e-6.
+
+    Arguments: f, inputs, upstream and lanes as in `differentiate.at_entries`; name and flat
+    position of the entry; winners, of inputs, the decisions that f takes (an argmax, which ReLUs
+    are open, the ids of a top-k), or None: where they change on the way from one side of x to the
+    other, however small the step, a slope that differs there is a kink without further proof.
+    Takes 73 evaluations, all at once in lanes. Raises ValueError on arguments that do not fit.
+    """
+    evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
+    place = Entries(evaluate.inputs, name, [position])
+    h = LARGEST * place.unit[0] * 0.5 ** np.arange(HALVINGS)
+    left, right, noise = _changes(evaluate, weights_of(evaluate, upstream), place, h)
+    bend, rise = right + left, right - left
+    slack = noise + EPS * place.coarse[0] * np.abs(rise) / h  # x + h is rounded, too
+    power, end = _smallest_run(rise, LOUD * slack)
+    if power == 0 and abs(bend[end - RUN]) < 2 * abs(rise[end - RUN]):  # if not: |t - a little|
+        return Kink("jump", *_slopes(left, right, h, end), float(rise[end]))
+    power, end = _smallest_run(bend, LOUD * slack)
+    if power == 0:  # x alone lies off, by half the bend
+        return Kink("jump", *_slopes(left, right, h, end), float(bend[end] / 2))
+    if power == 1:
+        return _kink(*_slopes(left, right, h, end))
+    apart = LARGEST * 0.5**SLOPES_AT
+    if winners is None or agreeing_step(winners, evaluate.inputs, name, position) >= apart:
+        return None
+    found = _kink(*_slopes(left, right, h, SLOPES_AT))
+    unsure = LOUD * slack[SLOPES_AT] / h[SLOPES_AT] + apart * (abs(found.left) + abs(found.right))
+    return found if abs(found.size) > unsure else None
+
+
+def agreeing_step(
+    winners: Winners, inputs: Mapping[str, Any], name: str, position: int
+) -> float:
+    """The largest of 1/16, 1/32, ... within which an entry moves and no decision changes.
+
+    In units of max(1, |x|), like the option h of `ridders`, which stays on one side of a kink with
+    it. 0.0 if decisions at x - h, x and x + h differ to the last: the kink is at x.
+    """
+    evaluate = Evaluator(lambda a: _several(winners(a)), inputs, lanes=False)
+    place = Entries(evaluate.inputs, name, [position])
+    for k in range(4, 44):
+        t = np.array([-1.0, 1.0]) * 2.0**-k * place.unit[0]
+        sides = evaluate(place.moved(np.zeros(2, np.int64), t))
+        if all((sides[name] == now).all() for name, now in evaluate.outputs.items()):
+            return 2.0**-k
+    return 0.0
+
+
+def _several(decisions: Any) -> dict[str, Array]:
+    """One array of decisions or a sequence of them, as outputs of a function."""
+    several = decisions if isinstance(decisions, list | tuple) else [decisions]
+    return {str(k): np.asarray(d) for k, d in enumerate(several)}
+
+
+def _changes(
+    evaluate: Evaluator, weights: Mapping[str, Array], place: Entries, h: Array
+) -> tuple[Array, Array, float]:
+    """L(-h) - L(0) and L(h) - L(0), (m,) each, and the rounding of L."""
+    t = np.concatenate([-h, h, [0.0]])
+    found = evaluate.at(place, np.zeros(len(t), np.int64), t)
+    total, square = np.zeros(len(t)), 0.0
+    for name, weight in weights.items():
+        out = found[name].reshape(len(t), -1)
+        change = out - out[-1]
+        total += change @ weight
+        square += float((change != 0).any(axis=0) @ (weight * out[-1]) ** 2)
+    return total[:len(h)], total[len(h):-1], EPS * square**0.5
+
+
+def _smallest_run(difference: Array, noise: Array) -> tuple[int | None, int]:
+    """The power of h with which a difference falls at the smallest steps where it stands out.
+
+    0, 1 or 2 for a run of halvings in a row, and the number of its smallest step;
+    None where there is no such run.
+    """
+    with np.errstate(all="ignore"):
+        loud = np.isfinite(difference) & (np.abs(difference) > noise)
+        ratio = np.where(loud[:-1] & loud[1:], difference[:-1] / difference[1:], np.nan)
+        power = np.log2(ratio)  # of a change of sign: NaN, like no power
+    like = {0: (RUN, np.abs(power) < LIKE), 1: (RUN, np.abs(power - 1) < LIKE),
+            2: (CURVED, np.abs(power - 2) < LIKE)}
+    for end in range(len(power), 0, -1):  # a run's smallest step
+        for p, (length, fits) in like.items():
+            if end >= length and fits[end - length:end].all():
+                return p, end
+    return None, 0
+
+
+def _slopes(left: Array, right: Array, h: Array, end: int) -> tuple[float, float]:
+    """One-sided slopes from steps of a run that ends at `end`: between h and 2 h, 2 h and 4 h."""
+    k = max(2, min(SLOPES_AT, end))
+    near, far = h[k - 1] - h[k], h[k - 2] - h[k - 1]
+
+    def slope(side: Array) -> float:
+        return float(2 * (side[k - 1] - side[k]) / near - (side[k - 2] - side[k - 1]) / far)
+
+    return 0.0 - slope(left), 0.0 + slope(right)
+
+
+def _kink(left: float, right: float) -> Kink:
+    return Kink("kink", left, right, right - left)

@@ -1,0 +1,262 @@
+"""An array of P lanes: the same array in P runs of one function, side by side.
+
+A run in lanes (`grads.check.lanes.in_lanes`) computes P perturbed runs for little more than the
+price of one, because NumPy's cost per call is paid once. The lane axis is hidden: shape, axes and
+indices are those of a single run. It comes last in memory, so that broadcasting, slices and ids
+mean what they mean without it, and inner loops run along the lanes. As long as nothing has told the
+lanes apart, an array is computed and kept once; it is widened by the first write of something that
+differs from lane to lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from grads.check.lanes.memory import Array, LanesError, Memory, Spots
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function -> its form in lanes
+
+
+class MissingError(LanesError, AttributeError):
+    """An attribute of NumPy's arrays that lanes do not have."""
+
+
+class LaneArray:
+    """An array in lanes; made by `grads.check.lanes`. It behaves as NumPy's own, or raises
+    LanesError.
+
+    Operators, functions and most methods are attached by `grads.check.lanes.functions`.
+    """
+
+    __slots__ = ("_memory", "_seen", "_view")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self, values: Array, spots: Spots | None = None, borrowed: bool = False
+    ) -> None:
+        """`values` (*shape, 1 or P), which nobody else will write into unless they are borrowed."""
+        if values.shape[-1] == 1 and not values.flags.c_contiguous:
+            values = np.ascontiguousarray(values)
+        self._memory = Memory(values, spots, borrowed)
+        self._seen = self._view = values
+
+    @property
+    def values(self) -> Array:
+        """(*shape, 1) where all lanes are the same, else (*shape, P): a view of the memory."""
+        if self._seen is not self._memory.block:
+            self._follow()
+        return self._view
+
+    def _follow(self) -> None:
+        """Find the place of this view in its memory, which has been widened."""
+        old, new, view = self._seen, self._memory.block, self._view
+        P, item = new.shape[-1], old.itemsize
+        place, within = divmod(_address(view) - _address(old), item) if view.size else (0, 0)
+        strides = (*(P * stride for stride in view.strides[:-1]), item)
+        writeable = view.flags.writeable
+        self._view = np.ndarray((*view.shape[:-1], P), view.dtype, new,
+                                P * place * item + within, strides)
+        self._view.flags.writeable = writeable
+        self._seen = new
+
+    def widen(self, lanes: int) -> None:
+        """Before a write: room for `lanes` different values, here and in all that share memory."""
+        self._memory.widen(lanes)
+
+    def derived(self, values: Array) -> LaneArray:
+        """The LaneArray of `values`, made from this one's: its view, if they share memory."""
+        block = self._seen
+        owner = block if block.base is None else block.base
+        if values.base is not owner and values is not owner:
+            return LaneArray(values)
+        return self._share(values)
+
+    def _share(self, view: Array) -> LaneArray:
+        made = LaneArray.__new__(LaneArray)
+        made._memory, made._seen, made._view = self._memory, self._seen, view
+        return made
+
+    def spots(self) -> tuple[Spots, int, tuple[int, ...]] | None:
+        """Where the lanes differ, if in single entries that this view shows no more than once;
+        with the view's offset and strides in an array of one lane, counted in elements."""
+        memory = self._memory
+        if memory.spots is None or self.dtype != memory.block.dtype or not self.size:
+            return None
+        unit = memory.block.itemsize * memory.block.shape[-1]
+        strides = tuple(stride // unit for stride in self.values.strides[:-1])
+        if 0 in strides:
+            return None
+        return memory.spots, (_address(self.values) - _address(memory.block)) // unit, strides
+
+    def agreed(self, wanted_by: str) -> Array:
+        """The one value that all lanes have; LanesError, naming who asked, if they differ."""
+        values = self.values
+        first = values[..., 0]
+        if values.shape[-1] > 1 and not (values == first[..., None]).all():
+            raise LanesError(f"{wanted_by}: the lanes have different values here")
+        return first
+
+    # --- what a NumPy array shows ---------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._view.shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        return self._view.ndim - 1
+
+    @property
+    def size(self) -> int:
+        return self._view.size // (self._view.shape[-1] or 1)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._view.dtype
+
+    @property
+    def T(self) -> LaneArray:
+        return self._share(self.values.transpose(*range(self.ndim)[::-1], -1))
+
+    @property
+    def real(self) -> LaneArray:
+        return self._share(self.values.real)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> LaneArray:
+        return self.derived(self.values.imag)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise MissingError(f"an array in lanes has no attribute {name!r}")
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self._view.shape[0]
+
+    def __iter__(self) -> Iterator[LaneArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"LaneArray(shape={self.shape}, dtype={self.dtype}, lanes={self.values.shape[-1]})"
+
+    # --- elements -------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> LaneArray:
+        if (type(key) is int or type(key) is slice) and self.ndim:
+            return self._share(self.values[key])
+        return self.derived(self.values[lane_key(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) is LaneArray and key.dtype == bool and lanes_of(key) > 1:
+            return self._set_where(key, value)
+        self.widen(lanes_of(value))
+        values, new = self.values, operand(value)
+        if values.dtype.kind != "c":
+            check_cast(new, values.dtype)
+        values[key if type(key) is int and self.ndim else lane_key(key)] = new
+
+    def _set_where(self, mask: LaneArray, value: Any) -> None:
+        """a[mask] = a scalar, where each lane has a mask of its own."""
+        if np.ndim(value) or mask.shape != self.shape:
+            raise LanesError("assignment by a mask that differs from lane to lane: only of a "
+                             "scalar, and by a mask of the array's own shape")
+        self.widen(max(lanes_of(mask), lanes_of(value)))
+        check_cast(operand(value), self.dtype)
+        np.copyto(self.values, operand(value), where=mask.values, casting="unsafe")
+
+    # --- a single value out of all lanes --------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self.agreed("a decision (bool)"))
+
+    def __int__(self) -> int:
+        return int(self.agreed("int()"))
+
+    def __index__(self) -> int:
+        return self.agreed("an index").__index__()
+
+    def __float__(self) -> float:
+        return float(self.agreed("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self.agreed("complex()"))
+
+    def item(self, *args: Any) -> Any:
+        return self.agreed(".item()").item(*args)
+
+    def tolist(self) -> Any:
+        return self.agreed(".tolist()").tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        agreed = self.agreed("conversion to a plain array, or writing into one (np.zeros(n) is "
+                             "plain, np.zeros_like(x) is not)")
+        found = np.array(agreed, dtype)
+        found.flags.writeable = copy is True  # who means to write into self shall notice
+        return found
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise LanesError("pickling is not known in lanes")
+
+    # --- how NumPy's functions call us ----------------------------------------------------------
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        known = FUNCTIONS.get(function)
+        if known is None:
+            raise LanesError(f"np.{function.__name__} is not known in lanes")
+        return known(*args, **kwargs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS["ufunc"](ufunc, method, inputs, **kwargs)
+
+
+def lanes_of(*operands: Any) -> int:
+    """P if a value differs from lane to lane, else 1."""
+    lanes = 1
+    for x in operands:
+        if type(x) is LaneArray:
+            lanes = max(lanes, x._memory.block.shape[-1])
+    return lanes
+
+
+def operand(x: Any) -> Any:
+    """What NumPy computes with: values with the lane axis, or a scalar as it is."""
+    if type(x) is LaneArray:
+        return x._view if x._seen is x._memory.block else x.values
+    if type(x) is float:
+        return x
+    if isinstance(x, (list, tuple)):
+        x = np.asarray(x)
+    return x[..., None] if isinstance(x, np.ndarray) else x
+
+
+def check_cast(value: Any, dtype: np.dtype[Any]) -> None:
+    """LanesError where an assignment would drop imaginary parts."""
+    if dtype.kind != "c" and np.iscomplexobj(value):
+        raise LanesError("a complex value is written into a real array")
+
+
+def lane_key(key: Any) -> tuple[Any, ...]:
+    """An index for the user's axes, with all lanes."""
+    parts = key if type(key) is tuple else (key,)
+    whole = False
+    for part in parts:
+        if type(part) is LaneArray:
+            parts = tuple(p.agreed("an index") if type(p) is LaneArray else p for p in parts)
+        whole = whole or part is Ellipsis
+    return (*parts, slice(None)) if whole else (*parts, Ellipsis, slice(None))
+
+
+def _address(a: Array) -> int:
+    return int(a.__array_interface__["data"][0])

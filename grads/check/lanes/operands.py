@@ -1,0 +1,52 @@
+"""What every function in lanes does with its arguments: axes, room for results, their delivery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grads.check.lanes.array import LaneArray, check_cast, lanes_of, operand
+from grads.check.lanes.memory import NO_ROOM, Array, LanesError
+
+
+def as_lanes(x: Any) -> LaneArray:
+    """A LaneArray of anything that NumPy takes for an array."""
+    if isinstance(x, LaneArray):
+        return x
+    return LaneArray(np.asarray(x)[..., None], borrowed=isinstance(x, np.ndarray))
+
+
+def axes(a: LaneArray, axis: Any) -> tuple[int, ...]:
+    """`axis` of a reduction, None for all, counted from the front."""
+    if axis is None:
+        return tuple(range(a.ndim))
+    return tuple(one_axis(a, k) for k in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+
+
+def one_axis(a: LaneArray, axis: int, more: int = 0) -> int:
+    """One axis counted from the front; `more` axes are about to be added."""
+    ndim = a.ndim + more
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
+    return int(axis) % ndim
+
+
+def room(out: Any, lanes: int) -> Array:
+    """The values of `out`, where so many lanes can be written."""
+    if type(out) is LaneArray:
+        out.widen(lanes)
+        return out.values
+    if lanes > 1:
+        raise LanesError(NO_ROOM)
+    return operand(out)
+
+
+def deliver(found: LaneArray, out: Any) -> Any:
+    """`found`, written into `out` if there is one."""
+    if out is None:
+        return found
+    target = room(out, lanes_of(found))
+    check_cast(found.values, target.dtype)
+    target[...] = found.values
+    return out

@@ -1,0 +1,131 @@
+"""Products of arrays in lanes: matmul and what is made from it, einsum."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import numpy as np
+
+from grads.check.lanes.array import LaneArray
+from grads.check.lanes.memory import Array, LanesError
+from grads.check.lanes.operands import as_lanes, deliver
+
+BLAS = 4096  # multiplications in a lane's product from which copies for BLAS are worth while
+
+
+def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:
+    """a @ b, in each lane."""
+    if kwargs:
+        raise LanesError(f"np.matmul: {', '.join(kwargs)} is not known in lanes")
+    a, b = as_lanes(a), as_lanes(b)
+    if not a.ndim or not b.ndim:
+        raise ValueError("matmul: expected arrays of at least one axis")
+    left, right = a.values, b.values
+    if a.ndim == 1:
+        left = left[None]
+    if b.ndim == 1:
+        right = right[:, None]
+    found = _with_spots(left, b) if b.ndim == 2 else None
+    if found is None:
+        found = _product(left, right)  # (..., m, n, lanes)
+    if a.ndim == 1:
+        found = found[..., 0, :, :]
+    if b.ndim == 1:
+        found = found[..., 0, :]
+    return deliver(LaneArray(found), out)
+
+
+def _product(a: Array, b: Array) -> Array:
+    """(..., m, k, lanes) times (..., k, n, lanes): (..., m, n, lanes), C-contiguous."""
+    if b.shape[-1] == 1:
+        weight = b[..., 0]
+        if a.shape[-1] == 1:
+            return np.matmul(a[..., 0], weight)[..., None]
+        return np.matmul(weight.swapaxes(-1, -2)[..., None, :, :], a)      # n k, k P for each m
+    if a.shape[-1] == 1:
+        columns = np.matmul(a[..., 0][..., None, :, :], b.swapaxes(-2, -3))
+        return np.ascontiguousarray(columns.swapaxes(-2, -3))              # m k, k P for each n
+    m, k, n = a.shape[-3], a.shape[-2], b.shape[-2]
+    first, second = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
+    if m * k * n >= BLAS:
+        first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
+    lanes = max(first.ndim, second.ndim)
+    first = first.reshape(first.shape[0], *[1] * (lanes - first.ndim), *first.shape[1:])
+    second = second.reshape(second.shape[0], *[1] * (lanes - second.ndim), *second.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(np.matmul(first, second), 0, -1))
+
+
+def _with_spots(a: Array, b: LaneArray) -> Array | None:
+    """a (..., m, k, lanes) times b (k, n), of which one entry differs in each lane: the product
+    with what the lanes have in common, and what the entry adds to one column. None if b is not
+    so. Each lane's own b would have to be read otherwise."""
+    where = b.spots()
+    if where is None:
+        return None
+    spots, offset, strides = where
+    common = _same_view(spots.base, b.shape, offset, strides)              # (k, n)
+    numbers = _same_view(np.arange(spots.base.size), b.shape, offset, strides)
+    place = np.full(spots.base.size, -1)
+    place[numbers] = np.arange(b.size).reshape(b.shape)
+    place = place[spots.entries]
+    seen = place >= 0
+    lanes, change = spots.lanes[seen], spots.change[seen]
+    row, column = np.divmod(place[seen], b.shape[1])
+    found = _product(a, common[..., None])                                 # (..., m, n, lanes)
+    P = b.values.shape[-1]
+    if found.shape[-1] < P:
+        found = np.repeat(found, P, axis=-1)
+    found[..., column, lanes] += a[..., row, lanes if a.shape[-1] > 1 else 0] * change
+    return found
+
+
+def _same_view(
+    a: Array, shape: tuple[int, ...], offset: int, strides: tuple[int, ...]
+) -> Array:
+    """The part of the contiguous `a` at these offset and strides, counted in elements."""
+    item = a.itemsize
+    return np.ndarray(shape, a.dtype, a, offset * item,
+                      tuple(item * stride for stride in strides))
+
+
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """np.dot of arrays of at most two axes."""
+    a, b = as_lanes(a), as_lanes(b)
+    if not a.ndim or not b.ndim:
+        return deliver(a * b, out)
+    if b.ndim > 2:
+        raise LanesError("np.dot with more than two axes is not known in lanes")
+    return matmul(a, b, out)
+
+
+def inner(a: Any, b: Any) -> Any:
+    """np.inner of two vectors."""
+    a, b = as_lanes(a), as_lanes(b)
+    if a.ndim != 1 or b.ndim != 1:
+        raise LanesError("np.inner of more than one axis is not known in lanes")
+    return matmul(a, b)
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """np.outer."""
+    return deliver(as_lanes(a).reshape(-1, 1) * as_lanes(b).reshape(-1), out)
+
+
+def einsum(subscripts: Any, *operands: Any, out: Any = None, **kwargs: Any) -> Any:
+    """np.einsum with its subscripts in a string; the lanes get a letter of their own."""
+    if not isinstance(subscripts, str):
+        raise LanesError("np.einsum without subscripts in a string is not known in lanes")
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    if not arrow:
+        letters = left.replace(",", "").replace(".", "")
+        right = "..." * ("..." in left) + "".join(
+            sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    lane = next(letter for letter in string.ascii_letters if letter not in subscripts)
+    arrays = [as_lanes(x) for x in operands]
+    wide = [a.values.shape[-1] > 1 for a in arrays]
+    terms = [term + lane * w for term, w in zip(left.split(","), wide, strict=True)]
+    values = [a.values if w else a.values[..., 0] for a, w in zip(arrays, wide, strict=True)]
+    found = np.einsum(f"{','.join(terms)}->{right}{lane * any(wide)}", *values, **kwargs)
+    found = np.asarray(found)[..., None] if not any(wide) else found
+    return deliver(arrays[0].derived(found) if len(arrays) == 1 else LaneArray(found), out)

@@ -1,0 +1,143 @@
+"""Ufuncs of arrays in lanes, and their methods; the operators are ufuncs too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from grads.check.lanes.array import FUNCTIONS, LaneArray, lane_key, lanes_of, operand
+from grads.check.lanes.memory import Array, LanesError
+from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, room
+from grads.check.lanes.products import matmul
+
+SMALL = 1e-9  # its square vanishes beside 1 in float64
+FEW = 64  # elements that are not worth the looking
+LARGE = 300.0  # exp and cosh of more come near overflow
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
+    """What NumPy calls for a ufunc, or one of its methods, with a LaneArray among its arguments."""
+    if method == "__call__":
+        if "out" not in kwargs:
+            return apply(ufunc, inputs, **kwargs)
+        out = kwargs.pop("out")
+        return apply(ufunc, inputs, out[0] if len(out) == 1 else out, **kwargs)
+    if method == "at":
+        a, key, *rest = inputs
+        return add_at(ufunc, a, key, *rest)
+    if method not in ("reduce", "accumulate", "reduceat"):
+        raise LanesError(f"np.{ufunc.__name__}.{method} is not known in lanes")
+    out = kwargs.pop("out", (None,))[0]
+    a, *rest = inputs
+    axis = kwargs.pop("axis", rest.pop() if method != "reduceat" and rest else 0)
+    a = as_lanes(a)
+    kwargs = {name: operand(value) for name, value in kwargs.items()}
+    if method == "reduce":
+        return deliver(LaneArray(ufunc.reduce(a.values, axis=axes(a, axis), **kwargs)), out)
+    rest = [as_lanes(x).agreed("indices") for x in rest]
+    found = getattr(ufunc, method)(a.values, *rest, axis=one_axis(a, axis), **kwargs)
+    return deliver(LaneArray(found), out)
+
+
+def apply(ufunc: np.ufunc, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
+    """ufunc(*inputs, out=out, ...)."""
+    if ufunc is np.matmul:
+        return matmul(inputs[0], inputs[1], out, **kwargs)
+    if ufunc.signature is not None or isinstance(out, tuple):
+        raise LanesError(f"np.{ufunc.__name__} is not known in lanes")
+    mask = kwargs.get("where", True)
+    if out is not None:
+        out_values = room(out, lanes_of(mask, *inputs) if mask is not True else lanes_of(*inputs))
+    if mask is not True:
+        kwargs["where"] = operand(mask)
+    compute: Any = COMPLEX.get(ufunc, ufunc)
+    if out is not None:
+        compute(*[operand(x) for x in inputs], out=out_values, **kwargs)
+        return out
+    if mask is not True:
+        raise LanesError("where= without out= is not known in lanes")
+    found = compute(*[operand(x) for x in inputs], **kwargs)
+    if ufunc.nout > 1:
+        return tuple(map(LaneArray, found))
+    return LaneArray(found) if isinstance(found, np.ndarray) else found
+
+
+def add_at(ufunc: np.ufunc, a: Any, key: Any, value: Any = None) -> None:
+    """ufunc.at: ids that occur several times count several times."""
+    more = () if value is None else (operand(value),)
+    ufunc.at(room(a, lanes_of(value)), lane_key(key), *more)
+
+
+def _complex(ufunc: np.ufunc, slope: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """`ufunc` of x + i y as f(x) + i y f'(x), exact where y^2 vanishes beside 1, as it does in a
+    complex step; there NumPy's own, several times slower, gives the same."""
+
+    def compute(z: Array, out: Array | None = None, **kwargs: Any) -> Array:
+        same = isinstance(z, np.ndarray) and (out is None or out.dtype == z.dtype)
+        if kwargs or not same or z.dtype != np.complex128 or not _nearly_real(z):
+            return ufunc(z, out=out, **kwargs)
+        x, y = z.real, z.imag
+        f = ufunc(x)
+        imag = slope(x, f)
+        imag *= y
+        out = np.empty_like(z) if out is None else out
+        out.real, out.imag = f, imag
+        return out
+
+    return compute
+
+
+def _nearly_real(z: Array) -> bool:
+    """Whether imaginary parts are tiny, and nothing will overflow; False if there is a NaN."""
+    x, y = z.real, z.imag
+    return z.size > FEW and bool(y.max() < SMALL and y.min() > -SMALL and x.max() < LARGE)
+
+
+def _sech_squared(x: Array, f: Array) -> Array:
+    found = np.cosh(np.maximum(x, -LARGE))
+    found *= found
+    return np.divide(1.0, found, out=found)
+
+
+COMPLEX: dict[np.ufunc, Callable[..., Array]] = {
+    np.tanh: _complex(np.tanh, _sech_squared),
+    np.exp: _complex(np.exp, lambda x, f: f.copy()),
+}
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def _operator(ufunc: np.ufunc) -> tuple[Callable[..., Any], ...]:
+    """The methods of a Python operator: plain, reflected, in place."""
+    return (lambda self, *other: apply(ufunc, (self, *other)),
+            lambda self, other: apply(ufunc, (other, self)),
+            lambda self, other: apply(ufunc, (self, other), self))
+
+
+def _power(a: LaneArray, exponent: Any) -> Any:
+    """a ** exponent, a square as NumPy's operator does it."""
+    if type(exponent) in (int, float) and exponent == 2:
+        return apply(np.square, (a,))
+    return apply(np.power, (a, exponent))
+
+
+OPERATORS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide,
+    "floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power, "matmul": np.matmul,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}
+SIGNS = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal, "neg": np.negative, "pos": np.positive, "abs": np.absolute,
+    "invert": np.invert,
+}
+for _name, _ufunc in OPERATORS.items():
+    for _prefix, _method in zip(("", "r", "i"), _operator(_ufunc), strict=True):
+        setattr(LaneArray, f"__{_prefix}{_name}__", _method)
+setattr(LaneArray, "__pow__", _power)  # noqa: B010, attached like the others
+for _name, _ufunc in SIGNS.items():
+    setattr(LaneArray, f"__{_name}__", _operator(_ufunc)[0])
+FUNCTIONS["ufunc"] = call_ufunc

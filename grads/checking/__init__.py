@@ -1,1 +1,0 @@
-"""What `grads.check` stands on: claims, numerical differentiation, verdicts."""

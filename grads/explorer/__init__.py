@@ -1,5 +1,0 @@
-"""The derivations in the browser: `build` makes the data of a page, `explore` the file."""
-
-from grads.explorer.data import build, explore
-
-__all__ = ["build", "explore"]

@@ -1,0 +1,1 @@
+"""Stepping through the derivations: tracer, terminal walk, explorer page."""

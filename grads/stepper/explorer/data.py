@@ -1,0 +1,78 @@
+"""The one object that a page of the explorer is made of; the page reads it as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from grads.stepper.explorer.flow import flow_json
+from grads.stepper.explorer.network import network
+from grads.stepper.explorer.page import write_page
+from grads.stepper.explorer.proofs import H, X, proofs_json
+from grads.stepper.explorer.scenes import LANGUAGE, TRANSLATION, Scene, open_scene, page_name
+from grads.stepper.explorer.settings import Settings
+from grads.stepper.explorer.steps import Steps
+from grads.stepper.explorer.sums import sums_json
+from grads.stepper.explorer.tensors import Table, flat, number
+from grads.stepper.explorer.variants import variants_json
+from grads.stepper.tracing.derivations import Run
+
+VERSION = 1
+WORDS = 100  # of a vocabulary that is shown
+
+
+def build(
+    name: str, *, sentence: str | None = None, target: str | None = None,
+    hidden: int | None = None, embedding: int | None = None, layers: int | None = None,
+    score: str | None = None, window: str | None = None, seed: int | None = None,
+    model: str | Path | None = None,
+) -> dict[str, Any]:
+    """Forward and backward of a derivation, every number and every proof, ready for JSON.
+
+    Arguments: name, one of `grads.stepper.tracing.derivations.DERIVATIONS`, or FILE.py:NAME, a
+    user's own NAME_forward and NAME_backward, or NAME and NAME_gradient, on NAME_inputs(rng);
+    sentence and target, words between spaces (a translation's sentence may also be "source |||
+    target"); sizes, score and window of attention, and seed, of random parameters; model, a run
+    directory whose weights, vocabularies and tokeniser are taken instead. None everywhere: a small
+    example.
+    Raises `UserError` as `grads.stepper.explorer.scenes.open_scene`.
+    """
+    return of_scene(open_scene(name, Settings(
+        sentence, target, hidden, embedding, layers, score, window, seed, model)))
+
+
+def explore(name: str, output: str | Path | None = None, **settings: Any) -> Path:
+    """Writes the page of `build(name, **settings)` and returns its path, NAME.html if None.
+
+    Raises `UserError` as `build`, and for a path that cannot be written.
+    """
+    path = Path(page_name(name) if output is None else output)
+    write_page(build(name, **settings), path)
+    return path
+
+
+def of_scene(scene: Scene) -> dict[str, Any]:
+    """The object of a scene; what each key is, is said where it is made."""
+    run = scene.run
+    proofs = scene.proofs()
+    table = Table(run)
+    steps = Steps(run, table, proofs)
+    proved = proofs_json(run, table, steps, proofs)
+    recurrent = run.derivation.name in (*LANGUAGE, *TRANSLATION)
+    return {
+        "version": VERSION, "name": run.derivation.name, "title": run.derivation.title,
+        "settings": scene.described(), "command": scene.command(), "notes": scene.notes,
+        "sources": steps.sources, "steps": steps.entries,
+        "proofs": proved, "curve_steps": flat(H), "line_offsets": flat(X),
+        "sums": sums_json(table), "variants": variants_json(scene, table, steps, proofs),
+        "flow": flow_json() if recurrent else None, "network": network(run),
+        "vocabularies": vocabularies(run),
+        "loss": number(run.loss(run.forward.result)), "tensors": table.entries,
+    }
+
+
+def vocabularies(run: Run) -> dict[str, list[str]]:
+    """The words that rows of an embedding and of a prediction belong to, where they are few."""
+    known = list(run.example.words.values())
+    ends = {"input": known[0], "output": known[-1]} if known else {}
+    return {name: words for name, words in ends.items() if len(words) <= WORDS}

@@ -1,0 +1,97 @@
+"""How far a gradient flows back through time: the norm of dh_{t-k} against k (2.2.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grads.derivations.lstm import lstm, lstm_grad
+from grads.derivations.rnn import rnn, rnn_grad
+from grads.stepper.explorer.tensors import flat
+
+H = 24  # hidden units
+LAGS = 20
+RADII = (0.5, 0.9, 1.1, 1.5)  # of the recurrent weights: the size of every eigenvalue
+FORGET = (0.0, 4.0)  # biases of the forget gate: f about 0.5, and about 0.98
+
+TEXT = (
+    "A gradient of norm 1 at time t, the norm of what reaches h_{t-k} of it, and no loss in "
+    "between. The recurrent weights are rho times an orthogonal matrix (each gate's of an LSTM), "
+    "so that the product over k steps in section 2.2.2, whose factors are W_hh^T diag(tanh'), is "
+    "bounded by rho^k. An LSTM's dc_{t-1} = f o dc_t does not pass through a matrix: with a bias "
+    "that holds the forget gate open the gradient lasts, whatever the recurrent weights are.")
+
+
+def flow_json(seed: int = 1) -> dict[str, Any]:
+    """Norms for an RNN and for LSTMs at each spectral radius, and the bound for the RNN."""
+    series = []
+    for radius in RADII:
+        rng = np.random.default_rng(seed)
+        series.append({"unit": "rnn", "radius": radius, "forget_bias": None,
+                       "norms": flat(rnn_norms(radius, rng), 4),
+                       "bound": flat(radius ** np.arange(LAGS + 1), 4)})
+    for bias in FORGET:
+        for radius in RADII:
+            rng = np.random.default_rng(seed)
+            series.append({"unit": "lstm", "radius": radius, "forget_bias": bias,
+                           "norms": flat(lstm_norms(radius, bias, rng), 4), "bound": None})
+    return {"lags": list(range(LAGS + 1)), "series": series, "text": TEXT}
+
+
+def rnn_norms(radius: float, rng: np.random.Generator) -> list[float]:
+    """|dh_{t-k}| for k = 0 .. LAGS of the recurrent unit (2.3), line 8 of Algorithm 1."""
+    T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
+    x, h = words(rng), [np.zeros((H, 1))]
+    for x_t in x:
+        h.append(rnn(x_t, h[-1], T))
+    dh = direction(rng)
+    norms = [size(dh)]
+    for t in range(len(x), 0, -1):
+        dh = rnn_grad(dh, x[t - 1], h[t - 1], T)[0]
+        norms.append(size(dh))
+    return norms
+
+
+def lstm_norms(radius: float, forget_bias: float, rng: np.random.Generator) -> list[float]:
+    """The same of the LSTM (2.36, 2.37), Algorithm 2."""
+    T = np.hstack([inputs_weights(4, rng),
+                   np.vstack([radius * orthogonal(rng) for _ in range(4)])])
+    b = np.zeros((4 * H, 1))
+    b[H : 2 * H] = forget_bias
+    x, h, c = words(rng), [np.zeros((H, 1))], [np.zeros((H, 1))]
+    for x_t in x:
+        h_t, c_t = lstm(h[-1], c[-1], x_t, T, b)
+        h, c = [*h, h_t], [*c, c_t]
+    dh, dc = direction(rng), np.zeros((H, 1))
+    norms = [size(dh)]
+    for t in range(len(x), 0, -1):
+        dh, dc, *_ = lstm_grad(dh, dc, h[t - 1], c[t - 1], x[t - 1], T, b)
+        norms.append(size(dh))
+    return norms
+
+
+def orthogonal(rng: np.random.Generator) -> np.ndarray:
+    """A random orthogonal matrix (H, H): all its eigenvalues lie on the unit circle."""
+    return np.asarray(np.linalg.qr(rng.normal(size=(H, H)))[0])
+
+
+def inputs_weights(gates: int, rng: np.random.Generator) -> np.ndarray:
+    """Small weights of the inputs (gates H, H), so that few units saturate."""
+    return rng.normal(scale=0.3 / np.sqrt(H), size=(gates * H, H))
+
+
+def words(rng: np.random.Generator) -> list[np.ndarray]:
+    """LAGS input columns (H, 1)."""
+    return list(rng.normal(size=(LAGS, H, 1)))
+
+
+def direction(rng: np.random.Generator) -> np.ndarray:
+    """A column (H, 1) of length 1."""
+    v = rng.normal(size=(H, 1))
+    return np.asarray(v / size(v))
+
+
+def size(v: np.ndarray) -> float:
+    """The Euclidean norm of a real column."""
+    return float(np.sqrt((v**2).sum()))

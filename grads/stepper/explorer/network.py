@@ -1,0 +1,100 @@
+"""The network unrolled in time and depth: its columns, and where in it a line works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from grads.stepper.trace import Step, Trace
+from grads.stepper.tracing.derivations import Run
+from grads.stepper.tracing.examples import END
+
+TIME = {"t": "decoder", "i": "decoder", "s": "encoder", "j": "encoder", "k": "encoder"}  # loops
+LAYER = "l"
+ATTENTIVE = ("attention", "rnnsearch")
+
+# Which part of a column a function, and a variable of the functions that hold the loops, is of.
+PARTS = {
+    "embed": ("embed", "embed_grad"),
+    "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
+             "gru", "gru_grad", "gru_context", "gru_context_grad"),
+    "attention": ("align", "attend", "attend_grad", "attend_in_a_way", "attend_in_a_way_grad",
+                  "context", "context_grad"),
+    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad"),
+}
+VARIABLES = {
+    "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
+    "unit": ("h", "c", "g", "k", "dh", "dc", "dg", "dk", "dT", "db"),
+    "attention": ("h_tilde", "a", "dW_c", "dW_a", "dh_bar", "d_fed", "d_source", "dw"),
+    "output": ("p", "l", "dW_hy", "db_hy", "dh_tilde"),
+}
+PART_OF_FUNCTION = {name: part for part, names in PARTS.items() for name in names}
+PART_OF_VARIABLE = {name: part for part, names in VARIABLES.items() for name in names}
+CALLED = re.compile(r"(\w+)\(")
+
+
+def network(run: Run) -> dict[str, Any]:
+    """Columns from left to right with their words, the number of layers, whether there is
+    attention; no columns for a single step."""
+    words, arguments = run.example.words, run.example.arguments
+    name = run.derivation.name
+    if "W_e" in words:
+        columns = decoder_columns(arguments[1], arguments[2], words["W_e"])
+    elif words:
+        x, y = arguments[1], arguments[2]
+        shift = len(x) if name == "nmt" else 0  # Algorithm 3 counts on
+        columns = [column("encoder", s, word, words["encoder.W_e"])
+                   for s, word in enumerate(x, start=1)]
+        columns += decoder_columns([END, *y], [*y, END], words["decoder.W_e"], shift)
+    else:
+        columns = []
+    return {"columns": columns, "layers": depth(run), "attention": name in ATTENTIVE}
+
+
+def depth(run: Run) -> int:
+    """Layers of units in a column."""
+    names = run.example.arguments[0] if run.example.words else ()
+    return max(1, sum(key.startswith("decoder.") and key.endswith(".T") for key in names))
+
+
+def decoder_columns(
+    x: Sequence[int], y: Sequence[int], words: Sequence[str], shift: int = 0
+) -> list[dict[str, Any]]:
+    """One column for each word read, with the word that is to be predicted."""
+    return [column("decoder", t + shift, word, words) | {"next": words[following]}
+            for t, (word, following) in enumerate(zip(x, y, strict=True), start=1)]
+
+
+def column(side: str, t: int, word: int, words: Sequence[str]) -> dict[str, Any]:
+    """A column of the unrolled network."""
+    return {"side": side, "t": t, "word": words[word]}
+
+
+def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
+    """Where in the unrolled network a step works: side, time, layer and part; None if nowhere."""
+    time = next((loop for loop in step.loops if loop[0] in TIME), None)
+    if not run.example.words or time is None:
+        return None
+    layer = next((value for name, value in step.loops if name == LAYER), None)
+    found = part(step, trace)
+    if found == "unit" and layer is None and depth(run) == 1:
+        layer = 1
+    side = TIME[time[0]]
+    if run.derivation.name == "nmt" and time[1] <= len(run.example.arguments[1]):
+        side = "encoder"
+    return {"side": side, "t": time[1], "layer": layer, "part": found}
+
+
+def part(step: Step, trace: Trace) -> str | None:
+    """The part of a column: by the function the step is in, or calls, or by what it assigns."""
+    frame: int | None = step.frame
+    while frame is not None:
+        call = trace.calls[frame]
+        if call.function in PART_OF_FUNCTION:
+            return PART_OF_FUNCTION[call.function]
+        frame = call.caller
+    named = [target.name.split("[")[0] for target in step.targets]
+    found = [PART_OF_FUNCTION.get(name) for name in CALLED.findall(step.text)]
+    found += [PART_OF_VARIABLE.get(name) for name in named]
+    return next((one for one in found if one), None)

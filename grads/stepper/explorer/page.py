@@ -1,0 +1,93 @@
+"""Writes the explorer's page: one self-contained HTML file, opened from disk, that loads nothing.
+
+The page is put together from `assets/`: HTML, style sheets, plain JavaScript modules. The modules
+are inlined as one module script: each becomes a function that returns what it exports, called once,
+and its imports become constants taken from what the others returned. Data is gzipped: without that,
+a sentence of ten words would not fit.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+from backend.files import write_text
+from grads.stepper.explorer.formulas import ASSETS, used
+
+LIMIT = 2_000_000  # bytes of a page
+MODULES = ("format", "data", "evaluate", "state", "code", "heatmap", "network", "charts", "formula",
+           "proof", "breaks", "flow", "keys", "player")  # each after those that it imports
+STYLES = ("katex", "page")
+IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+def write_page(data: dict[str, Any], path: str | Path) -> None:
+    """Write the page that shows `data`, as `grads.stepper.explorer.build` makes it.
+
+    Raises `UserError` for a page of 2 MB or more, and for a path that cannot be written; the file
+    is then as it was before.
+    """
+    page = page_of(data)
+    size = len(page.encode("utf-8"))
+    if size >= LIMIT:
+        raise UserError(
+            f"{path}: expected a page under {LIMIT / 1e6:.0f} MB, got {size / 1e6:.1f} MB: "
+            "take fewer words, fewer layers or a smaller hidden size")
+    write_text(Path(path), page)
+
+
+def page_of(data: dict[str, Any]) -> str:
+    """The page that shows `data`, as HTML."""
+    script = inlined(MODULES)
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    parts = {
+        "title": html.escape(data["title"]),
+        "policy": f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+                  "font-src data:; base-uri 'none'; form-action 'none'",
+        "style": "\n".join(_read(f"{name}.css") for name in STYLES),
+        "data": packed(data),
+        "formulas": packed(used(data["steps"])),
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
+
+
+def packed(value: Any) -> str:
+    """A value as JSON, gzip, base64: a quarter of the size, and nothing in it can end the element.
+
+    Raises ValueError for a NaN or an infinity: those are strings in the data.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii")
+
+
+def inlined(modules: Iterable[str]) -> str:
+    """JavaScript modules as one script, in this order: each after those that it imports."""
+    script = "\n".join(map(_module, modules))
+    left = re.search(r"^(import|export)\b.*|</script.*", script, re.MULTILINE)
+    if left:
+        raise ValueError(f"a module: expected imports and exports of plain names, got {left[0]}")
+    return f"\n{script}"
+
+
+def _module(name: str) -> str:
+    """A module as a function that is called once and returns what the module exports."""
+    source = _read(f"{name}.js")
+    exports = ", ".join(match[1] for match in EXPORT.finditer(source))
+    body = EXPORT.sub("", IMPORT.sub(r"const \1 = \2_module;", source))
+    return (f"const {name}_module = await (async () => {{\n{body}\n"
+            f"return {{ {exports} }};\n}})();\n")
+
+
+def _read(name: str) -> str:
+    """A text of `assets/`."""
+    return (ASSETS / name).read_text(encoding="utf-8")

@@ -1,0 +1,96 @@
+"""Which line of the forward pass a line of the backward pass differentiates.
+
+`df = c_prev * dc` makes df from dc: it differentiates the line that reads f and makes c. Where the
+line reads no gradient of what such a line makes, it is the line that reads f, or that made it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from grads.stepper.explorer.tensors import FORWARD, Table
+from grads.stepper.trace import Origin, Step
+from grads.stepper.tracing.derivations import Run
+from grads.stepper.tracing.prove import Proof
+
+Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, in certain turns of loops
+
+
+class Partners:
+    """Finds the forward step of a backward step, both by their numbers in the traces."""
+
+    def __init__(self, run: Run, table: Table, proofs: list[Proof]) -> None:
+        self.run, self.table = run, table
+        self.variables = {origin: table.root(table.find(FORWARD, found))
+                          for origin, found in variables(run, proofs).items()}
+        self.steps: dict[Frame, list[Step]] = defaultdict(list)
+        for step in run.forward.steps:
+            if step.kind == "assign":
+                self.steps[step.function, frozenset(step.loops)].append(step)
+
+    def find(self, step: Step) -> int | None:
+        """The forward step that a backward step differentiates, if any."""
+        function = self.run.derivation.pairing.partners.get(step.function, "")
+        here = self.steps[function, frozenset(step.loops)]
+        for i in range(len(step.targets)):
+            x = self.variables.get((step.number, i))
+            if x is not None:
+                found = self.differentiated(step, here, x)
+                return self.assigned(x) if found is None else found
+        return None
+
+    def differentiated(self, step: Step, here: list[Step], x: int) -> int | None:
+        """Of the lines of the forward function in the same turns, the one the step is about."""
+        readers = [one.number for one in here if x in self.read(one)]
+        made = [self.variables[origin] for origin in self.gradients(step)
+                if self.variables[origin] != x]
+        makers = [one.number for y in made for one in here if y in self.assigns(one)]
+        both = [number for number in makers if number in readers]
+        return next(iter([*both, *makers, *readers]), None)
+
+    def gradients(self, step: Step) -> Iterator[Origin]:
+        """The gradients that a step has read, under the place that knows their variable."""
+        trace = self.run.backward
+        for read in step.reads:
+            for found in read.origins:
+                origin: Origin | None = found
+                while origin is not None and origin not in self.variables:
+                    origin = trace.target(origin).same_as
+                if origin is not None:
+                    yield origin
+
+    def read(self, step: Step) -> set[int]:
+        """The tensors that a forward step has read."""
+        return {self.table.root(self.table.find(FORWARD, origin))
+                for read in step.reads for origin in read.origins}
+
+    def assigns(self, step: Step) -> set[int]:
+        """The tensors that a forward step has made."""
+        return {self.table.root(self.table.ids[FORWARD, (step.number, i)])
+                for i in range(len(step.targets))}
+
+    def assigned(self, x: int) -> int | None:
+        """The forward step that made a tensor; None for what was given from outside."""
+        name, origin = self.table.origins[x]
+        made = self.run.forward.steps[origin[0]].kind == "assign"
+        return origin[0] if name == FORWARD and made else None
+
+
+def variables(run: Run, proofs: list[Proof]) -> dict[Origin, Origin]:
+    """The forward variable of each gradient, as (step, target) of each trace."""
+    found = {(proof.step, proof.target): forward_origin(run, proof)
+             for proof in proofs if proof.partner is not None}
+    for proof in proofs:
+        if proof.other in found:
+            found.setdefault((proof.step, proof.target), found[proof.other])
+    return found
+
+
+def forward_origin(run: Run, proof: Proof) -> Origin:
+    """Where the forward variable of a proved gradient was assigned."""
+    assert proof.partner is not None
+    step = proof.partner.step
+    names = [target.name for target in run.forward.steps[step].targets]
+    return step, names.index(proof.partner.name)
+

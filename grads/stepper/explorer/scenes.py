@@ -1,0 +1,192 @@
+"""What is walked through: a derivation, run on a small example or on a trained model's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend.errors import UserError
+from grads.stepper.explorer.network import depth
+from grads.stepper.explorer.own import guarded, is_own, own_derivation
+from grads.stepper.explorer.settings import SEED, Settings
+from grads.stepper.trace import Trace, trace
+from grads.stepper.tracing.derivations import Derivation, Run, find
+from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
+from grads.stepper.tracing.prove import TOLERANCE, Proof
+
+HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
+LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
+LAYERED, SCORED = ("nmt", "attention"), ("attention", "attention-step")
+ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAYERED,
+        "model": LANGUAGE + LAYERED, "score": SCORED, "window": SCORED}
+OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
+KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
+ROOM = 16_000  # numbers of all tensors together
+TRAINED = 1e-8  # relative error of a proved gradient; where p is near 1, p - 1_y loses digits
+PROVED = 2  # entries of each gradient that are proved where tensors are sliced
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A derivation that has been run, and what is to be said about it."""
+
+    run: Run
+    settings: Settings
+    keep: int  # numbers of one tensor that the traces hold
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def most(self) -> int | None:
+        """How many entries of each gradient are proved, None for all."""
+        return None if self.keep == KEPT[0] else PROVED
+
+    @property
+    def tolerance(self) -> float:
+        """The relative error up to which a gradient is proved."""
+        return TOLERANCE if self.settings.model is None else TRAINED
+
+    def proofs(self) -> list[Proof]:
+        """What is known of every gradient; without central differences where tensors are large."""
+        return [one._replace(status="proved")
+                if one.status == "wrong" and one.error is not None and one.error <= self.tolerance
+                else one for one in self.run.proofs(self.most is None, self.most)]
+
+    def rerun(self, edits: Any) -> Trace:
+        """The backward pass with edits, traced."""
+        derivation, example = self.run.derivation, self.run.example
+        return trace(derivation.backward, *derivation.given(example, self.run.forward.result),
+                     follow=derivation.follow, edits=edits, keep=self.keep)
+
+    def described(self) -> dict[str, Any]:
+        """Sentence and sizes as they are, for the page."""
+        words, arguments = self.run.example.words, self.run.example.arguments
+        made: dict[str, Any] = dict.fromkeys(
+            ("sentence", "target", "hidden", "embedding", "layers"))
+        if not is_own(self.run.derivation.name):
+            sizes = sizes_of(self.settings)
+            made |= {"hidden": sizes.hidden, "embedding": sizes.embedding,
+                     "layers": depth(self.run)}
+        said = [[vocabulary[i] for i in ids]
+                for vocabulary, ids in zip(words.values(), arguments[1:], strict=False)]
+        made |= dict(zip(("sentence", "target"), said, strict=False))
+        if self.settings.model is not None:
+            output = "W_hy" if "W_hy" in arguments[0] else "output.W_hy"
+            made |= {"hidden": arguments[0][output].shape[1],
+                     "embedding": arguments[0][next(iter(words))].shape[1]}
+        model = self.settings.model
+        return made | {"seed": self.seed, "model": None if model is None else str(model)}
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of random parameters; None for a trained model's."""
+        given = self.settings.seed
+        return None if self.settings.model is not None else SEED if given is None else given
+
+    def command(self) -> str:
+        """The command line that makes the page again."""
+        name = self.run.derivation.name
+        given = [f"--{key} {quoted(str(value))}" for key, value in vars(self.settings).items()
+                 if value is not None]
+        return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
+
+
+def open_scene(name: str, settings: Settings) -> Scene:
+    """A derivation by name, or a user's own pair of functions, FILE.py:NAME, run.
+
+    Raises `UserError` for a name that does not exist, with the nearest that does; for a setting
+    that the derivation has no use for; for a sentence without words; for a run directory that
+    is none, or whose model is of another kind than the derivation.
+    """
+    if is_own(name):
+        run, keep = guarded(name, lambda: fitting(own_derivation(name, settings), {}))
+        return Scene(run, settings, keep, sliced(keep))
+    derivation = find(name)
+    check_settings(derivation, settings)
+    notes: list[str] = []
+    if settings.model is None:
+        how: dict[str, Any] = {"sentence": sentence_of(name, settings), "sizes": sizes_of(settings),
+                               "seed": SEED if settings.seed is None else settings.seed}
+    else:
+        from grads.stepper.explorer.models import (
+            open_model,  # nmt's tokenisers take a while to load
+        )
+
+        trained = open_model(name, Path(settings.model), settings.sentence, settings.target)
+        derivation = replace(derivation, example=lambda request: trained.example)
+        how, notes = {}, [*trained.notes, (
+            f"A gradient counts as proved up to a relative error of {TRAINED:.0e}: where the model "
+            "is sure of a word, p - 1_y has lost digits.")]
+    run, keep = fitting(derivation, how)
+    return Scene(run, settings, keep, [*notes, *sliced(keep)])
+
+
+def sliced(keep: int) -> list[str]:
+    """What is to be said where not all numbers are shown."""
+    return [] if keep == KEPT[0] else [
+        f"Of a tensor with more than {keep} numbers the first entries along each axis are shown; "
+        f"of each gradient up to {PROVED} entries are proved, by complex step alone."]
+
+
+def fitting(derivation: Derivation, how: Mapping[str, Any]) -> tuple[Run, int]:
+    """The run, with as many numbers of each tensor as there is room for, and how many those are."""
+    run = derivation.run(**how)
+    keep = next((keep for keep in KEPT if numbers(run, keep) <= ROOM), KEPT[-1])
+    return (run, keep) if keep == KEPT[0] else (derivation.run(**how, keep=keep), keep)
+
+
+def numbers(run: Run, keep: int) -> int:
+    """How many numbers two traces hold, of each tensor at most `keep`."""
+    shapes = [target.shape for trace_ in (run.forward, run.backward) for step in trace_.steps
+              if step.kind == "assign" for target in step.targets
+              if target.shape and target.same_as is None]
+    return sum(min(keep, int(np.prod(shape))) for shape in shapes)
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+def check_settings(derivation: Derivation, settings: Settings) -> None:
+    """UserError for a setting that has no meaning here."""
+    name = derivation.name
+    said = [key for key, value in vars(settings).items() if value is not None]
+    for key in said:
+        if name not in ONLY.get(key, (name,)) and (key, settings.layers) != ("layers", 1):
+            raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} have")
+    if "model" in said:
+        for key in said:
+            if key in OWN:
+                raise UserError(f"{key}: a trained model has its own; give either {key} or model")
+
+
+def sizes_of(settings: Settings) -> Sizes:
+    """The sizes of a random model; UserError for one that is not positive."""
+    return Sizes(
+        hidden=HIDDEN if settings.hidden is None else settings.hidden,
+        embedding=EMBEDDING if settings.embedding is None else settings.embedding,
+        layers=LAYERS if settings.layers is None else settings.layers,
+        score=settings.score or "general", window=settings.window or "global")
+
+
+def sentence_of(name: str, settings: Settings) -> str | None:
+    """The sentence as the derivation takes it: source ||| target for a translation."""
+    if name not in TRANSLATION:
+        return settings.sentence
+    source, target = settings.sentence, settings.target
+    if source is not None and target is None and "|||" in source:
+        return source
+    parts = [part.strip() for part in PAIR.split("|||")]
+    return f"{parts[0] if source is None else source} ||| {TEXT if target is None else target}"
+
+
+def page_name(name: str) -> str:
+    """The file a page is written to, unless the user says otherwise."""
+    return f"{name.rpartition(':')[2]}.html"
+
+
+def quoted(text: str) -> str:
+    """A word of a command line."""
+    return f'"{text}"' if not text or set(text) & set(" \"'|&;<>$") else text

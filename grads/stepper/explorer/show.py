@@ -1,0 +1,142 @@
+"""A step in the terminal: the lines around it, what it read and made, its proof."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.text import Text
+
+from grads.stepper.explorer.steps import file_name
+from grads.stepper.trace import Origin, Read, Step, Target, Trace
+from grads.stepper.tracing.pairing import loops_text
+from grads.stepper.tracing.prove import Proof
+
+ROWS, COLUMNS = 12, 8  # of a tensor that are printed
+COMPARED = 6  # entries of a proof that are printed
+MARGIN = 10  # columns of a name
+
+
+class Shown:
+    """The steps of one or two traces, as they are walked through: assignments only."""
+
+    def __init__(self, traces: dict[str, Trace], proofs: Sequence[Proof] = ()) -> None:
+        self.traces = traces
+        self.steps: list[tuple[str, Step]] = [
+            (name, step) for name, trace in traces.items() for step in trace.steps
+            if step.kind == "assign"]
+        self.proofs = {(proof.step, proof.target): proof for proof in proofs}
+        self.numbers = {(name, step.number): i for i, (name, step) in enumerate(self.steps, 1)}
+        self.sources: dict[tuple[str, str], tuple[int, list[str]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def page(self, number: int, context: int) -> Text:
+        """A step, by its number from 0, with so many lines of its function around it."""
+        name, step = self.steps[number]
+        where = f"step {number + 1} of {len(self)} · {name} · {step.function}, " \
+                f"{file_name(Path(step.file))}:{step.line}"
+        where += f" · {loops_text(step.loops)}" * bool(step.loops)
+        text = Text(where + "\n", style="bold")
+        if step.equations:
+            text.append(f"equation {', '.join(step.equations)}\n")
+        text.append("\n").append_text(self.listing(name, step, context)).append("\n")
+        reads = {(self.read_name(name, read, origin), origin): None
+                 for read in step.reads for origin in read.origins[:COLUMNS]}
+        for variable, origin in reads:
+            text.append_text(self.tensor("reads", variable, self.traces[name].target(origin)))
+        for i, target in enumerate(step.targets):
+            text.append_text(self.tensor("makes", target.name, target, "bold"))
+            proof = self.proofs.get((step.number, i)) if name == "backward" else None
+            if proof is not None:
+                text.append_text(self.proof(proof))
+        return text
+
+    def read_name(self, name: str, read: Read, origin: Origin) -> str:
+        """A variable read, with the values of its indices; what it holds, where that is several or
+        it is an entry of an array."""
+        known, target = read.name.removesuffix(".T"), self.traces[name].target(origin).name
+        return target if len(read.origins) > 1 or known.startswith(f"{target}[") else known
+
+    def listing(self, name: str, step: Step, context: int) -> Text:
+        """The function's lines around a step's, which is marked."""
+        first, lines = self.source(name, step)
+        text = Text()
+        start = max(first, step.line - context)
+        end = min(first + len(lines) - 1, step.end_line + context)
+        for number in range(start, end + 1):
+            here = step.line <= number <= step.end_line
+            text.append(f"{'>' if here else ' '} {number:4} │ {lines[number - first]}\n",
+                        style="bold reverse" if here else "dim")
+        return text
+
+    def source(self, name: str, step: Step) -> tuple[int, list[str]]:
+        """The number of the first line of a step's function, and its lines."""
+        if (name, step.function) not in self.sources:
+            function = next(one for one in self.traces[name].program.copies
+                            if one.__name__ == step.function
+                            and one.__code__.co_filename == step.file
+                            and one.__code__.co_firstlineno <= step.line)
+            lines, first = inspect.getsourcelines(function)
+            self.sources[name, step.function] = first, [line.rstrip("\n") for line in lines]
+        return self.sources[name, step.function]
+
+    def tensor(self, label: str, name: str, target: Target, style: str = "") -> Text:
+        """A value with its shape, its first rows and columns."""
+        text = Text(f"{label}  ").append(name, style=style)
+        if target.shape is None:
+            return text.append(f" = {target.value}\n")
+        size = " × ".join(map(str, target.shape)) or "number"
+        text.append(f"  ({size})", style="dim")
+        rows = rows_of(np.asarray(target.value))
+        more = target.sliced or np.size(target.value) > sum(len(row) for row in rows)
+        if len(rows) == 1:
+            text.append("  " + joined(rows[0]))
+        else:
+            for row in rows:
+                text.append("\n" + " " * MARGIN + joined(row))
+        return text.append("  ... (first entries only)\n" if more else "\n")
+
+    def proof(self, proof: Proof) -> Text:
+        """What is known of a gradient."""
+        if proof.error is None:
+            return Text(f"  {proof.status}: {proof.reason}\n", style="dim")
+        assert proof.partner is not None
+        of = f"d loss / d {proof.forward}"
+        made = self.numbers.get(("forward", proof.partner.step))
+        text = Text(f"  {proof.status}: {of}" + (f" (made at step {made})" if made else ""),
+                    style="green" if proof.status == "proved" else "bold red")
+        text.append(f", {proof.checked} of {int(np.prod(proof.shape))} entries, "
+                    f"relative error {proof.error:.1e}"
+                    + (f" (central difference {proof.central_error:.1e})\n"
+                       if proof.central_error is not None else "\n"))
+        text.append(f"{'':{MARGIN}}{'':10}{'analytic':>19}{'complex step':>19}"
+                    f"{'central':>19}\n", style="dim")
+        exact = np.ravel(proof.complex_step)
+        for entry in np.flatnonzero(~np.isnan(exact))[:COMPARED]:
+            index = np.unravel_index(int(entry), np.shape(proof.analytic))
+            central = [] if proof.central is None else [np.ravel(proof.central)[entry]]
+            numbers = [np.ravel(proof.analytic)[entry], exact[entry], *central]
+            text.append(f"{'':{MARGIN}}{'[' + ', '.join(map(str, index)) + ']':10}"
+                        + "".join(f"{value:19.12g}" for value in numbers) + "\n")
+        return text
+
+
+def rows_of(value: np.ndarray) -> list[list[float]]:
+    """The first rows and columns of an array; one row for a vector, and for a column."""
+    if value.ndim == 2 and value.shape[1] == 1:
+        value = value[:, 0]
+    if value.ndim < 2:
+        return [np.atleast_1d(value)[:COLUMNS].tolist()]
+    flat = value.reshape(len(value), -1)
+    return [row[:COLUMNS].tolist() for row in flat[:ROWS]]
+
+
+def joined(row: list[Any]) -> str:
+    """Numbers in columns of one width."""
+    return " ".join(f"{value:11.5g}" if isinstance(value, float) else f"{value!s:>11}"
+                    for value in row)

@@ -1,0 +1,131 @@
+"""The lines a run went through, one after another, and the source they are lines of."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from grads.stepper.explorer.expand import expansions
+from grads.stepper.explorer.formulas import key
+from grads.stepper.explorer.network import cell
+from grads.stepper.explorer.partners import Partners
+from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table
+from grads.stepper.trace import Origin, Step
+from grads.stepper.tracing.derivations import Run
+from grads.stepper.tracing.prove import Proof
+
+ROOT = Path(__file__).resolve().parents[3]  # files below it are named from here
+NAMES = re.compile(r"[A-Za-z_]\w*")
+OPERANDS = 16  # tensors of one container that a step is said to have read
+
+
+class Steps:
+    """The assignments of both passes, numbered from 0; `entries` is what the page gets."""
+
+    def __init__(self, run: Run, table: Table, proofs: list[Proof]) -> None:
+        self.run, self.table = run, table
+        self.numbers: dict[tuple[str, int], int] = {}  # pass and number in the trace -> number
+        self.entries: list[dict[str, Any]] = []
+        self.sources: list[dict[str, Any]] = []
+        self.partners = Partners(run, table, proofs)
+        for name, trace in table.traces.items():
+            for step in trace.steps:
+                if step.kind == "assign":
+                    self.numbers[name, step.number] = len(self.entries)
+                    self.entries.append(self.entry(name, step))
+
+    def entry(self, name: str, step: Step) -> dict[str, Any]:
+        """What the page gets of a step."""
+        reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
+                 for read in step.reads for origin in read.origins[:OPERANDS]]
+        ids = list(dict.fromkeys(one for _, one in reads))
+        return {
+            "pass": name, "source": self.source(name, step), "line": step.line,
+            "end_line": step.end_line, "depth": step.depth,
+            "loops": [list(one) for one in step.loops], "text": step.text,
+            "comment": step.comment, "equations": list(step.equations), "formula": key(step.text),
+            "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],
+            "reads": [{"written": written, "tensor": one} for written, one in reads],
+            "cached": [one for one in ids if name == BACKWARD and self.table.is_cached(one)],
+            "partner": self.partner(step) if name == BACKWARD else None,
+            "cell": cell(step, self.table.traces[name], self.run),
+            "expansions": expansions(
+                step.text, self.single_reads(name, step), len(step.targets)),
+        }
+
+    def single_reads(self, name: str, step: Step) -> dict[str, int]:
+        """The tensor behind each variable a step read that is one array or number, as it is
+        written: for `p[y, 0]` and `h.T` those of `p`, `y` and `h`."""
+        trace, found = self.table.traces[name], {}
+        for read in step.reads:
+            known, written = read.name.removesuffix(".T"), read.written.removesuffix(".T")
+            indices = []
+            while known != trace.target(read.origins[0]).name and written.endswith("]"):
+                known, _, _ = known.rpartition("[")
+                written, _, index = written.rpartition("[")
+                indices += NAMES.findall(index)
+            if len(read.origins) == 1:
+                found[written] = self.table.find(name, read.origins[0])
+            found |= {index: self.table.find(name, origin) for index in indices
+                      if (origin := self.latest(name, step, index)) is not None}
+        return found
+
+    def latest(self, name: str, step: Step, variable: str) -> Origin | None:
+        """Where a number that a step used as an index was assigned; None for a loop's index."""
+        for before in reversed(self.table.traces[name].steps[: step.number]):
+            if before.frame == step.frame:
+                for i, target in enumerate(before.targets):
+                    if target.name == variable and target.shape == ():
+                        return before.number, i
+        return None
+
+    def partner(self, step: Step) -> int | None:
+        """The number of the forward step that a backward step differentiates."""
+        found = self.partners.find(step)
+        return None if found is None else self.numbers[FORWARD, found]
+
+    def assigned(self, name: str, origin: Origin) -> int | None:
+        """The number of the step that assigned a target; None for what was given from outside."""
+        where, place = self.table.origins[self.table.find(name, origin)]
+        return self.numbers.get((where, place[0]))
+
+    def source(self, name: str, step: Step) -> int:
+        """The number of the function a step is in; its source is noted."""
+        for source in self.sources:
+            if (source["pass"], source["function"]) == (name, step.function):
+                return int(source["id"])
+        self.sources.append({"id": len(self.sources), "pass": name, "function": step.function,
+                             **source_of(self.function(name, step))})
+        return len(self.sources) - 1
+
+    def function(self, name: str, step: Step) -> FunctionType:
+        """The function a step is in."""
+        program = self.table.traces[name].program
+        return next(one for one in program.copies
+                    if one.__name__ == step.function and one.__code__.co_filename == step.file)
+
+
+def source_of(function: FunctionType) -> dict[str, Any]:
+    """A function's file, first line and lines, where its docstring stands and what it says."""
+    lines, first = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    said = tree.body[0]
+    text = ast.get_docstring(tree)
+    return {
+        "file": file_name(Path(function.__code__.co_filename)),
+        "first": first, "lines": [line.rstrip("\n") for line in lines],
+        "doc": [said.lineno + first - 1, (said.end_lineno or said.lineno) + first - 1]
+        if text else None,
+        "title": (text or "").partition("\n")[0],
+    }
+
+
+def file_name(path: Path) -> str:
+    """A file as it is named on the page: from the repository's root, if it is below it."""
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name

@@ -1,0 +1,124 @@
+"""The arrays and numbers of a forward and its backward, each once, by number.
+
+Every variable that a line assigns has an entry. One that only passes on another's numbers (an
+argument, what a function returned) refers to it by `same_as`; an argument of a function is not an
+entry of its own but the caller's variable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grads.stepper.trace import Origin, Target, Trace
+from grads.stepper.tracing.derivations import Run
+
+DIGITS = 9  # significant ones of a number on the page
+TEXT = 60  # characters of a value that is not numeric
+
+FORWARD, BACKWARD = "forward", "backward"
+
+
+class Table:
+    """The tensors of a run; `entries` is what the page gets."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.traces: dict[str, Trace] = {FORWARD: run.forward, BACKWARD: run.backward}
+        self.entries: list[dict[str, Any]] = []
+        self.origins: list[tuple[str, Origin]] = []  # of each entry, the pass and the place
+        self.ids: dict[tuple[str, Origin], int] = {}
+        for i, target in enumerate(run.forward.steps[0].targets):
+            if target.shape is not None:
+                self.add(FORWARD, (0, i), target)
+        for name, trace in self.traces.items():
+            for step in trace.steps:
+                if step.kind == "assign":
+                    for i, target in enumerate(step.targets):
+                        self.add(name, (step.number, i), target)
+
+    def add(self, name: str, origin: Origin, target: Target) -> int:
+        """Notes a tensor and returns its number; of what it passes on, that is not noted yet, it
+        is the place too."""
+        same, passed = self.follow(name, target.same_as) if target.same_as else (None, [])
+        entry: dict[str, Any] = {"name": target.name, "shape": list(np.shape(target.value))}
+        if target.shape is None:
+            entry |= {"shape": None, "value": [], "text": shortened(str(target.value))}
+        else:
+            original = None if same is None else self.entries[self.root(same)]
+            if original and np.size(target.value) != int(np.prod(original["shape"])):
+                same = None  # another part of it is kept
+            entry["value"] = None if same is not None else flat(target.value)
+        if target.sliced and target.shape is not None:
+            entry["full_shape"] = list(target.shape)
+        entry |= {"gradient": False, "same_as": same}
+        self.ids |= dict.fromkeys([(name, origin), *passed], len(self.entries))
+        self.entries.append(entry)
+        self.origins.append((name, origin))
+        return len(self.entries) - 1
+
+    def find(self, name: str, origin: Origin) -> int:
+        """The number of the tensor that a target, of a call or return too, holds."""
+        found, passed = self.follow(name, origin)
+        if found is None:
+            given = [one for one in passed if self.traces[one[0]].steps[one[1][0]].kind == "call"]
+            where, place = (given or passed)[-1]
+            found = self.add(where, place, self.traces[where].target(place))
+        self.ids |= dict.fromkeys(passed, found)
+        return found
+
+    def follow(self, name: str, origin: Origin) -> tuple[int | None, list[tuple[str, Origin]]]:
+        """The noted tensor that a target passes on, if any; what is passed on the way to it."""
+        passed: list[tuple[str, Origin]] = []
+        while (name, origin) not in self.ids:
+            passed.append((name, origin))
+            trace = self.traces[name]
+            target = trace.target(origin)
+            if name == BACKWARD and origin in self.run.links:
+                name, origin = FORWARD, self.run.links[origin]
+            elif target.same_as is not None and trace.steps[origin[0]].kind != "assign":
+                origin = target.same_as
+            else:
+                return None, passed
+        return self.ids[name, origin], passed
+
+    def root(self, number: int) -> int:
+        """The tensor whose numbers a tensor passes on; itself, if they are its own."""
+        while self.entries[number]["same_as"] is not None:
+            number = self.entries[number]["same_as"]
+        return number
+
+    def is_parameter(self, number: int) -> bool:
+        """Whether the numbers were given to the forward pass."""
+        name, origin = self.origins[self.root(number)]
+        return name == FORWARD and origin[0] == 0
+
+    def is_cached(self, number: int) -> bool:
+        """Whether the forward pass computed the numbers."""
+        return self.origins[self.root(number)][0] == FORWARD and not self.is_parameter(number)
+
+    def values(self, number: int) -> np.ndarray:
+        """The kept numbers of a tensor, flat."""
+        name, origin = self.origins[number]
+        return np.ravel(np.asarray(self.traces[name].target(origin).value))
+
+
+def flat(values: Any, digits: int = DIGITS) -> list[Any]:
+    """Numbers in a list for JSON, row by row, rounded; what is not finite as a string."""
+    return [number(one, digits) for one in np.ravel(np.asarray(values)).tolist()]
+
+
+def number(value: Any, digits: int = DIGITS) -> Any:
+    """One number for JSON, rounded to significant digits; a string if it is not finite."""
+    if isinstance(value, (bool, int)):
+        return int(value)
+    if not np.isfinite(value):
+        return str(value)
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded == int(rounded) and abs(rounded) < 1e6 else rounded
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text."""
+    return text if len(text) <= TEXT else text[: TEXT - 3] + "..."

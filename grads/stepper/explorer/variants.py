@@ -1,0 +1,142 @@
+"""Wrong backward passes beside the right one: which tensors turn wrong, from which step on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grads.stepper.explorer.expand import expansions
+from grads.stepper.explorer.scenes import Scene
+from grads.stepper.explorer.steps import Steps, file_name
+from grads.stepper.explorer.tensors import BACKWARD, Table, flat, number
+from grads.stepper.trace import Origin, Step, Target, Trace, relative_error
+from grads.stepper.tracing.breaks import Break
+from grads.stepper.tracing.prove import Proof
+
+DIFFERENT = 1e-9  # relative difference from which a tensor counts as another
+DIGITS = 4  # significant ones of a wrong number
+ROUGH = 2  # of an error
+
+
+class Wrong:
+    """A wrong backward pass, its steps laid beside those of the right one."""
+
+    def __init__(self, trace: Trace, numbers: list[int]) -> None:
+        self.trace, self.numbers = trace, numbers  # by step of the right pass: step of this one
+
+    def target(self, origin: Origin) -> Target:
+        """What this pass has in the place of a target of the right one."""
+        return self.trace.steps[self.numbers[origin[0]]].targets[origin[1]]
+
+
+def variants_json(scene: Scene, table: Table, steps: Steps, proofs: Sequence[Proof]
+                  ) -> list[dict[str, Any]]:
+    """One object for each of the derivation's mistakes that goes through the same lines and
+    changes a number."""
+    right, found = scene.run.backward, []
+    for mistake in scene.run.derivation.breaks:
+        trace = scene.rerun(mistake.edits)
+        numbers = aligned(right, trace)
+        wrong = Wrong(trace, numbers or [])
+        origins = differing(right, wrong) if numbers else []
+        if origins:
+            found.append({
+                **described(mistake, right),
+                "first_wrong": steps.numbers[BACKWARD, origins[0][0]],
+                "wrong": [table.ids[BACKWARD, origin] for origin in origins],
+                "values": {table.ids[BACKWARD, origin]: flat(wrong.target(origin).value, DIGITS)
+                           for origin in origins if needs_value(table, wrong, origin)},
+                "proofs": judged(proofs, wrong, scene.tolerance),
+                "edited": edited(mistake, wrong, table, steps),
+            })
+    return found
+
+
+def aligned(right: Trace, wrong: Trace) -> list[int] | None:
+    """The steps of a wrong pass that are those of the right one, which it may have more of; None
+    where it goes another way."""
+    found, waiting = [], iter(wrong.steps)
+    for step in right.steps:
+        match = next((one.number for one in waiting if same_place(one, step)), None)
+        if match is None:
+            return None
+        found.append(match)
+    return found
+
+
+def same_place(one: Step, other: Step) -> bool:
+    """Whether two steps are of the same line in the same turns of loops."""
+    return (one.kind, one.function, one.line, one.loops) == (
+        other.kind, other.function, other.line, other.loops) and (
+        [target.name for target in one.targets] == [target.name for target in other.targets])
+
+
+def differing(right: Trace, wrong: Wrong) -> list[Origin]:
+    """The assigned targets that a wrong pass has other numbers for, in order."""
+    return [(step.number, i) for step in right.steps if step.kind == "assign"
+            for i, target in enumerate(step.targets) if target.shape is not None
+            and not close(target, wrong.target((step.number, i)))]
+
+
+def close(one: Target, other: Target) -> bool:
+    """Whether two targets have the same numbers, up to rounding."""
+    return one.shape == other.shape and relative_error(
+        np.asarray(one.value, float), np.asarray(other.value, float)) <= DIFFERENT
+
+
+def described(mistake: Break, trace: Trace) -> dict[str, Any]:
+    """What the mistake is: where, from what, to what, and why it matters."""
+    (function, ((old, new),)), = mistake.edits.items()
+    file = next(Path(one.__code__.co_filename) for one in trace.program.copies
+                if one.__name__ == function)
+    return {"id": slug(mistake.name), "title": mistake.name, "why": mistake.explanation,
+            "function": function, "from": old, "to": new, "file": file_name(file)}
+
+
+def slug(name: str) -> str:
+    """A name for a link: "g' at the activation" is "g-at-the-activation"."""
+    return "-".join("".join(c if c.isalnum() else " " for c in name.lower()).split())
+
+
+def needs_value(table: Table, wrong: Wrong, origin: Origin) -> bool:
+    """Whether a wrong tensor's numbers are its own, and not those of the one it passes on."""
+    own = table.ids[BACKWARD, origin]
+    root = table.root(own)
+    where, place = table.origins[root]
+    return root == own or where != BACKWARD or not np.array_equal(
+        np.ravel(wrong.target(origin).value), np.ravel(wrong.target(place).value))
+
+
+def judged(proofs: Sequence[Proof], wrong: Wrong, tolerance: float) -> dict[int, Any]:
+    """The errors of the proofs that fail: the derivatives are those of the same forward pass."""
+    found: dict[int, Any] = {}
+    for i, proof in enumerate(proofs):
+        if proof.error is None:
+            continue
+        exact = np.ravel(proof.complex_step)
+        known = ~np.isnan(exact)
+        value = np.ravel(np.asarray(wrong.target((proof.step, proof.target)).value))
+        error = relative_error(value[known], exact[known])
+        if not error <= tolerance:
+            found[i] = number(error, ROUGH)
+    return found
+
+
+def edited(mistake: Break, wrong: Wrong, table: Table, steps: Steps) -> list[dict[str, Any]]:
+    """The steps whose line is another one, with its text."""
+    places = {there: here for here, there in enumerate(wrong.numbers)}
+    found = []
+    for step in wrong.trace.steps:
+        here = steps.numbers.get((BACKWARD, places.get(step.number, -1)))
+        if here is None or step.function not in mistake.edits:
+            continue
+        if step.text != steps.entries[here]["text"]:
+            reads = {read.written.removesuffix(".T"): table.find(BACKWARD, (places[from_], i))
+                     for read in step.reads if len(read.origins) == 1
+                     for from_, i in read.origins if from_ in places}
+            found.append({"step": here, "text": step.text,
+                          "expansions": expansions(step.text, reads, len(step.targets))})
+    return found

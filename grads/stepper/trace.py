@@ -1,0 +1,200 @@
+"""Runs a function and records every assignment: its line, its equation, its value, what it read.
+
+    trace(lstm.forward, parameters, x, y, follow=[lstm, rnn, calculus]).steps
+
+The function stays as it is written: a copy whose assignments are heard is made from its source
+(`grads.stepper.tracing`). A variable that is assigned once per turn of a loop is told apart by the
+loop's index, a call of a function by its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.tracing.program import Edits, Program
+from grads.stepper.tracing.record import (
+    STEPS,
+    Call,
+    Loops,
+    Origin,
+    Read,
+    Reading,
+    Recorder,
+    Step,
+    Target,
+)
+from grads.stepper.tracing.rewrite import Site
+from grads.stepper.tracing.values import KEEP
+
+__all__ = ["Call", "Comparison", "Difference", "Edits", "Loops", "Origin", "Read", "Step",
+           "Target", "Trace", "compare", "relative_error", "trace"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one run of a function did."""
+
+    steps: list[Step]
+    calls: list[Call]  # by number: the function, who called it, in which loops
+    result: Any  # what the function returned
+    program: Program = field(repr=False)  # the rewritten function, to be run again
+    readings: list[Reading] = field(repr=False)  # every variable read, in order
+    memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # where a target's numbers lie
+    alive: list[Any] = field(repr=False)  # what lies there
+
+    def target(self, origin: Origin) -> Target:
+        """The target that an origin points to."""
+        return self.steps[origin[0]].targets[origin[1]]
+
+    def to_json(self, repeat: bool = True, digits: int | None = None) -> dict[str, Any]:
+        """The trace in lists, dicts, numbers and strings; NaN and infinities are strings.
+
+        Arguments: repeat, whether a target that is `same_as` another has its value again (if not,
+        its value is null, and the other's, in the order of entries, is meant); digits, significant
+        ones of each number, None for all.
+        Returns "sites", the statements (line, text, equations ...) that "steps" refer to, and
+        "calls". A step's targets are without their place in the value assigned.
+        """
+        return {"sites": [_site_json(site) for site in self.program.sites],
+                "calls": [call._asdict() for call in self.calls],
+                "steps": [_step_json(step, repeat, digits) for step in self.steps]}
+
+
+def trace(
+    function: Callable[..., Any], *arguments: Any, follow: Iterable[Any] = (),
+    edits: Edits | None = None, keep: int = KEEP, max_steps: int = STEPS, **named: Any,
+) -> Trace:
+    """Run a function and record each of its assignments, and those of the functions it calls.
+
+    Arguments: function, written in Python with def, and its arguments; follow, modules and
+    functions whose calls are recorded too, all others run as they are; edits, pieces of source to
+    be replaced beforehand, by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]};
+    keep, how many numbers of an array are kept; max_steps, assignments and loop turns after which
+    the function is taken not to end.
+    Returns the trace; its result is bit for bit that of the function run plainly.
+    Raises `UserError` for a function without source, an edit that does not fit, and a run that
+    does not end.
+    """
+    program = Program(function, follow, edits)
+    recorder = Recorder(program, keep, max_steps)
+    result = program.run(recorder, *arguments, **named)
+    return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,
+                 recorder.memory, recorder.alive)
+
+
+# --- comparing two traces -----------------------------------------------------------------------
+
+
+class Difference(NamedTuple):
+    """A target that two traces disagree on."""
+
+    step: int
+    target: int
+    name: str
+    error: float  # largest difference, relative to the largest entry; infinite for other shapes
+
+
+class Comparison(NamedTuple):
+    """Where two traces of one function part."""
+
+    differences: list[Difference]  # in the order of steps
+    diverged: int | None  # the first step that is of another line, or in one trace only
+
+    @property
+    def first(self) -> int | None:
+        """The first step at which anything differs; None if nothing does."""
+        found = [one.step for one in self.differences[:1]]
+        return min([*found, *([] if self.diverged is None else [self.diverged])], default=None)
+
+    @property
+    def names(self) -> list[str]:
+        """The variables that differ, in the order in which they first do."""
+        return list(dict.fromkeys(one.name for one in self.differences))
+
+
+def compare(a: Trace, b: Trace, tolerance: float = 0.0) -> Comparison:
+    """Every target of two traces that differs by more than `tolerance`, relative.
+
+    The traces are of one function, one of them with lines changed by `edits` or in its arguments;
+    they are laid side by side step by step, as far as both run through the same lines.
+    """
+    found: list[Difference] = []
+    for one, other in zip(a.steps, b.steps, strict=False):
+        names = [target.name for target in other.targets]
+        if (one.function, one.line) != (other.function, other.line) or names != [
+                target.name for target in one.targets]:
+            return Comparison(found, one.number)
+        for i, (left, right) in enumerate(zip(one.targets, other.targets, strict=True)):
+            error = _disagreement(left, right)
+            if error > tolerance:
+                found.append(Difference(one.number, i, left.name, error))
+    shorter = min(len(a.steps), len(b.steps))
+    return Comparison(found, None if len(a.steps) == len(b.steps) else shorter)
+
+
+def relative_error(found: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest entry; 0 where all are zero."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    if not found.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        scale = float(max(np.abs(found).max(), np.abs(expected).max()))
+        return float(np.abs(found - expected).max() / scale) if scale else 0.0
+
+
+def _disagreement(left: Target, right: Target) -> float:
+    """By how much two targets differ."""
+    if left.shape is None or right.shape is None:
+        return 0.0 if left.value == right.value else float("inf")
+    if left.shape != right.shape:
+        return float("inf")
+    if np.array_equal(left.value, right.value, equal_nan=True):
+        return 0.0
+    error = relative_error(left.value, right.value)
+    return error if error == error else float("inf")
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+
+ROOT = Path(__file__).resolve().parents[2]  # files below it are named from here
+
+
+def _site_json(site: Site) -> dict[str, Any]:
+    """A statement in plain values."""
+    path = Path(site.file)
+    file = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+    return {"kind": site.kind, "function": site.function, "file": file, "line": site.line,
+            "end_line": site.end_line, "text": site.text, "comment": site.comment,
+            "equations": list(site.equations)}
+
+
+def _step_json(step: Step, repeat: bool, digits: int | None) -> dict[str, Any]:
+    """A step in plain values."""
+    targets = [{"name": target.name, "written": target.written, "shape": target.shape,
+                "sliced": target.sliced, "same_as": target.same_as,
+                "value": plain(target.value, digits) if repeat or not target.same_as else None}
+               for target in step.targets]
+    return {"number": step.number, "site": step.site, "frame": step.frame, "depth": step.depth,
+            "loops": plain(step.loops), "own_loops": plain(step.own_loops), "targets": targets,
+            "reads": [read._asdict() for read in step.reads]}
+
+
+def plain(value: Any, digits: int | None = None) -> Any:
+    """An array, number or container as lists, numbers and strings that JSON can hold."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist(), digits)
+    if isinstance(value, dict):
+        return {str(key): plain(one, digits) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one, digits) for one in value]
+    if isinstance(value, float):
+        if not np.isfinite(value):
+            return str(value)
+        return value if digits is None else float(f"{value:.{digits}g}")
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

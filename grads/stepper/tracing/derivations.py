@@ -1,0 +1,129 @@
+"""The derivations as the tracer knows them: what to run, on what, how names belong together."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from grads.derivations import (
+    attention,
+    attention_step,
+    calculus,
+    deep_output,
+    gru,
+    local,
+    lstm,
+    nmt,
+    rnn,
+    rnnsearch,
+    scores,
+)
+from grads.stepper.tracing import breaks
+from grads.stepper.tracing.examples import (
+    Example,
+    attention_step_example,
+    gru_example,
+    language_example,
+    search_example,
+    translation_example,
+)
+from grads.stepper.tracing.nearest import nearest
+from grads.stepper.tracing.pairing import Pairing
+from grads.stepper.tracing.run import Derivation, Run
+
+__all__ = ["DERIVATIONS", "FOLLOW", "Derivation", "Run", "find"]
+
+FOLLOW = (calculus, rnn, lstm, nmt, attention, attention_step, scores, local, gru, deep_output,
+          rnnsearch)
+
+# --- which backward belongs to which forward, and names that do not follow the rule -------------
+
+PARTNERS = {f"{name}_grad": name for name in (
+    "predict", "rnn", "lstm", "multi_layer_lstm", "attend", "softmax", "gru", "gru_context",
+    "maxout", "deep_output", "context", "encode", "attend_in_a_way", "align_in_a_way",
+    "align_global", "align_local_m", "align_local_p", "predict_position", "score", "dot_score",
+    "general_score", "concat_score", "concat_identity_score", "additive_score", "location_score")}
+MODEL = {**PARTNERS, "backward": "forward"}
+ATTENTIONAL = {**PARTNERS, "attentional_nmt_backward": "attentional_nmt_forward",
+               "decoder_grad": "attentional_nmt_forward", "encoder_grad": "run_encoder"}
+PAIRS = {
+    "lstm_grad.dT_x": "T:first columns",
+    "lstm_grad.dT_h": "T:last columns",
+    "attend_in_a_way_grad.dh_joined": "h in v",
+    "attend_in_a_way_grad.dh_bar_context": "h_bar in c",
+    "context_grad.dh_context": "h in c",
+    "backward.d_first": "left[1] in a_s",
+    "backward.gradients": "parameters",
+    "backward.saved": "parameters",
+    "attentional_nmt_backward.gradients": "parameters",
+}
+SHARES = {
+    "encode_grad.dh_right": "the rows of dh that belong to ->h_1 .. ->h_S, added to each in turn",
+    "encode_grad.dh_left": "the rows of dh that belong to <-h_1 .. <-h_S, added to each in turn",
+}
+
+
+# --- steps: the loss is what comes from above, times what the step returns ----------------------
+
+
+def of_first(example: Example, result: Any) -> Any:
+    """The loss of a step, of which the first thing returned goes on."""
+    return (example.upstream * result[0]).sum()
+
+
+def of_all(example: Example, result: Any) -> Any:
+    """The loss of a step that returns one array."""
+    return (example.upstream * result).sum()
+
+
+def upstream_first(example: Example, result: Any) -> tuple[Any, ...]:
+    """The arguments of a step's backward: the upstream gradient, then those of the forward."""
+    return (example.upstream, *example.arguments)
+
+
+def upstream_second(example: Example, result: Any) -> tuple[Any, ...]:
+    """The same where a `Way` comes first."""
+    return (example.arguments[0], example.upstream, *example.arguments[1:])
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+DERIVATIONS = {one.name: one for one in (
+    Derivation(
+        "rnn", "Recurrent language model, Algorithm 1", rnn.forward, rnn.backward,
+        Pairing(MODEL, PAIRS), partial(language_example, 1), FOLLOW, breaks.RNN),
+    Derivation(
+        "lstm", "LSTM language model, Algorithm 2", lstm.forward, lstm.backward,
+        Pairing(MODEL, PAIRS), partial(language_example, 4), FOLLOW, breaks.LSTM),
+    Derivation(
+        "nmt", "Encoder-decoder, Algorithms 3 and 4", nmt.forward, nmt.backward,
+        Pairing(MODEL, PAIRS), partial(translation_example, False), FOLLOW, breaks.TRANSLATION),
+    Derivation(
+        "attention", "Encoder-decoder with attention and input feeding, 4.2",
+        attention.attentional_nmt_forward, attention.attentional_nmt_backward,
+        Pairing(ATTENTIONAL, PAIRS), partial(translation_example, True), FOLLOW,
+        breaks.ATTENTION),
+    Derivation(
+        "rnnsearch", "RNNsearch, Bahdanau et al. A.2", rnnsearch.forward, rnnsearch.backward,
+        Pairing(MODEL, PAIRS, SHARES), search_example, FOLLOW, breaks.SEARCH),
+    Derivation(
+        "attention-step", "One step of attention: global, local-m, local-p, any score",
+        attention_step.attend_in_a_way, attention_step.attend_in_a_way_grad,
+        Pairing(PARTNERS, PAIRS), attention_step_example, FOLLOW, breaks.ATTENTION_STEP,
+        of_first, upstream_second),
+    Derivation(
+        "gru", "One step of the gated hidden unit, Bahdanau et al. A.2.1", gru.gru, gru.gru_grad,
+        Pairing(PARTNERS, PAIRS), partial(gru_example, False), FOLLOW, breaks.GRU,
+        of_all, upstream_first),
+    Derivation(
+        "gru-context", "The same with a context, Bahdanau et al. A.2.2",
+        gru.gru_context, gru.gru_context_grad,
+        Pairing(PARTNERS, PAIRS), partial(gru_example, True), FOLLOW, (),
+        of_all, upstream_first),
+)}
+
+
+def find(name: str) -> Derivation:
+    """A derivation by name; `UserError`, with the nearest name, if there is none."""
+    found: Derivation = nearest(DERIVATIONS, name, "derivation")
+    return found

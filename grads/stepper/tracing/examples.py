@@ -1,0 +1,231 @@
+"""Sentences and random parameters that the derivations are run on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend.errors import UserError
+from grads.derivations.attention_step import Way, weights_of
+from grads.derivations.gru import ContextUnit, Unit
+from grads.derivations.scores import CONTENT, SCORES
+
+WINDOWS = ("global", "local-m", "local-p")
+L_MAX = 6  # rows of W_a for the score location
+UNKNOWN, END = 0, 1  # as in nmt.data.vocabulary
+TEXT = "we read the page"  # four words
+PAIR = "wir lesen die Seite ||| we read the page"  # source ||| target
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a random model is, and what it has."""
+
+    hidden: int = 3
+    embedding: int = 2  # another number than hidden, so that shapes tell tensors apart
+    layers: int = 2  # of an encoder and of a decoder
+    biases: bool = True
+    score: str = "general"  # one of grads.derivations.scores.SCORES
+    window: str = "global"  # "local-m", "local-p"
+    D: int = 1  # half the window
+    input_feeding: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "embedding", "layers", "D"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name}: expected 1 or more, got {getattr(self, name)}")
+        for name, known in (("score", SCORES), ("window", WINDOWS)):
+            if getattr(self, name) not in known:
+                raise UserError(f"{name}: expected one of {', '.join(known)}, got "
+                                f"{getattr(self, name)!r}")
+        if self.window != "global" and self.score not in CONTENT:
+            raise UserError(f"score: expected one of {', '.join(CONTENT)} in a window, got "
+                            f"{self.score!r}")
+
+    @property
+    def way(self) -> Way | None:
+        """How a_t is made; None for dot and general, global, which have a derivation in one
+        piece."""
+        plain = self.window == "global" and self.score in ("dot", "general")
+        return None if plain else Way(self.score, self.window, self.D)
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a derivation is run on."""
+
+    arguments: tuple[Any, ...]  # of the forward
+    named: dict[str, Any] = field(default_factory=dict)
+    words: dict[str, list[str]] = field(default_factory=dict)  # by name of the embedding
+    upstream: Any = None  # of a single step: the gradient of the loss for what it returns
+
+
+class Request(NamedTuple):
+    """What an example is made from."""
+
+    sentence: str | None  # None for the derivation's own
+    sizes: Sizes
+    rng: np.random.Generator
+    parameters: Mapping[str, Any] | None  # a trained model's, or None for random ones
+    words: Mapping[str, Sequence[str]]  # a trained model's vocabularies, by name of the embedding
+
+
+def language_example(rows: int, request: Request) -> Example:
+    """A sentence for a language model: each word predicts the next one, the last one the end.
+
+    Arguments: rows, rows of T for each hidden unit.
+    """
+    text = split_words(TEXT if request.sentence is None else request.sentence, "sentence")
+    vocabulary = list(request.words.get("W_e", vocabulary_of(text)))
+    ids = numbers(text, vocabulary)
+    V, E, H = len(vocabulary), request.sizes.embedding, request.sizes.hidden
+    shapes: dict[str, tuple[int, ...]] = {"W_e": (V, E), "T": (rows * H, E + H), "W_hy": (V, H)}
+    shapes |= {"b": (rows * H,), "b_hy": (V,)} if request.sizes.biases else {}
+    parameters = dict(request.parameters or draw(request.rng, shapes))
+    return Example((parameters, ids, [*ids[1:], END]), {}, {"W_e": vocabulary})
+
+
+def translation_example(attentional: bool, request: Request) -> Example:
+    """A sentence and its translation, "source ||| target"."""
+    ids, words = pair_of(request)
+    V_s, V_t = map(len, words.values())
+    shapes = translation_shapes(V_s, V_t, request.sizes, attentional)
+    parameters = dict(request.parameters or draw(request.rng, shapes))
+    named = {"input_feeding": request.sizes.input_feeding, "way": request.sizes.way}
+    return Example((parameters, *ids), named if attentional else {}, words)
+
+
+def search_example(request: Request) -> Example:
+    """A sentence and its translation for RNNsearch."""
+    ids, words = pair_of(request)
+    V_s, V_t = map(len, words.values())
+    shapes = search_shapes(V_s, V_t, request.sizes)
+    parameters = dict(request.parameters or draw(request.rng, shapes))
+    return Example((parameters, *ids), {}, words)
+
+
+def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
+    """The word numbers of source and target, and their vocabularies."""
+    sides = (PAIR if request.sentence is None else request.sentence).split("|||")
+    if len(sides) != 2:
+        raise UserError("sentence: expected a source and its translation around |||, got "
+                        f"{request.sentence!r}")
+    source, target = map(split_words, sides, ("source", "target"))
+    words = {"encoder.W_e": list(request.words.get("encoder.W_e", vocabulary_of(source))),
+             "decoder.W_e": list(request.words.get("decoder.W_e", vocabulary_of(target)))}
+    return [numbers(source, words["encoder.W_e"]), numbers(target, words["decoder.W_e"])], words
+
+
+# --- single steps -------------------------------------------------------------------------------
+
+
+def attention_step_example(request: Request) -> Example:
+    """h_t, four source states and weights; t = 2."""
+    no_sentence(request)
+    sizes, H = request.sizes, request.sizes.hidden
+    values = draw(request.rng, {"h": (H, 1), "h_bar": (H, 4), "W_c": (H, 2 * H),
+                                "dh_tilde": (H, 1)})
+    w = weights_of(draw(request.rng, score_shapes(sizes)))
+    way = sizes.way or Way(sizes.score)
+    return Example((way, values["h"], values["h_bar"], values["W_c"], w, 2),
+                   upstream=values["dh_tilde"])
+
+
+def gru_example(context: bool, request: Request) -> Example:
+    """One step's input, state, context and weights."""
+    no_sentence(request)
+    H, E = request.sizes.hidden, request.sizes.embedding
+    unit = {name: array[:, None] if name.startswith("b") else array
+            for name, array in draw(request.rng, unit_shapes(
+                H, E, 2 * H if context else 0, request.sizes.biases)).items()}
+    values = draw(request.rng, {"x": (E, 1), "h_prev": (H, 1), "c": (2 * H, 1), "dh": (H, 1)})
+    inputs = (values["x"], values["h_prev"], *([values["c"]] if context else []))
+    weights: Any = ContextUnit(**unit) if context else Unit(**unit)
+    return Example((*inputs, weights), upstream=values["dh"])
+
+
+def no_sentence(request: Request) -> None:
+    """A single step reads no words."""
+    if request.sentence is not None or request.parameters is not None:
+        raise UserError("sentence: a single step reads no sentence and has no trained model")
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+def translation_shapes(V_s: int, V_t: int, sizes: Sizes, attentional: bool
+                       ) -> dict[str, tuple[int, ...]]:
+    """The parameters of an encoder-decoder, under the kernels' names."""
+    H, E = sizes.hidden, sizes.embedding
+    shapes: dict[str, tuple[int, ...]] = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
+    for side in ("encoder", "decoder"):
+        for l in range(sizes.layers):
+            fed = H if side == "decoder" and attentional and sizes.input_feeding and not l else 0
+            shapes[f"{side}.{l}.T"] = (4 * H, (H if l else E) + fed + H)
+            if sizes.biases:
+                shapes[f"{side}.{l}.b"] = (4 * H,)
+    if attentional:
+        shapes |= {"attention.W_c": (H, 2 * H), **score_shapes(sizes)}
+    shapes["output.W_hy"] = (V_t, H)
+    return shapes | ({"output.b": (V_t,)} if sizes.biases else {})
+
+
+def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The parameters of a score, and of a predicted position."""
+    H, A = sizes.hidden, sizes.hidden + 1  # another number, so that shapes tell tensors apart
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
+        "dot": {}, "general": {"W_a": (H, H)}, "concat": {"W_a": (A, 2 * H), "v_a": (A,)},
+        "concat-identity": {"W_a": (H, H), "v_a": (H,)}, "location": {"W_a": (L_MAX, H)},
+        "additive": {"W_a": (A, H), "U_a": (A, H), "v_a": (A,)}}
+    position: dict[str, tuple[int, ...]] = {"W_p": (A, H), "v_p": (A,)}
+    found = shapes[sizes.score] | (position if sizes.window == "local-p" else {})
+    return {f"attention.{name}": shape for name, shape in found.items()}
+
+
+def unit_shapes(H: int, E: int, He: int, biases: bool) -> dict[str, tuple[int, ...]]:
+    """The parameters of a gated unit; He is 0 without a context."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, width in (("W", E), ("U", H), ("C", He)):
+        shapes |= {f"{name}{gate}": (H, width) for gate in ("", "_z", "_r") if width}
+    return shapes | ({f"b{gate}": (H,) for gate in ("", "_z", "_r")} if biases else {})
+
+
+def search_shapes(V_s: int, V_t: int, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The parameters of RNNsearch."""
+    H, E, A, M = sizes.hidden, sizes.embedding, sizes.hidden + 1, sizes.hidden
+    shapes: dict[str, tuple[int, ...]] = {"encoder.W_e": (V_s, E), "decoder.W_e": (V_t, E)}
+    for prefix, He in (("encoder.0.forward", 0), ("encoder.0.backward", 0), ("decoder.0", 2 * H)):
+        unit = unit_shapes(H, E, He, sizes.biases)
+        shapes |= {f"{prefix}.{name}": shape for name, shape in unit.items()}
+    shapes |= {"bridge.W_s": (H, H), "attention.W_a": (A, H), "attention.U_a": (A, 2 * H),
+               "attention.v_a": (A,), "output.U_o": (2 * M, H), "output.V_o": (2 * M, E),
+               "output.C_o": (2 * M, 2 * H), "output.W_o": (V_t, M)}
+    return shapes | ({"bridge.b": (H,), "output.b_t": (2 * M,), "output.b": (V_t,)}
+                     if sizes.biases else {})
+
+
+def draw(rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Normals of standard deviation 0.7: no gate saturates, none is linear."""
+    return {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes.items()}
+
+
+def split_words(text: str, name: str) -> list[str]:
+    """The words of a text; `UserError` if there is none."""
+    words = text.split()
+    if not words:
+        raise UserError(f"{name}: expected at least one word, got {text!r}")
+    return words
+
+
+def vocabulary_of(words: Sequence[str]) -> list[str]:
+    """The special symbols and the words, each once."""
+    return ["<unk>", "</s>", *dict.fromkeys(words)]
+
+
+def numbers(words: Sequence[str], vocabulary: Sequence[str]) -> list[int]:
+    """The words' numbers; UNKNOWN for those that a vocabulary does not have."""
+    ids = {word: i for i, word in enumerate(vocabulary)}
+    return [ids.get(word, UNKNOWN) for word in words]

@@ -1,0 +1,296 @@
+"""Which forward variable a gradient variable is the gradient of.
+
+`dX`, assigned in a backward function, belongs to `X` in the forward function that it is the
+backward of, called in the same turns of the same loops: `do` in `lstm_grad` at t = 2 to `o` in
+`lstm` at t = 2. Where names do not follow this rule a derivation says so in its table.
+
+A weight is used in every turn of a loop, and its gradient is a sum that grows in every turn of the
+backward's loop. After the backward has walked the turns 4, 3 it is the gradient for the weight as
+it is read in the forward's turns 4 and 3, and so each stage of the sum can be proved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.trace import Step, Target, Trace
+from grads.stepper.tracing.record import Loops, Origin
+from grads.stepper.tracing.replay import Places, assigned
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How the names of a backward belong to those of a forward."""
+
+    partners: Mapping[str, str]  # backward function -> the forward function it differentiates
+    pairs: Mapping[str, str] = field(default_factory=dict)  # "function.gradient" -> see below
+    shares: Mapping[str, str] = field(default_factory=dict)  # "function.gradient" -> reason
+
+    # A pair is written "T" for another name, "T:first columns" for a part (PARTS), "h in v" for
+    # what reaches h through the statement that assigns v. A share is a part of a gradient that
+    # no forward variable stands for; the gradient it is added to is proved.
+
+
+class Partner(NamedTuple):
+    """The forward variable of a gradient."""
+
+    name: str
+    step: int  # that assigned it
+    places: Places  # where it is to be perturbed
+    shape: tuple[int, ...]
+    entries: np.ndarray  # flat positions that the gradient is for, in the gradient's order
+
+
+class Claim(NamedTuple):
+    """A gradient variable of a backward pass, as one step assigned it."""
+
+    origin: Origin
+    status: str  # "final" | "partial" | "same" | "share" | "zero" | "unpaired"
+    partner: Partner | None  # of a final one
+    other: Origin | None  # of a partial one where it is completed, of a "same" one the original
+
+
+Key = tuple[tuple[str, ...], frozenset[tuple[str, int]]]
+
+
+class Pairs:
+    """Finds the partners of one backward trace's gradients in a forward trace."""
+
+    def __init__(self, pairing: Pairing, forward: Trace, backward: Trace) -> None:
+        self.pairing, self.forward, self.backward = pairing, forward, backward
+        self.frames: dict[Key, list[int]] = defaultdict(list)
+        for call in forward.calls:
+            self.frames[self.path(forward, call.number), frozenset(call.loops)].append(call.number)
+        self.children: dict[int, list[int]] = defaultdict(list)
+        for call in forward.calls:
+            if call.caller is not None:
+                self.children[call.caller].append(call.number)
+        self.variables: dict[int, dict[str, list[Origin]]] = defaultdict(lambda: defaultdict(list))
+        for step in forward.steps:
+            if step.kind != "return":
+                for i, target in enumerate(step.targets):
+                    if target.shape is not None:
+                        self.variables[step.frame][target.name].append((step.number, i))
+
+    def path(self, trace: Trace, frame: int, partners: Mapping[str, str] | None = None
+             ) -> tuple[str, ...]:
+        """The functions from the outermost call to this one, under their forward names."""
+        names: list[str] = []
+        number: int | None = frame
+        while number is not None:
+            call = trace.calls[number]
+            name = call.function if partners is None else partners.get(call.function, "?")
+            if not names or names[-1] != name:
+                names.append(name)
+            number = call.caller
+        return tuple(reversed(names))
+
+    # --- claims
+
+    def claims(self) -> list[Claim]:
+        """Every gradient that the backward assigned, in order."""
+        later: dict[tuple[int, str], list[Origin]] = defaultdict(list)
+        found = [(step, i) for step in self.backward.steps if step.kind == "assign"
+                 for i, target in enumerate(step.targets)
+                 if target.shape is not None and self.forward_name(step, target) is not None
+                 and not self.is_carried(step, target)]
+        for step, i in found:
+            later[step.frame, step.targets[i].name].append((step.number, i))
+        return [self.claim(step, i, later[step.frame, step.targets[i].name]) for step, i in found]
+
+    def is_carried(self, step: Step, target: Target) -> bool:
+        """Whether a target is an entry of a container put into it again under its own name."""
+        if target.same_as is None:
+            return False
+        before = self.backward.steps[target.same_as[0]]
+        return before.frame == step.frame and before.targets[target.same_as[1]].name == target.name
+
+    def claim(self, step: Step, i: int, namesakes: list[Origin]) -> Claim:
+        """What is to be proved of one gradient."""
+        target, origin = step.targets[i], (step.number, i)
+        completed = self.completed(step, target, origin, namesakes)
+        zero = not np.any(np.asarray(target.value))
+        if completed is not None and zero and not step.own_loops:
+            return Claim(origin, "zero", None, completed)
+        original = self.original(target)
+        partner = self.partner(step, target)
+        if partner is None and original is None and completed is None:
+            partner = self.partner_below(step, target)
+        if completed is not None and (partner is not None or original is None):
+            return Claim(origin, "partial", None, completed)
+        if partner is not None:
+            return Claim(origin, "final", partner, None)
+        if original is not None:
+            return Claim(origin, "same", None, original)
+        if f"{step.function}.{root_of(target.name)}" in self.pairing.shares:
+            return Claim(origin, "share", None, None)
+        helper = step.function not in self.pairing.partners
+        return Claim(origin, "zero" if zero and helper else "unpaired", None, None)
+
+    def original(self, target: Target) -> Origin | None:
+        """The gradient, assigned before or given from outside, that a target passes on."""
+        origin = target.same_as
+        while origin is not None:
+            step, found = self.backward.steps[origin[0]], self.backward.target(origin)
+            if self.forward_name(step, found) is not None and (
+                    step.kind == "assign" or (step.kind == "call" and step.depth == 0)):
+                return origin
+            origin = found.same_as
+        return None
+
+    def completed(self, step: Step, target: Target, origin: Origin, namesakes: list[Origin]
+                  ) -> Origin | None:
+        """The later assignment that a gradient is only a part of."""
+        after = [other for other in namesakes if other > origin]
+        if "[" not in target.written:  # a plain name is another variable in each turn of a loop
+            own = step.own_loops
+            after = [other for other in after
+                     if self.backward.steps[other[0]].own_loops[: len(own)] == own]
+        return after[-1] if after else None
+
+    # --- partners
+
+    def forward_name(self, step: Step, target: Target) -> str | None:
+        """The forward variable that a gradient's name speaks of."""
+        root, listed = root_of(target.name), self.listed(step, target)
+        if listed:
+            return re.split(" in |:", listed)[0] + target.name[len(root):]
+        return target.name[1:].lstrip("_") if root.startswith("d") and len(root) > 1 else None
+
+    def listed(self, step: Step, target: Target) -> str:
+        """What the table of pairs says of a gradient, or nothing."""
+        return self.pairing.pairs.get(f"{step.function}.{root_of(target.name)}", "")
+
+    def frame_of(self, step: Step) -> int | None:
+        """The forward call that the function of a backward step belongs to."""
+        call = self.backward.calls[step.frame]
+        path = self.path(self.backward, step.frame, self.pairing.partners)
+        frames = self.frames.get((path, frozenset(call.loops)), [])
+        return frames[0] if len(frames) == 1 else None
+
+    def partner(self, step: Step, target: Target) -> Partner | None:
+        """The forward variable of a gradient, in the forward function of its function."""
+        frame, name = self.frame_of(step), self.forward_name(step, target)
+        if frame is None or name is None:
+            return None
+        reader = self.listed(step, target).partition(" in ")[2].partition(":")[0]
+        if reader:
+            return self.through(frame, name, reader, step, target)
+        found = self.variables[frame].get(name, [])
+        loops = frozenset(step.own_loops)
+        here = [one for one in found if frozenset(self.steps(one).own_loops) == loops]
+        if here:
+            return self.direct(here[-1], step, target)
+        if found and self.is_entry(found[-1]):
+            return self.direct(found[-1], step, target)
+        if found and "[" not in target.written and step.own_loops:
+            summed = self.summed(frame, name, step, target)
+            if summed is not None:
+                return summed
+        indexed = [one for loop in reversed(step.own_loops)
+                   for one in self.variables[frame].get(f"{name}[{loop[1]}]", [])]
+        if not found and indexed:
+            return self.direct(indexed[-1], step, target)
+        return self.direct(found[-1], step, target) if found and (
+            "[" in target.written or not step.own_loops) else None
+
+    def partner_below(self, step: Step, target: Target) -> Partner | None:
+        """The forward variable in a function called by that forward function, the nearest."""
+        frame, name = self.frame_of(step), self.forward_name(step, target)
+        frames = [] if frame is None else self.children[frame]
+        loops = frozenset(step.loops)
+        while frames and name is not None:
+            found = [self.variables[one][name] for one in frames
+                     if name in self.variables[one]
+                     and frozenset(self.forward.calls[one].loops) == loops]
+            if found:
+                return self.direct(found[0][-1], step, target) if len(found) == 1 else None
+            frames = [inner for one in frames for inner in self.children[one]]
+        return None
+
+    def is_entry(self, origin: Origin) -> bool:
+        """Whether a forward variable is an entry that one turn of a loop has set, as `h[l]`."""
+        step = self.forward.steps[origin[0]]
+        return bool(step.own_loops) and "[" in step.targets[origin[1]].written
+
+    def steps(self, origin: Origin) -> Step:
+        """The forward step of an origin."""
+        return self.forward.steps[origin[0]]
+
+    def direct(self, origin: Origin, step: Step, target: Target) -> Partner | None:
+        """A forward variable that is perturbed where it is assigned."""
+        return self.fitting(origin, assigned(self.forward, origin), step, target)
+
+    def summed(self, frame: int, name: str, step: Step, target: Target) -> Partner | None:
+        """A forward variable that is perturbed in the turns the backward has walked so far."""
+        walked = {frozenset(one.own_loops) for one in self.backward.steps[: step.number + 1]
+                  if one.frame == step.frame and one.own_loops}
+        now = frozenset(step.own_loops)
+        readings = [(number, frozenset(one.own_loops), *one.known[name])
+                    for number, one in enumerate(self.forward.readings)
+                    if one.frame == frame and name in one.known and root_of(name) == one.name]
+        current = [origin for _, loops, origin, _ in readings if loops == now]
+        if not current:
+            return None
+        places = Places(readings=tuple((number, path) for number, loops, origin, path in readings
+                                       if origin == current[0] and loops in walked))
+        return self.fitting(current[0], places, step, target)
+
+    def through(self, frame: int, name: str, reader: str, step: Step, target: Target
+                ) -> Partner | None:
+        """A forward variable that is perturbed only as the statement that assigns `reader` reads
+        it."""
+        origins = [one for one in self.variables[frame].get(reader, [])
+                   if self.steps(one).own_loops == step.own_loops]
+        if not origins:
+            return None
+        chains = self.forward.program.sites[self.steps(origins[-1]).site].chains
+        found = [(number, *one.known[name]) for number, one in enumerate(self.forward.readings)
+                 if one.frame == frame and one.chain in chains and root_of(name) == one.name
+                 and one.own_loops == step.own_loops and name in one.known]
+        places = Places(readings=tuple((number, path) for number, _, path in found))
+        return self.fitting(found[0][1], places, step, target) if found else None
+
+    def fitting(self, origin: Origin, places: Places, step: Step, target: Target
+                ) -> Partner | None:
+        """The partner, if its shape is the gradient's."""
+        variable = self.steps(origin).targets[origin[1]]
+        part = self.listed(step, target).partition(":")[2]
+        shape, wanted = variable.shape or (), target.shape or ()
+        if not shape and variable.shape is not None:
+            shape = wanted  # a scalar that stands for an array: the bias 0.0
+        positions = np.arange(int(np.prod(shape))).reshape(shape)
+        if part:
+            positions = PARTS[part](positions, wanted)
+        if squeezed(positions.shape) != squeezed(wanted):
+            return None
+        return Partner(variable.name, origin[0], places, tuple(shape), positions.ravel())
+
+
+PARTS: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
+    "first columns": lambda whole, shape: whole[:, : shape[1]],
+    "last columns": lambda whole, shape: whole[:, whole.shape[1] - shape[1]:],
+    "first rows": lambda whole, shape: whole[: shape[0]],
+    "last rows": lambda whole, shape: whole[whole.shape[0] - shape[0]:],
+}
+
+
+def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without axes of length 1."""
+    return tuple(n for n in shape if n != 1)
+
+
+def root_of(name: str) -> str:
+    """The variable of "h[2][1]"."""
+    return name.split("[")[0].split(".")[0]
+
+
+def loops_text(loops: Loops) -> str:
+    """Loop indices as they are written: "t=2, l=1"."""
+    return ", ".join(f"{name}={value}" for name, value in loops)

@@ -1,0 +1,120 @@
+"""Instrumented copies of functions: what the rewriter made, compiled beside the originals."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from backend.errors import UserError
+from grads.stepper.tracing.rewrite import LISTENER, Chain, Loop, Rewriter, Site
+from grads.stepper.tracing.source import Source
+
+Edits = Mapping[str, Sequence[tuple[str, str]]]  # function name -> (old, new) pieces of its source
+
+
+class Program:
+    """A function and those it calls among `follow`, rewritten; `run` sets a listener and calls it.
+
+    Arguments: follow, modules (all their functions) and functions; edits, pieces of source to be
+    replaced, by function name, each piece occurring once.
+    Raises `UserError` for a function without source, and for an edit that does not fit.
+    """
+
+    def __init__(self, function: Any, follow: Iterable[Any] = (), edits: Edits | None = None
+                 ) -> None:
+        self.sites: list[Site] = []
+        self.chains: list[Chain] = []
+        self.loops: list[Loop] = []
+        self.edits = dict(edits or {})
+        self.bound = [function.__self__] if inspect.ismethod(function) else []
+        self.namespaces: dict[int, dict[str, Any]] = {}
+        start = plain_function(function)
+        self.copies: dict[FunctionType, FunctionType] = {}
+        followed = {start, *functions_of(follow)}
+        waiting = [start]
+        while waiting:
+            one = waiting.pop()
+            if one not in self.copies:
+                self.copies[one] = self.copy_of(one)
+                waiting += [other for other in called_by(one) if other in followed]
+        for names in self.namespaces.values():
+            names.update({name: self.copies[value] for name, value in names.items()
+                          if isinstance(value, FunctionType) and value in self.copies})
+        self.entry = self.copies[start]
+        unknown = set(self.edits) - {one.__name__ for one in self.copies}
+        if unknown:
+            raise UserError(f"edits: {', '.join(sorted(unknown))} is no function that "
+                            f"{start.__name__} calls")
+
+    def run(self, listener: Any, *arguments: Any, **named: Any) -> Any:
+        """What the function returns; the listener hears of every assignment on the way."""
+        for names in self.namespaces.values():
+            names[LISTENER] = listener
+        return self.entry(*self.bound, *arguments, **named)
+
+    def copy_of(self, function: FunctionType) -> FunctionType:
+        """The rewritten function, with the defaults and closure of the original."""
+        source = Source(function, self.edits.get(function.__name__, ()))
+        tree = source.tree
+        tree.args.defaults, tree.args.kw_defaults = no_defaults(tree.args)
+        tree.decorator_list = []
+        free = function.__code__.co_freevars
+        rewriter = Rewriter(source, self.sites, self.chains, self.loops, frozenset(free))
+        maker = ast.parse(f"def _maker_({', '.join(free)}):\n    pass\n").body[0]
+        assert isinstance(maker, ast.FunctionDef)
+        maker.body = [rewriter.rewrite(tree)]
+        module = ast.fix_missing_locations(ast.Module(body=[maker], type_ignores=[]))
+        code = compile(module, source.file, "exec", dont_inherit=True)
+        made = code_named(code_named(code, "_maker_"), function.__code__.co_name)
+        names = self.namespaces.setdefault(
+            id(function.__globals__), dict(function.__globals__))
+        cells = dict(zip(free, function.__closure__ or (), strict=True))
+        closure = tuple(cells[name] for name in made.co_freevars)
+        copy = FunctionType(made, names, function.__name__, function.__defaults__, closure)
+        copy.__kwdefaults__ = function.__kwdefaults__
+        return copy
+
+
+def plain_function(function: Any) -> FunctionType:
+    """The function itself, of a method too; `UserError` for what has no Python source."""
+    found = getattr(function, "__func__", function)
+    if not isinstance(found, FunctionType):
+        raise UserError(f"{getattr(function, '__name__', function)!s} cannot be traced: expected a "
+                        "function written in Python with def")
+    return found
+
+
+def functions_of(follow: Iterable[Any]) -> Iterator[FunctionType]:
+    """Functions given, and those defined in the modules given."""
+    for one in follow:
+        if isinstance(one, ModuleType):
+            yield from (value for value in vars(one).values() if isinstance(value, FunctionType)
+                        and value.__module__ == one.__name__ and value.__name__ != "<lambda>")
+        else:
+            yield plain_function(one)
+
+
+def called_by(function: FunctionType) -> list[FunctionType]:
+    """The functions among the global names that a function uses."""
+    used: list[str] = []
+    codes = [function.__code__]
+    for code in codes:
+        used += code.co_names
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    found = (function.__globals__.get(name) for name in used)
+    return [value for value in found if isinstance(value, FunctionType)]
+
+
+def no_defaults(arguments: ast.arguments) -> tuple[list[ast.expr], list[ast.expr | None]]:
+    """Empty defaults in the places of the written ones; the values are the original function's."""
+    return ([ast.Constant(None) for _ in arguments.defaults],
+            [None if one is None else ast.Constant(None) for one in arguments.kw_defaults])
+
+
+def code_named(code: CodeType, name: str) -> CodeType:
+    """The code of the function `name` directly inside another."""
+    return next(constant for constant in code.co_consts
+                if isinstance(constant, CodeType) and constant.co_name == name)

@@ -1,0 +1,233 @@
+"""Proves that every gradient a backward pass assigns is the derivative of the loss.
+
+The forward is run again with the forward variable perturbed right after its assignment; the
+change of the loss, by complex step and by central differences, is held against the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.trace import Loops, Origin, Target, Trace, plain, relative_error
+from grads.stepper.tracing.pairing import Claim, Pairing, Pairs, Partner, loops_text, root_of
+from grads.stepper.tracing.replay import Bumps, rerun
+
+COMPLEX_STEP = 1e-30
+CENTRAL_STEP = 6e-6  # cube root of the rounding error of float64
+TOLERANCE = 1e-10  # relative error of a proved gradient
+LANES = 512  # perturbations in one run
+MEMORY = 2**22  # numbers of one array in all lanes
+
+Loss = Callable[[Any], Any]  # from what the forward returned
+
+
+class Proof(NamedTuple):
+    """What is known of one gradient variable, as one step assigned it."""
+
+    name: str  # "dh[2]"
+    function: str
+    line: int
+    text: str
+    loops: Loops
+    step: int  # of the backward trace
+    target: int
+    status: str  # "proved" | "wrong" | "partial" | "same" | "share" | "zero" | "unpaired"
+    reason: str  # of what is not proved by itself
+    other: Origin | None  # of a partial one where it is completed, of a "same" one the original
+    partner: Partner | None  # the forward variable
+    analytic: Any  # the gradient as the trace keeps it; None where nothing was compared
+    complex_step: Any  # the derivative, of the same shape; NaN where it was not taken
+    central: Any
+    shape: tuple[int, ...]  # of the gradient in full
+    checked: int  # entries compared
+    error: float | None  # largest difference from the complex step, relative to the largest entry
+    central_error: float | None  # the same of the central differences
+
+    @property
+    def forward(self) -> str:
+        """The name of the forward variable, "" where nothing was compared."""
+        return self.partner.name if self.partner else ""
+
+    @property
+    def forward_step(self) -> int | None:
+        """The step of the forward trace that assigned it."""
+        return self.partner.step if self.partner else None
+
+    def to_json(self, digits: int | None = None) -> dict[str, Any]:
+        """All but the partner's places, in plain values; digits as in `Trace.to_json`."""
+        kept = {name: value for name, value in self._asdict().items() if name != "partner"}
+        return {**plain(kept, digits), "forward": self.forward, "forward_step": self.forward_step}
+
+    def __str__(self) -> str:
+        where = f"{self.function}:{self.line}" + f" ({loops_text(self.loops)})" * bool(self.loops)
+        said = f"error {self.error:.1e} against d loss / d {self.forward}" if (
+            self.error is not None) else self.reason
+        return f"{self.status:8} {self.name:14} {where:32} {said}"
+
+
+def prove(
+    pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
+    loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
+    central: bool = True, most: int | None = None, tolerance: float = TOLERANCE,
+) -> list[Proof]:
+    """One line for every gradient that the backward assigned, in order.
+
+    Arguments: pairing, how names belong together; the two traces; arguments and named, what the
+    forward was called with; loss, from the forward's result; central, whether central differences
+    are taken too; most, how many entries of each gradient are compared, None for all that the
+    trace keeps; tolerance, the relative error up to which a gradient is proved.
+    """
+    claims = Pairs(pairing, forward, backward).claims()
+    final = [(claim, chosen(backward.target(claim.origin), most))
+             for claim in claims if claim.partner is not None]
+    bumps = [bumps_of(claim.partner, backward.target(claim.origin), where)
+             for claim, where in final if claim.partner is not None]
+    exact = derivatives(forward, bumps, arguments, loss, named or {})
+    both = central_differences(forward, bumps, arguments, loss, named or {}) if central else exact
+    slopes = {claim.origin: (where, *found) for (claim, where), *found in zip(
+        final, exact, both, strict=True)}
+    return [_proof(claim, backward, slopes.get(claim.origin), pairing, central, tolerance)
+            for claim in claims]
+
+
+def chosen(target: Target, most: int | None) -> np.ndarray:
+    """The entries (flat, of the kept value) that are compared: the largest, and some others."""
+    size = np.size(target.value)
+    if most is None or size <= most:
+        return np.arange(size)
+    largest = np.argsort(-np.abs(np.ravel(target.value)))
+    others = np.random.default_rng(0).permutation(largest[(most + 1) // 2:])
+    return np.sort(np.concatenate([largest[: (most + 1) // 2], others[: most // 2]]))
+
+
+def bumps_of(partner: Partner, target: Target, where: np.ndarray) -> Bumps:
+    """The perturbations that prove entries of a gradient; it may be kept in part only."""
+    whole = partner.entries.reshape(target.shape)
+    kept = whole[tuple(slice(0, n) for n in np.shape(target.value))]
+    return Bumps(partner.places, partner.shape, kept.ravel()[where])
+
+
+# --- numerical derivatives ----------------------------------------------------------------------
+
+
+def derivatives(forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
+                named: dict[str, Any]) -> list[np.ndarray]:
+    """For each of the bumps (n,) d loss / d entry, by complex step."""
+    return [found.imag / COMPLEX_STEP for group in grouped(bumps, lanes_for(forward))
+            for found in rerun(forward, arguments, group, COMPLEX_STEP * 1j, named, loss)]
+
+
+def central_differences(
+    forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
+    named: dict[str, Any],
+) -> list[np.ndarray]:
+    """The same by central differences."""
+    ends = [[found for group in grouped(bumps, lanes_for(forward))
+             for found in rerun(forward, arguments, group, h, named, loss)]
+            for h in (CENTRAL_STEP, -CENTRAL_STEP)]
+    return [(right - left) / (2 * CENTRAL_STEP) for right, left in zip(*ends, strict=True)]
+
+
+def losses(
+    proof: Proof, forward: Trace, arguments: Sequence[Any], entry: int, steps: Any,
+    loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
+) -> np.ndarray:
+    """The loss with each of `steps` added to the variable of one entry (flat) of a gradient."""
+    if proof.partner is None or not 0 <= entry < np.size(proof.analytic):
+        raise ValueError(f"entry: expected one of a proved gradient's {np.size(proof.analytic)}, "
+                         f"got {entry} of {proof.name}")
+    target = Target(proof.name, "", proof.analytic, proof.shape, False, None)
+    bump = bumps_of(proof.partner, target, np.full(len(steps), entry))
+    return rerun(forward, arguments, [bump], np.asarray(steps), named or {}, loss)[0]
+
+
+class Curve(NamedTuple):
+    """Relative error of numerical derivatives of one entry, by step size, against its gradient."""
+
+    steps: np.ndarray
+    complex_step: np.ndarray
+    central: np.ndarray
+    forward: np.ndarray  # forward differences
+
+
+def curve(
+    proof: Proof, forward: Trace, arguments: Sequence[Any], entry: int,
+    loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
+) -> Curve:
+    """How the error of numerical derivatives depends on the step size: 1, 0.1, ... 1e-20."""
+    h = 10.0 ** -np.arange(21)
+    steps = np.concatenate([1j * h, h, -h, [0.0]])
+    found = losses(proof, forward, arguments, entry, steps, loss, named)
+    along, right, left = np.split(found[:-1], 3)
+    expected = float(np.ravel(proof.analytic)[entry])
+
+    def error(slopes: np.ndarray) -> np.ndarray:
+        return np.abs(slopes - expected) / (abs(expected) or 1.0)
+
+    return Curve(h, error(along.imag / h), error((right.real - left.real) / (2 * h)),
+                 error((right.real - found[-1].real) / h))
+
+
+def lanes_for(forward: Trace) -> int:
+    """How many perturbations are run at once: fewer where arrays are large."""
+    largest = max((int(np.prod(target.shape)) for step in forward.steps
+                   for target in step.targets if target.shape), default=1)
+    return max(1, min(LANES, MEMORY // max(1, largest)))
+
+
+def grouped(bumps: Iterable[Bumps], lanes: int) -> Iterator[list[Bumps]]:
+    """Bumps that are run together: as many entries as lanes, or one bump."""
+    group: list[Bumps] = []
+    for bump in bumps:
+        if group and sum(len(one.entries) for one in group) + len(bump.entries) > lanes:
+            yield group
+            group = []
+        group.append(bump)
+    if group:
+        yield group
+
+
+def _proof(claim: Claim, backward: Trace, slopes: tuple[np.ndarray, ...] | None,
+           pairing: Pairing, central: bool, tolerance: float) -> Proof:
+    """The proof of a claim, once its derivatives are known."""
+    step, target = backward.steps[claim.origin[0]], backward.target(claim.origin)
+    head = (target.name, step.function, step.line, step.text, step.loops, *claim.origin)
+    shape = target.shape or ()
+    if slopes is None:
+        reason = _reason(claim, backward, pairing)
+        return Proof(*head, claim.status, reason, claim.other, None, None, None, None, shape, 0,
+                     None, None)
+    where, exact, both = slopes
+    analytic = np.asarray(target.value)
+    error = relative_error(analytic.ravel()[where], exact)
+    status = "proved" if error <= tolerance else "wrong"  # NaN is wrong
+    return Proof(
+        *head, status, "", None, claim.partner, analytic, placed(exact, where, analytic),
+        placed(both, where, analytic) if central else None, shape, len(where), error,
+        relative_error(both, exact) if central else None)
+
+
+def placed(values: np.ndarray, where: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Values at their places in an array of NaN."""
+    found = np.full(like.size, np.nan)
+    found[where] = values
+    return found.reshape(like.shape)
+
+
+def _reason(claim: Claim, backward: Trace, pairing: Pairing) -> str:
+    """Why a gradient is not proved by itself."""
+    if claim.status == "share":
+        own = backward.steps[claim.origin[0]].function
+        return pairing.shares[f"{own}.{root_of(backward.target(claim.origin).name)}"]
+    if claim.status == "zero":
+        return "zero, before the first term of its sum"
+    if claim.other is None:
+        return "no forward variable of this name is known: list it in the pairs"
+    step = backward.steps[claim.other[0]]
+    where = f"{step.targets[claim.other[1]].name}, {step.function} line {step.line}"
+    if step.loops:
+        where += f" at {loops_text(step.loops)}"
+    return f"a part of {where}" if claim.status == "partial" else f"the same array as {where}"

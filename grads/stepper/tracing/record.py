@@ -1,0 +1,294 @@
+"""The listener that records: every assignment, what it read, and where that came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend.errors import UserError
+from grads.stepper.tracing.program import Program
+from grads.stepper.tracing.rewrite import Site
+from grads.stepper.tracing.values import (
+    Field,
+    Given,
+    Path,
+    is_array,
+    items,
+    keep,
+    leaves,
+    memory_of,
+    spread,
+    text_of,
+)
+
+STEPS = 100_000  # assignments and loop turns after which a function is taken not to end
+
+Loops = tuple[tuple[str, int], ...]
+Origin = tuple[int, int]  # number of a step, number of its target
+
+
+class Target(NamedTuple):
+    """One array (or number, or plain value) that a step assigned."""
+
+    name: str  # with the values of its indices: "h[2]", "h[2][1]" for layer 1 of a step's layers
+    written: str  # as the source has it: "h[t]"
+    value: Any  # as it was then: array, number, string, list; the first entries of a large array
+    shape: tuple[int, ...] | None  # in full; None for what is neither array nor number
+    sliced: bool  # whether `value` has only the first entries along each axis
+    same_as: Origin | None  # an earlier target whose very numbers these are
+    place: Path | None = None  # of this target in the value that the step assigned
+
+
+class Read(NamedTuple):
+    """A variable that a step read on its right-hand side."""
+
+    name: str  # with the values of its indices: "h[1]"
+    written: str  # "h[t - 1]"
+    origins: tuple[Origin, ...]  # the targets it came from, several for a container
+
+
+class Step(NamedTuple):
+    """One executed assignment, or a call with its arguments, or a return with its value."""
+
+    number: int
+    kind: str  # "assign" | "call" | "return"
+    function: str
+    file: str
+    line: int
+    end_line: int
+    text: str  # of the statement, without comments
+    comment: str
+    equations: tuple[str, ...]  # in the comment: ("2.36",)
+    loops: Loops  # in force, outermost first, those of callers included: (("t", 2), ("l", 1))
+    own_loops: Loops  # those of this call of the function
+    frame: int  # which call of a function it belongs to
+    depth: int  # calls it is inside, 0 for the function traced
+    targets: tuple[Target, ...]
+    reads: tuple[Read, ...]
+    site: int  # number of the statement in the program
+
+
+class Call(NamedTuple):
+    """A call of a rewritten function."""
+
+    number: int
+    function: str
+    caller: int | None  # number of the calling frame
+    loops: Loops  # in force at the call
+
+
+class Reading(NamedTuple):
+    """A variable passing by, which a replay can perturb."""
+
+    name: str
+    frame: int
+    own_loops: Loops
+    chain: int  # number of the expression that reads it
+    known: dict[str, tuple[Origin, Path]]  # what the frame's names were then: `Frame.known`
+
+
+class Frame:
+    """A call being recorded: its variables, and the turns of its loops."""
+
+    def __init__(self, recorder: Recorder, site: Site, number: int, caller: Frame | None) -> None:
+        self.recorder, self.number, self.caller = recorder, number, caller
+        self.function = site.function
+        self.depth: int = caller.depth + 1 if caller else 0
+        self.outer: Loops = (*caller.outer, *caller.loops(caller.around)) if caller else ()
+        self.around: tuple[int, ...] = ()  # loops around the statement running now
+        self.turns: dict[int, int] = {}
+        self.known: dict[str, tuple[Origin, Path]] = {}  # "h[2]" -> where assigned last, and [2]
+        self.roots: dict[str, Any] = {}  # "h" -> the object it was
+        self.pending: list[tuple[int, Path, Any]] = []  # chain, path, root value
+
+    # --- what a rewritten function calls
+
+    def given(self, number: int, values: tuple[Any, ...]) -> Any:
+        return self.assign(number, values, ((),) * len(values))
+
+    def assign(self, number: int, value: Any, indices: tuple[Path, ...]) -> Any:
+        site = self.recorder.program.sites[number]
+        self.around = site.loops
+        targets: list[tuple[Given, Path]] = []
+        given: list[Given] | None
+        for pattern in site.targets:
+            value, given = spread(pattern, value)
+            if given is None:
+                return value
+            targets += zip(given, indices[len(targets):], strict=False)
+        self.recorder.step(self, number, targets)
+        return value
+
+    def returned(self, number: int, value: Any) -> Any:
+        return self.assign(number, value, ((),))
+
+    def turn(self, number: int, index: Any) -> None:
+        loop = self.recorder.program.loops[number]
+        self.turns = {k: n for k, n in self.turns.items()
+                      if number not in self.recorder.program.loops[k].outer}
+        counted = self.turns.get(number, 0) + 1
+        self.turns[number] = counted if loop.counted or not hasattr(index, "__index__") \
+            else index.__index__()
+        self.around = (*loop.outer, number)
+        self.pending.clear()
+        self.recorder.count()
+
+    def read(self, number: int, value: Any) -> Any:
+        chain = self.recorder.program.chains[number]
+        self.around = chain.loops  # a call comes after its arguments were read
+        self.recorder.readings.append(
+            Reading(chain.name, self.number, self.loops(chain.loops), number, self.known))
+        self.pending.append((number, (), value))
+        return value
+
+    def item(self, number: int, value: Any, indices: Path) -> Any:
+        path = path_of(self.recorder.program.chains[number].parts, indices)
+        for i in range(len(self.pending) - 1, -1, -1):
+            if self.pending[i][0] == number:
+                self.pending[i] = (number, path, self.pending[i][2])
+                break
+        return value
+
+    def leave(self) -> None:
+        self.recorder.current = self.caller
+
+    # --- loops
+
+    def loops(self, numbers: Iterable[int]) -> Loops:
+        """Names and indices of loops, as they stand."""
+        return tuple((self.recorder.program.loops[n].name, self.turns[n])
+                     for n in numbers if n in self.turns)
+
+
+class Recorder:
+    """Records the steps of one run of a program."""
+
+    def __init__(self, program: Program, limit: int, max_steps: int = STEPS) -> None:
+        self.program, self.limit, self.max_steps = program, limit, max_steps
+        self.steps: list[Step] = []
+        self.calls: list[Call] = []
+        self.readings: list[Reading] = []
+        self.current: Frame | None = None
+        self.counted = 0
+        self.alive: list[Any] = []  # what memory addresses and ids below refer to
+        self.places: dict[tuple[Any, ...], Origin] = {}  # memory -> the latest target in it
+        self.memory: dict[Origin, tuple[Any, ...]] = {}  # target -> its memory
+
+    def enter(self, number: int) -> Frame:
+        site, caller = self.program.sites[number], self.current
+        self.current = Frame(self, site, len(self.calls), caller)
+        self.calls.append(Call(len(self.calls), site.function, caller.number if caller else None,
+                               self.current.outer))
+        return self.current
+
+    def count(self) -> None:
+        """One more step or turn; `UserError` when there are too many."""
+        self.counted += 1
+        if self.counted > self.max_steps:
+            frame = self.current
+            raise UserError(
+                f"{frame.function if frame else 'the function'} has not ended after "
+                f"{self.max_steps} assignments and loop turns (max_steps): does a loop never end?")
+
+    # --- steps
+
+    def step(self, frame: Frame, place: int, given: list[tuple[Given, Path]]) -> None:
+        """Records what a statement assigned."""
+        self.count()
+        site = self.program.sites[place]
+        number = len(self.steps)
+        own = frame.loops(site.loops)
+        reads = self.reads(frame, site)
+        targets: list[Target] = []
+        for one, indices in given:
+            root = path_of(one.target.parts, indices)
+            name = one.target.name + text_of(root)
+            known = {old: was for old, was in frame.known.items() if not belongs(old, name)}
+            if not root:
+                frame.roots[name] = one.value
+            for path, leaf in leaves(one.value):
+                origin = (number, len(targets))
+                if site.kind != "return":
+                    known[name + text_of(path)] = origin, (*root, *path)
+                targets.append(self.target(one, name + text_of(path), path, leaf, targets))
+            frame.known = known
+        self.steps.append(Step(
+            number, site.kind, site.function, site.file, site.line, site.end_line, site.text,
+            site.comment, site.equations, (*frame.outer, *own), own, frame.number, frame.depth,
+            tuple(targets), reads, place))
+
+    def target(self, one: Given, name: str, path: Path, leaf: Any, before: list[Target]) -> Target:
+        """A leaf of a value that was assigned; `before`, the step's targets so far."""
+        kept, memory, same = keep(leaf, self.limit), memory_of(leaf), None
+        if memory is not None:
+            same = self.places.get(memory)
+            if same is not None:
+                step, i = same
+                earlier = (self.steps[step].targets if step < len(self.steps) else before)[i]
+                same = same if equal(earlier.value, kept.value) else None
+            self.places[memory] = origin = len(self.steps), len(before)
+            self.memory[origin] = memory
+            self.alive.append(leaf)
+        place = None if one.path is None else (*one.path, *path)
+        return Target(name, one.target.text, *kept, same, place)
+
+    # --- reads
+
+    def origins(self, frame: Frame, name: str, path: Path, root: Any, leaf: Any) -> list[Origin]:
+        """Where a leaf of a variable was assigned: by its name, else by its memory."""
+        if frame.roots.get(name, frame) is root:
+            known = frame.known.get(name + text_of(path))
+            if known is not None:
+                return [known[0]]
+        memory = memory_of(leaf)
+        return [self.places[memory]] if memory in self.places else []
+
+    def reads(self, frame: Frame, site: Site) -> tuple[Read, ...]:
+        """What the right-hand side of a statement has read."""
+        found: dict[str, Read] = {}
+        for number, path, root in frame.pending:
+            chain = self.program.chains[number]
+            name = chain.name + text_of(path)
+            if number in site.chains and name not in found:
+                origins = self.below(frame, chain.name, path, root)
+                if origins:
+                    found[name] = Read(name, chain.text, origins)
+        frame.pending = [one for one in frame.pending if one[0] not in site.chains]
+        return tuple(found.values())
+
+    def below(self, frame: Frame, name: str, path: Path, root: Any) -> tuple[Origin, ...]:
+        """The targets that make up an entry of a variable; what the entry is part of, if none."""
+        value: Any = root
+        walked: Path = ()
+        for step in path:
+            inner = next((one for key, one in items(value) if same_key(key, step)), items)
+            if inner is items:  # an entry of an array, or an attribute such as .T
+                break
+            value, walked = inner, (*walked, step)
+        found = [origin for inner_path, leaf in leaves(value) if is_array(leaf) or not inner_path
+                 for origin in self.origins(frame, name, (*walked, *inner_path), root, leaf)]
+        return tuple(dict.fromkeys(found))
+
+
+def path_of(parts: Iterable[str], indices: Path) -> Path:
+    """The path that a target or an operand writes, with the values of its indices."""
+    where = iter(indices)
+    return tuple(next(where) if part == "[" else Field(part[1:]) for part in parts)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two kept values are the same numbers, whatever their shapes."""
+    return is_array(a) and is_array(b) and a.size == b.size and bool(
+        np.array_equal(a.ravel(), b.ravel(), equal_nan=a.dtype.kind in "fc"))
+
+
+def belongs(known: str, name: str) -> bool:
+    """Whether "h[2][1]" is part of "h[2]"."""
+    return known.startswith(name) and (len(known) == len(name) or known[len(name)] in "[.")
+
+
+def same_key(key: Any, step: Any) -> bool:
+    """Whether two steps of a path are the same."""
+    return isinstance(step, Field) == isinstance(key, Field) and bool(key == step)

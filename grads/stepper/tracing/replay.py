@@ -1,0 +1,187 @@
+"""Runs a traced function again with some of its variables perturbed, many perturbations at once.
+
+A perturbation is added where a variable is assigned, or each time it is read in chosen turns of a
+loop. All perturbations of one run are lanes (`grads.check.lanes.array`) of the arrays they touch;
+where the function does what lanes cannot, it is run once for each.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend.errors import UserError
+from grads.check.lanes import LaneArray
+from grads.stepper.trace import Trace
+from grads.stepper.tracing.record import Origin
+from grads.stepper.tracing.values import Path, changed, is_array, spread
+
+
+class Places(NamedTuple):
+    """Where one variable passes by: its assignments, or its readings. All are perturbed alike."""
+
+    steps: tuple[tuple[int, Path], ...] = ()  # number of a step, place in the value it assigned
+    readings: tuple[tuple[int, Path], ...] = ()  # number of a reading, place in the variable
+
+
+class Bumps(NamedTuple):
+    """The entries of one variable that are perturbed one after another."""
+
+    places: Places
+    shape: tuple[int, ...]  # of the variable; what is broadcast to it (a bias of 0.0) may be less
+    entries: np.ndarray  # (n,) flat positions in that shape
+
+
+def assigned(trace: Trace, origin: Origin) -> Places:
+    """The place where a target is assigned."""
+    target = trace.steps[origin[0]].targets[origin[1]]
+    if target.place is None:
+        raise UserError(f"{target.name}: what a starred target gathers cannot be perturbed")
+    return Places(steps=((origin[0], target.place),))
+
+
+def rerun(
+    trace: Trace, arguments: Sequence[Any], bumps: Sequence[Bumps], step: Any,
+    named: dict[str, Any], loss: Callable[[Any], Any],
+) -> list[np.ndarray]:
+    """The loss with `step` added to one entry at a time.
+
+    Arguments: trace, of the function; arguments and named, what it was called with; bumps, whose
+    entries are perturbed in turn; step, 1e-30j for a complex step, or one for each entry of all
+    bumps; loss, from the function's result.
+    Returns one array (n,) for each of the bumps.
+    Raises `UserError` if a perturbed run takes another path through the function.
+    """
+    width = sum(len(bump.entries) for bump in bumps)
+    steps = np.broadcast_to(step, (width,))
+    try:
+        with warnings.catch_warnings():  # a complex number cut to a real one has lost its step
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            values = lanes_of(loss(Replay(trace, bumps, steps).run(arguments, named)), width)
+    except UserError:
+        raise
+    except Exception:  # what lanes led to, or the function's own: a run alone will tell
+        values = np.array([alone(trace, one, steps[k], arguments, named, loss)
+                           for k, one in enumerate(singles(bumps))])
+    ends = np.cumsum([len(bump.entries) for bump in bumps])
+    return np.split(values, ends[:-1])
+
+
+def lanes_of(value: Any, width: int) -> np.ndarray:
+    """(width,) the values of a scalar in all lanes."""
+    if isinstance(value, LaneArray):
+        value = value.values.reshape(-1)
+    return np.broadcast_to(np.asarray(value).reshape(-1), (width,))
+
+
+def singles(bumps: Sequence[Bumps]) -> list[Bumps]:
+    """Bumps of one entry each."""
+    return [bump._replace(entries=bump.entries[[i]])
+            for bump in bumps for i in range(len(bump.entries))]
+
+
+def alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any], named: dict[str, Any],
+          loss: Callable[[Any], Any]) -> Any:
+    """The loss of one perturbed run, without lanes."""
+    replay = Replay(trace, [bump], np.array([step])).without_lanes()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            return np.asarray(loss(replay.run(arguments, named))).reshape(())[()]
+    except (TypeError, np.exceptions.ComplexWarning) as error:
+        if not np.iscomplexobj(step):
+            raise
+        raise UserError(f"{trace.steps[0].function} cannot be run with complex numbers, which the "
+                        f"proof needs ({error}): does it write into an array of real ones?"
+                        ) from error
+
+
+class Replay:
+    """The listener of one perturbed run."""
+
+    def __init__(self, trace: Trace, bumps: Sequence[Bumps], steps: np.ndarray) -> None:
+        self.trace, self.program = trace, trace.program
+        self.sites, self.chains = trace.program.sites, trace.program.chains
+        self.steps: dict[int, list[tuple[Path, Any]]] = defaultdict(list)
+        self.readings: dict[int, list[tuple[Path, Any]]] = defaultdict(list)
+        self.step_number = self.reading_number = 0
+        first = 0
+        for bump in bumps:
+            count = len(bump.entries)
+            added = np.zeros((int(np.prod(bump.shape)), len(steps)), np.result_type(steps, float))
+            added[bump.entries, np.arange(first, first + count)] = steps[first : first + count]
+            first += count
+            lanes = LaneArray(added.reshape(*bump.shape, len(steps)))
+            for number, path in bump.places.steps:
+                self.steps[number].append((path, lanes))
+            for number, path in bump.places.readings:
+                self.readings[number].append((path, lanes))
+
+    def without_lanes(self) -> Replay:
+        """The same with plain arrays, for a width of 1."""
+        for table in (self.steps, self.readings):
+            for number, bumps in table.items():
+                table[number] = [(path, lanes.values[..., 0]) for path, lanes in bumps]
+        return self
+
+    def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
+        """What the function returns, perturbed."""
+        return self.program.run(self, *arguments, **named)
+
+    # --- what a rewritten function calls; a frame needs no state of its own
+
+    def enter(self, number: int) -> Replay:
+        return self
+
+    def leave(self) -> None:
+        return None
+
+    def turn(self, number: int, index: Any) -> None:
+        return None
+
+    def item(self, number: int, value: Any, indices: Path) -> Any:
+        return value
+
+    def given(self, number: int, values: Any) -> Any:
+        return self.assign(number, values, ())
+
+    def returned(self, number: int, value: Any) -> Any:
+        return self.assign(number, value, ())
+
+    def assign(self, number: int, value: Any, indices: Any) -> Any:
+        here, self.step_number = self.step_number, self.step_number + 1
+        bumps = self.steps.get(here)
+        if bumps:
+            self.same_path(number, here)
+            value = spread(self.sites[number].targets[0], value)[0]
+            for path, added in bumps:
+                value = changed(value, path, partial(plus, added=added))
+        elif here > 2 * len(self.trace.steps):
+            self.same_path(number, here)
+        return value
+
+    def read(self, number: int, value: Any) -> Any:
+        here, self.reading_number = self.reading_number, self.reading_number + 1
+        for path, added in self.readings.get(here, ()):
+            value = changed(value, path, partial(plus, added=added))
+        return value
+
+    def same_path(self, number: int, here: int) -> None:
+        """UserError unless the run is where the trace was."""
+        site = self.sites[number]
+        steps = self.trace.steps
+        if here >= len(steps) or (steps[here].file, steps[here].line) != (site.file, site.line):
+            raise UserError(f"{site.file}:{site.line}: the perturbed run took another path than "
+                            "the trace: a branch depends on what is perturbed")
+
+
+def plus(old: Any, added: Any) -> Any:
+    """A variable with its perturbation; broadcast where a scalar stands for an array."""
+    if is_array(old) and old.shape != added.shape and getattr(old, "size", 0) == added.size:
+        added = added.reshape(old.shape)
+    return old + added

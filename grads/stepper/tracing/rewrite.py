@@ -1,0 +1,248 @@
+"""Rewrites a function so that each of its assignments passes through a listener.
+
+`h[t] = rnn(v[t], h[t - 1], T, b)` becomes `h[t] = frame.assign(site, rnn(...), ((t,),))`, with each
+local variable on the right passed through `frame.read`. The user's file stays as it is: the copy
+lives in memory, under the file's name and line numbers, in a copy of its module's names.
+
+Left as they are, and run as they are: generators, coroutines, classes and lambdas.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from grads.stepper.tracing.source import Source, equations
+from grads.stepper.tracing.syntax import (
+    Pattern,
+    Written,
+    as_list,
+    as_load,
+    as_store,
+    chain_of,
+    index_tuples,
+    is_generator,
+    is_load,
+    is_settled,
+    is_simple,
+    names_of,
+    parameters_of,
+    pattern,
+    rooted,
+    statements,
+    stored_names,
+)
+
+FRAME = "_frame_"  # the local name of the listener's frame in a rewritten function
+LISTENER = "_listener_"  # the global name of the listener
+
+
+class Loop(NamedTuple):
+    """A loop of the source."""
+
+    name: str  # its index, or "turn" where it has none and turns are counted
+    counted: bool
+    outer: tuple[int, ...]  # numbers of the loops around it
+
+
+class Site(NamedTuple):
+    """A place that the listener hears from."""
+
+    kind: str  # "call" | "assign" | "return"
+    function: str
+    file: str
+    line: int
+    end_line: int
+    text: str
+    comment: str
+    equations: tuple[str, ...]
+    targets: tuple[Pattern, ...]  # several for `a = b = value`
+    loops: tuple[int, ...]  # numbers of the loops around it, outermost first
+    chains: range  # numbers of the variables its right-hand side reads
+    augmented: bool  # `x += e`
+
+
+class Chain(NamedTuple):
+    """A variable as an expression reads it: `h[t - 1]` is ("h", ("[",), "h[t - 1]")."""
+
+    name: str
+    parts: tuple[str, ...]
+    text: str
+    loops: tuple[int, ...]
+
+
+class Rewriter(ast.NodeTransformer):
+    """Rewrites one function; `sites`, `chains` and `loops` are appended to."""
+
+    def __init__(self, source: Source, sites: list[Site], chains: list[Chain], loops: list[Loop],
+                 names: frozenset[str] = frozenset()) -> None:
+        self.source, self.sites, self.chains, self.loops = source, sites, chains, loops
+        self.names = names
+        self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
+        self.function = ""
+
+    def rewrite(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """A frame is entered, parameters and body pass through it, it leaves."""
+        if is_generator(node):
+            return node
+        self.names = self.names | names_of(node)
+        self.function = node.name
+        parameters = parameters_of(node)
+        targets: Pattern = tuple(Written(name, (), name) for name in parameters)
+        site = self.site("call", node, (targets,), len(self.chains))
+        body = [new for old in node.body for new in as_list(self.visit(old))]
+        given = "".join(f"{name}, " for name in parameters)
+        enter = statements(f"{FRAME} = {LISTENER}.enter({site})", node)
+        enter += statements(f"({given}) = {FRAME}.given({site}, ({given}))", node) if given else []
+        leave = statements(f"{FRAME}.leave()", node)
+        node.body = [*enter, ast.Try(body=body, handlers=[], orelse=[], finalbody=leave)]
+        node.returns = None
+        for argument in ast.walk(node.args):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+        return node
+
+    def site(self, kind: str, node: ast.stmt | ast.expr, targets: tuple[Pattern, ...],
+             start: int, augmented: bool = False) -> int:
+        """Notes a place and returns its number; its right-hand side holds the chains from start."""
+        text, comment = self.source.statement(node)
+        self.sites.append(Site(
+            kind, self.function, self.source.file, node.lineno, node.end_lineno or node.lineno,
+            text, comment, equations(comment), targets, self.around,
+            range(start, len(self.chains)), augmented))
+        return len(self.sites) - 1
+
+    # --- statements
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        inner = Rewriter(self.source, self.sites, self.chains, self.loops, frozenset(self.names))
+        return inner.rewrite(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        start, value = len(self.chains), self.visit(node.value)
+        return self.assignment(node, node.targets, value, start)
+
+    def assignment(self, node: ast.stmt, targets: list[ast.expr], value: ast.expr, start: int,
+                   augmented: bool = False) -> ast.stmt:
+        """`targets = value`, heard."""
+        changing = stored_names(targets)
+        patterns = tuple(pattern(target, changing) for target in targets)
+        indices = [one for target in targets for one in index_tuples(target, changing)]
+        site = self.site("assign", node, patterns, start, augmented)
+        value = self.heard("assign", site, value, ast.Tuple(elts=indices, ctx=ast.Load()))
+        return ast.copy_location(ast.Assign(targets=targets, value=value), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return node
+        plain = ast.Assign(targets=[node.target], value=node.value)
+        return self.visit_Assign(ast.copy_location(plain, node))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
+        """`x += e` runs as written; then x is heard, and put back."""
+        start = len(self.chains)
+        node.value = self.visit(node.value)
+        if not is_settled(node.target):
+            return node
+        target = as_store(node.target)
+        return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        start, value = len(self.chains), self.visit(node.value)
+        site = self.site("assign", node, (pattern(node.target),), start)
+        indices = ast.Tuple(elts=index_tuples(node.target), ctx=ast.Load())
+        node.value = self.heard("assign", site, value, indices)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is None:
+            return node
+        start, value = len(self.chains), self.visit(node.value)
+        site = self.site("return", node, (Written("return", (), "return"),), start)
+        node.value = self.heard("returned", site, value)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        counted = next((child.id for child in ast.walk(node.target)
+                        if isinstance(child, ast.Name)), None)
+        calls = {child.id for child in ast.walk(node.iter) if isinstance(child, ast.Name)}
+        index = counted if calls & {"range", "enumerate"} else None
+        return self.loop(node, index)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return self.loop(node, None)
+
+    def loop(self, node: ast.For | ast.While, index: str | None) -> ast.AST:
+        """A loop whose every turn is heard."""
+        number = len(self.loops)
+        self.loops.append(Loop(index or "turn", index is None, self.around))
+        self.around = (*self.around, number)
+        body = [new for old in node.body for new in as_list(self.visit(old))]
+        self.around = self.around[:-1]
+        node.orelse = [new for old in node.orelse for new in as_list(self.visit(old))]
+        node.body = [*statements(f"{FRAME}.turn({number}, {index})", node), *body]
+        return node
+
+    # --- expressions
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return self.read(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return self.read(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return self.read(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """The name of the function called is no operand; the object of a method is."""
+        if isinstance(node.func, ast.Attribute):
+            node.func.value = self.visit(node.func.value)
+        elif not isinstance(node.func, ast.Name):
+            node.func = self.visit(node.func)
+        node.args = [self.visit(one) for one in node.args]
+        for keyword in node.keywords:
+            keyword.value = self.visit(keyword.value)
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        node.body = [new for old in node.body for new in as_list(self.visit(old))]
+        node.orelse = [new for old in node.orelse for new in as_list(self.visit(old))]
+        return node
+
+    def read(self, node: ast.expr) -> ast.expr:
+        """A local variable, or an entry of one, that passes through the frame."""
+        found = chain_of(node)
+        if found is None or not is_simple(found[2]) or not is_load(node):
+            if isinstance(node, (ast.Attribute, ast.Subscript)):
+                node.value = self.visit(node.value)
+            return node
+        name, parts, indices = found
+        if name.id not in self.names:
+            return node
+        number = len(self.chains)
+        self.chains.append(Chain(name.id, parts, ast.unparse(node), self.around))
+        whole = rooted(node, self.heard("read", number, ast.Name(name.id, ast.Load())))
+        if not parts:
+            return whole
+        values = ast.Tuple(elts=[as_load(index) for index in indices], ctx=ast.Load())
+        return self.heard("item", number, whole, values)
+
+    # --- pieces
+
+    def heard(self, hook: str, number: int, *arguments: ast.expr) -> ast.expr:
+        """`_frame_.hook(number, ...)`."""
+        function = ast.Attribute(value=ast.Name(FRAME, ast.Load()), attr=hook, ctx=ast.Load())
+        return ast.Call(func=function, args=[ast.Constant(number), *arguments], keywords=[])

@@ -1,0 +1,110 @@
+"""A derivation, run: its forward and backward traced on an example, its gradients proved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from grads.stepper.trace import Edits, Origin, Trace, trace
+from grads.stepper.tracing.breaks import Break
+from grads.stepper.tracing.examples import Example, Request, Sizes
+from grads.stepper.tracing.nearest import nearest
+from grads.stepper.tracing.pairing import Pairing
+from grads.stepper.tracing.prove import Curve, Proof, curve, losses, prove
+from grads.stepper.tracing.values import KEEP
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A forward, its backward, and an example to run them on."""
+
+    name: str
+    title: str
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    pairing: Pairing
+    example: Callable[[Request], Example]
+    follow: tuple[Any, ...]  # modules whose functions are traced
+    breaks: tuple[Break, ...] = ()
+    loss: Callable[[Example, Any], Any] = lambda example, result: result[0]  # of the forward's
+    given: Callable[[Example, Any], tuple[Any, ...]] = (  # the backward's arguments
+        lambda example, result: (*example.arguments, result[1]))
+
+    def run(
+        self, sentence: str | None = None, *, sizes: Sizes | None = None, seed: int = 0,
+        parameters: Mapping[str, Any] | None = None,
+        words: Mapping[str, Sequence[str]] | None = None,
+        edits: Edits | None = None, keep: int = KEEP,
+    ) -> Run:
+        """The traces of one forward and one backward.
+
+        Arguments: sentence, words between spaces, source and target around ||| for translation;
+        sizes, of random parameters drawn with seed; parameters and words, a trained model's own
+        instead, and its vocabularies by name of the embedding ("W_e"; "encoder.W_e"); edits,
+        changes of the backward's source, as of a `Break`; keep, numbers kept of an array.
+        Raises `UserError` for a sentence without words, and for edits that do not fit.
+        """
+        request = Request(sentence, sizes or Sizes(), np.random.default_rng(seed), parameters,
+                          words or {})
+        example = self.example(request)
+        forward = trace(self.forward, *example.arguments, follow=self.follow, keep=keep,
+                        **example.named)
+        backward = trace(self.backward, *self.given(example, forward.result), follow=self.follow,
+                         edits=edits, keep=keep)
+        return Run(self, example, forward, backward)
+
+    def broken(self, name: str) -> Edits:
+        """The edits of a break; `UserError`, with the nearest name, if there is none."""
+        return nearest({one.name: one for one in self.breaks}, name, "break").edits
+
+
+@dataclass(frozen=True)
+class Run:
+    """One forward and its backward, traced."""
+
+    derivation: Derivation
+    example: Example
+    forward: Trace
+    backward: Trace
+
+    def loss(self, result: Any) -> Any:
+        """The loss, from what the forward returned."""
+        return self.derivation.loss(self.example, result)
+
+    def proofs(self, central: bool = True, most: int | None = None) -> list[Proof]:
+        """What is known of every gradient; `most` entries of each are compared, None for all."""
+        return prove(self.derivation.pairing, self.forward, self.backward,
+                     self.example.arguments, self.loss, self.example.named, central, most)
+
+    def losses(self, proof: Proof, entry: int, steps: Sequence[float]) -> np.ndarray:
+        """The loss with each of `steps` added to one entry (flat) of a proof's gradient."""
+        return losses(proof, self.forward, self.example.arguments, entry, steps, self.loss,
+                      self.example.named)
+
+    def curve(self, proof: Proof, entry: int) -> Curve:
+        """How the error of numerical derivatives for one entry depends on the step size."""
+        return curve(proof, self.forward, self.example.arguments, entry, self.loss,
+                     self.example.named)
+
+    @cached_property
+    def links(self) -> dict[Origin, Origin]:
+        """Where the forward assigned what the backward was given: (step, target) of each trace."""
+        made: dict[tuple[Any, ...], list[Origin]] = defaultdict(list)
+        for origin, memory in self.forward.memory.items():
+            if self.forward.steps[origin[0]].kind != "return":
+                made[memory].append(origin)
+        return {origin: self._nearest(self.backward.target(origin).name, made[memory])
+                for origin, memory in self.backward.memory.items()
+                if origin[0] == 0 and memory in made}
+
+    def _nearest(self, name: str, made: list[Origin]) -> Origin:
+        """Of the places where the same numbers were assigned, the one of the same name, the
+        forward's own before its helpers'."""
+        own = [one for one in made if self.forward.steps[one[0]].frame == 0]
+        same = [one for one in own if self.forward.target(one).name == name.partition(".")[2]]
+        return (same or own or made)[0]

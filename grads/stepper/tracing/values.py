@@ -1,0 +1,198 @@
+"""Values as a trace keeps them: the arrays inside nested containers, copied, sliced where large.
+
+A leaf is an array or a number, or a whole container that holds neither (a sentence's word
+numbers). The path to it is a tuple of steps: a string ".T" for a field, anything else for a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from numbers import Integral, Number
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.tracing.syntax import Pattern, Star, Written
+
+KEEP = 4096  # numbers of one array that a trace keeps
+DEPTH = 8  # containers inside containers that are looked into
+
+Path = tuple[Any, ...]
+
+
+class Field(str):
+    """The name of a NamedTuple's field, as a step of a path."""
+
+
+class Kept(NamedTuple):
+    """A leaf's value as it was then."""
+
+    value: Any  # array copied, number, string, container of plain values; a description otherwise
+    shape: tuple[int, ...] | None  # of an array or a number, in full
+    sliced: bool  # whether `value` holds only the first entries of each axis
+
+
+# --- leaves -------------------------------------------------------------------------------------
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, of NumPy or of a module that behaves like it."""
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def is_named(value: Any) -> bool:
+    """Whether a value is a NamedTuple."""
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def is_plain(value: Any, depth: int = DEPTH) -> bool:
+    """Whether a container holds no array anywhere, and no fraction."""
+    if isinstance(value, Mapping):
+        return not depth or all(is_plain(one, depth - 1) for one in value.values())
+    if isinstance(value, (list, tuple)):
+        return not depth or all(is_plain(one, depth - 1) for one in value)
+    return not is_array(value) and not isinstance(value, (float, complex))
+
+
+def items(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The entries of a container, each with its step of a path."""
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif is_named(value):
+        yield from ((Field(name), getattr(value, name)) for name in value._fields)
+    elif isinstance(value, (list, tuple)):
+        yield from enumerate(value)
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every leaf of a value, with its path."""
+    if not isinstance(value, (Mapping, list, tuple)) or len(path) > DEPTH or is_plain(value):
+        yield path, value
+        return
+    for step, inner in items(value):
+        yield from leaves(inner, (*path, step))
+
+
+def at(value: Any, path: Path) -> Any:
+    """The entry of a value at a path."""
+    for step in path:
+        value = getattr(value, step) if isinstance(step, Field) else value[step]
+    return value
+
+
+def changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
+    """A copy of nested containers with the entry at a path changed; the value stays as it is."""
+    if not path:
+        return change(value)
+    step, rest = path[0], path[1:]
+    if isinstance(step, Field):
+        return value._replace(**{str(step): changed(getattr(value, step), rest, change)})
+    if isinstance(value, Mapping):
+        return {**value, step: changed(value[step], rest, change)}
+    parts = [changed(one, rest, change) if i == step else one for i, one in enumerate(value)]
+    return parts if isinstance(value, list) else tuple(parts)
+
+
+def text_of(path: Path) -> str:
+    """A path as it is written behind a name: [2].T['W_e']."""
+    return "".join(part_text(step) for step in path)
+
+
+def part_text(step: Any) -> str:
+    """One step of a path as it is written."""
+    if isinstance(step, Field):
+        return f".{step}"
+    if isinstance(step, tuple):
+        return f"[{', '.join(index_text(one) for one in step)}]"
+    return f"[{index_text(step)}]"
+
+
+def index_text(index: Any) -> str:
+    """A key or an index as it is written."""
+    if isinstance(index, slice):
+        ends = ["" if one is None else str(one) for one in (index.start, index.stop)]
+        return ":".join([*ends, *([] if index.step is None else [str(index.step)])])
+    if isinstance(index, Integral) and not isinstance(index, bool):
+        return str(int(index))
+    return "..." if is_array(index) or index is Ellipsis else repr(index)
+
+
+# --- copies -------------------------------------------------------------------------------------
+
+
+def keep(value: Any, limit: int = KEEP) -> Kept:
+    """A leaf as it is now."""
+    if is_array(value):
+        if value.size <= limit:
+            return Kept(np.array(value), tuple(value.shape), False)
+        side = max(1, int(limit ** (1 / sum(n > 1 for n in value.shape))))
+        part = value[tuple(slice(0, side) for _ in value.shape)]
+        return Kept(np.array(part), tuple(value.shape), True)
+    if isinstance(value, Number):
+        return Kept(value, (), False)
+    if value is None or isinstance(value, str):
+        return Kept(value, None, False)
+    if isinstance(value, (Mapping, list, tuple)) and is_plain(value):
+        return Kept(_plain(value, limit), None, len(value) > limit)
+    return Kept(f"<{type(value).__name__}>", None, False)
+
+
+def _plain(value: Any, limit: int) -> Any:
+    """A container of plain values, copied, its first entries."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one, limit) for key, one in islice(value.items(), limit)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, limit) for one in islice(value, limit)]
+    return keep(value).value
+
+
+def memory_of(value: Any) -> tuple[Any, ...] | None:
+    """What two views of the same numbers have in common; None where that cannot be told."""
+    if isinstance(value, np.ndarray):
+        if not value.size:
+            return None
+        strides = [(n, s) for n, s in zip(value.shape, value.strides, strict=True) if n > 1]
+        return value.__array_interface__["data"][0], value.dtype.str, *strides
+    return (id(value),) if isinstance(value, np.generic) else None
+
+
+# --- targets ------------------------------------------------------------------------------------
+
+
+class Given(NamedTuple):
+    """What one target of an assignment gets."""
+
+    target: Written
+    path: Path | None  # its place in the value assigned; None for what a starred target gathers
+    value: Any
+
+
+def spread(target: Pattern, value: Any, path: Path = ()) -> tuple[Any, list[Given] | None]:
+    """The value, iterators made into tuples, and what each target of a pattern gets of it.
+
+    None where it does not fit: the assignment itself will raise Python's error.
+    """
+    if isinstance(target, Written):
+        return value, [Given(target, path, value)]
+    assert not isinstance(target, Star)
+    star = next((i for i, one in enumerate(target) if isinstance(one, Star)), None)
+    try:
+        parts = list(value if star is not None else islice(value, len(target) + 1))
+    except TypeError:
+        return value, None
+    more = len(parts) - len(target)  # how many the starred target gets beyond one
+    if more < -1 or (star is None and more):
+        return tuple(parts), None
+    found: list[Given] = []
+    for i, one in enumerate(target):
+        if isinstance(one, Star):
+            if isinstance(one.target, Written):
+                found.append(Given(one.target, None, parts[i : i + more + 1]))
+            continue
+        j = i if star is None or i < star else i + more
+        parts[j], inner = spread(one, parts[j], (*path, j))
+        if inner is None:
+            return tuple(parts), None
+        found += inner
+    return tuple(parts), found

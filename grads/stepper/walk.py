@@ -1,0 +1,168 @@
+"""`grads walk`: through a derivation in the terminal, line by line, forward and back."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from grads.stepper.explorer.own import is_own, trace_alone
+from grads.stepper.explorer.scenes import open_scene
+from grads.stepper.explorer.settings import Settings
+from grads.stepper.explorer.show import Shown
+
+try:
+    import termios
+    import tty
+except ImportError:  # Windows: every step is printed
+    pass
+
+WIDE = 200  # columns where the output is no terminal
+AROUND = 2  # lines printed before and after a step's where everything is printed
+HELP = "right, space: on   left, b: back   number, enter: go to step   g, G: ends   q: leave"
+ESCAPE = 0.05  # seconds between the parts of what one key sends
+SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
+# What a terminal sends for a key, and what the key does
+KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "n": "on", "\x1b[B": "on", "\x1bOB": "on",
+        "\x1b[D": "back", "\x1bOD": "back", "b": "back", "\x7f": "back", "\x1b[A": "back",
+        "\x1bOA": "back", "g": "first", "\x1b[H": "first", "G": "last", "\x1b[F": "last",
+        "q": "leave", "\x03": "leave", "\x04": "leave", "\r": "enter", "\n": "enter"}
+
+
+def walk(
+    name: str, *, sentence: str | None = None, target: str | None = None,
+    hidden: int | None = None, embedding: int | None = None, layers: int | None = None,
+    score: str | None = None, window: str | None = None, seed: int | None = None,
+    model: str | Path | None = None, all: bool = False,
+) -> None:
+    """Walk through the steps of a derivation, or of a user's own function FILE.py:NAME.
+
+    Arguments: name to model as in `grads.stepper.explorer.build`; all, whether to print every step
+    instead of waiting for keys, as is done anyway where input or output is no terminal.
+    Raises `UserError` as `build` does, and for a file that has no such function.
+    """
+    settings = Settings(sentence, target, hidden, embedding, layers, score, window, seed, model)
+    shown, notes = open_shown(name, settings)
+    if all or not has_keys():
+        print_all(shown, notes)
+    else:
+        by_keys(shown)
+
+
+def has_keys() -> bool:
+    """Whether keys can be read one by one, and a screen drawn."""
+    return "termios" in globals() and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
+    """The steps of what a name stands for, and what is to be said before them."""
+    alone = trace_alone(name, settings) if is_own(name) else None
+    if alone is not None:
+        return Shown({"forward": alone}), [name]
+    scene = open_scene(name, settings)
+    traces = {"forward": scene.run.forward, "backward": scene.run.backward}
+    return Shown(traces, scene.proofs()), [scene.run.derivation.title, *scene.notes]
+
+
+def print_all(shown: Shown, notes: list[str]) -> None:
+    """Every step, one after another; in a pipe without colours."""
+    screen = console()
+    for note in notes:
+        screen.print(note, markup=False)
+    for number in range(len(shown)):
+        screen.print()
+        screen.print(shown.page(number, AROUND), end="")
+
+
+def console() -> Console:
+    """The terminal; a pipe gets wide lines without colours."""
+    terminal = Console(highlight=False, soft_wrap=True)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=WIDE)
+
+
+# --- by keys ------------------------------------------------------------------------------------
+
+
+def by_keys(shown: Shown) -> None:
+    """One step on the screen at a time, until the user leaves."""
+    screen, here, typed = Console(highlight=False), 0, ""
+    descriptor = sys.stdin.fileno()
+    with raw(descriptor), screen.screen(hide_cursor=False):
+        draw(screen, shown, here, typed)
+        for key in keys(descriptor):
+            if key == "leave":
+                return
+            here, typed = moved(here, typed, key, len(shown))
+            draw(screen, shown, here, typed)
+
+
+def moved(here: int, typed: str, key: str, count: int) -> tuple[int, str]:
+    """The step to show after a key, from 0, and the digits typed so far."""
+    if key.isdigit():
+        return here, typed + key
+    if key == "enter" and typed:
+        return min(max(int(typed), 1), count) - 1, ""
+    to = {"on": here + 1, "enter": here + 1, "back": here - 1, "first": 0, "last": count - 1}
+    return min(max(to.get(key, here), 0), count - 1), ""
+
+
+def draw(screen: Console, shown: Shown, here: int, typed: str) -> None:
+    """The step on an empty screen, with as many lines around it as there is room for."""
+    room = max(screen.height - 2, 5)
+    page = next((page for context in range(30, -1, -1)
+                 if len((page := shown.page(here, context)).split()) <= room), None)
+    lines = (shown.page(here, 0) if page is None else page).split()
+    screen.clear()
+    for line in lines if len(lines) <= room else [*lines[: room - 1], Text("...")]:
+        screen.print(line, no_wrap=True, overflow="ellipsis")
+    screen.print(f"go to step {typed}" if typed else HELP, style="dim", end="", no_wrap=True,
+                 overflow="ellipsis")
+
+
+@contextmanager
+def raw(descriptor: int) -> Iterator[None]:
+    """The terminal gives every key at once and does not repeat it; afterwards it is as before."""
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def keys(descriptor: int) -> Iterator[str]:
+    """What the keys pressed do, one after another, until the input ends."""
+    waiting = ""
+    while True:
+        found = os.read(descriptor, 1024)
+        if not found:
+            return
+        waiting += found.decode("utf-8", "replace")
+        while waiting:
+            key, rest = first_key(waiting)
+            if rest == "" and waiting.startswith("\x1b") and key is None and select.select(
+                    [descriptor], [], [], ESCAPE)[0]:
+                break  # the rest of what the key sends is on its way
+            waiting = rest
+            if key is not None:
+                yield key
+
+
+def first_key(text: str) -> tuple[str | None, str]:
+    """What the first key in a text does, None for nothing, and the rest of the text."""
+    for sent in sorted(KEYS, key=len, reverse=True):
+        if text.startswith(sent):
+            return KEYS[sent], text[len(sent):]
+    if text[0] == "\x1b":  # another key's sequence
+        found = SEQUENCE.match(text)
+        return None, text[found.end():] if found else ""
+    return (text[0] if text[0] in "0123456789" else None), text[1:]

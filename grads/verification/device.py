@@ -1,0 +1,45 @@
+"""Cases whose kernels run on a GPU, between inputs and outputs that stay on the host.
+
+Numerical differentiation is NumPy's business (`grads.check`), and many perturbed versions run at
+once there. What is compared with it comes from the device: the backward pass with its fused
+kernels, and the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import backend
+from backend import Array
+from grads.check.case import Case, Inputs, dense
+
+
+def on_device(case: Case) -> Case:
+    """The case with its kernels on the backend in use; the case itself where that is NumPy.
+
+    Inputs in lanes (`grads.check.lanes`) have no place on a device: they run on the host as ever.
+    """
+    home = backend.module()
+    if backend.on_host(home):
+        return case
+
+    def run(inputs: Inputs) -> tuple[dict[str, Array], Any]:
+        if not all(type(value) is np.ndarray for value in inputs.values()):
+            return case.run(inputs)
+        with backend.using(home):
+            outputs, cache = case.run({k: backend.to_device(v) for k, v in inputs.items()})
+        return {name: backend.to_host(out) for name, out in outputs.items()}, cache
+
+    def pull(d_outputs: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+        with backend.using(home):
+            gradients = case.pull(
+                {k: None if d is None else backend.to_device(d) for k, d in d_outputs.items()},
+                cache,
+            )
+            return {name: backend.to_host(dense(d)) for name, d in gradients.items()}
+
+    return replace(case, run=run, pull=pull)

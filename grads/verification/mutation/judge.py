@@ -1,0 +1,145 @@
+"""What the checks say about each mutant: the first that complains ends it.
+
+Every mutant runs in a process of its own, so that one that never ends, that takes the interpreter
+down or that leaves something behind in a cache harms nobody.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.check.report import Report
+from grads.verification.mutation.planting import planted
+from grads.verification.mutation.processes import in_processes, start
+from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned
+
+LIMIT = 5.0  # seconds a check may take beside forty times what its numbers take
+SAME = 1e-12  # relative to a tensor's largest entry: the same but for rounding
+NOT_RUN = "no check runs the line"
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant."""
+
+    mutant: Mutant
+    by: str  # gradient, a kind of finding, exception or time; "" if it survived
+    check: str  # which one complained; of a survivor, how many did not
+    seconds: float
+
+    @property
+    def killed(self) -> bool:
+        """Whether a check complained."""
+        return bool(self.by)
+
+
+def judge(mutants: Sequence[Mutant], checks: Sequence[Check], recording: Recording,
+          jobs: int = 1) -> Iterator[Outcome]:
+    """The outcome of each mutant, as they come, from so many processes."""
+    def work(k: int) -> Iterator[Outcome]:
+        for mutant in mutants[k::jobs]:
+            yield _judged(mutant, checks, recording)
+
+    for _, outcome in in_processes(work, jobs):
+        yield outcome
+
+
+def running(mutant: Mutant, recording: Recording) -> list[int]:
+    """The checks that run a mutant's line, fastest first."""
+    wanted = {(mutant.file, line) for line in mutant.lines}
+    found = [k for k, lines in enumerate(recording.lines) if wanted & lines]
+    return sorted(found, key=recording.seconds.__getitem__)
+
+
+def _judged(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Outcome:
+    """The outcome of one mutant, from a process of its own.
+
+    A check whose numbers have not changed cannot complain; the others differentiate.
+    """
+    begun, order = time.perf_counter(), running(mutant, recording)
+
+    def act(writer: Connection) -> None:
+        warnings.simplefilter("ignore")
+        with poisoned(), planted(mutant.function, mutant.source):
+            for k in order:
+                signal.setitimer(signal.ITIMER_REAL, LIMIT + 40 * recording.seconds[k])
+                changed = not same(checks[k], recording.numbers[k])
+                writer.send((changed, changed and complaint(checks[k]), checks[k].name))
+
+    process, reader = start(act)
+    by, name, changed = "", "", 0
+    try:
+        for _ in order:
+            differs, by, name = reader.recv()
+            changed += differs
+            if by:
+                break
+    except EOFError:
+        process.join()
+        by = "time" if process.exitcode == -signal.SIGALRM else "exception"
+    reader.close()
+    process.kill()
+    process.join()
+    return Outcome(mutant, by or "", name if by else _unnoticed(len(order), changed),
+                   time.perf_counter() - begun)
+
+
+def _unnoticed(run: int, changed: int) -> str:
+    """What there is to say of a survivor."""
+    if not run:
+        return NOT_RUN
+    return f"{run} checks run the line, the numbers of {changed or 'none'} change"
+
+
+def same(check: Check, numbers: Numbers) -> bool:
+    """Whether a check computes these numbers, but for rounding."""
+    try:
+        found = check.numbers()
+    except Exception:
+        return False
+    if found.keys() != numbers.keys():
+        return False
+    gaps = [(found[name], value) for name, value in numbers.items()]
+    return all(a.shape == b.shape and a.dtype == b.dtype
+               and (not b.size or bool(np.abs(a - b).max() <= SAME * np.abs(b).max()))
+               for a, b in gaps)
+
+
+def complaint(check: Check) -> str:
+    """What a check complains of: exception, gradient, or a kind of finding; "" of nothing."""
+    try:
+        return kind_of(check.run())
+    except Exception:
+        return "exception"
+
+
+def kind_of(report: Report) -> str:
+    """The first thing wrong in a report, in a word; "" if nothing is."""
+    if report.ok:
+        return ""
+    return "gradient" if report.wrong else report.findings[0].kind
+
+
+# --- a part of them -------------------------------------------------------------------------------
+
+
+def sample(mutants: Sequence[Mutant], number: int, seed: int = 0) -> list[Mutant]:
+    """A fixed choice of mutants, stratified over modules and operators.
+
+    A stratum gives one before any other gives two, and so on; which comes first is drawn.
+    """
+    rng = random.Random(seed)
+    strata: dict[tuple[str, str], list[Mutant]] = {}
+    for mutant in mutants:
+        strata.setdefault((mutant.file, mutant.operator), []).append(mutant)
+    shuffled = [rng.sample(stratum, len(stratum)) for stratum in strata.values()]
+    ranked = sorted((place, rng.random(), mutant) for stratum in shuffled
+                    for place, mutant in enumerate(stratum))
+    return [mutant for _, _, mutant in ranked[:number]]

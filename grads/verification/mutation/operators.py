@@ -1,0 +1,469 @@
+"""Mistakes of a backward pass, as operators over its syntax tree.
+
+An operator takes a place in a function and yields what could stand there by mistake. Index
+arithmetic, shapes, dtypes, integer constants and error messages stay as they are; of an index only
+time steps, halves and masks change.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+
+class Site(NamedTuple):
+    """One change of one function."""
+
+    first: int  # line of the changed statement's beginning, counted from 1 in the function's source
+    last: int
+    operator: str
+    old: str
+    new: str
+    source: str  # of the whole function, changed
+
+
+class Facts(NamedTuple):
+    """What the names of a function stand for."""
+
+    sizes: frozenset[str]  # dimensions
+    steps: frozenset[str]  # loop variables and whole-number arguments
+    partners: dict[str, str]  # name -> the next name that the same call or loop gave
+    bound: dict[str, int]  # name -> line of its first assignment; arguments: 0
+
+
+class Place(NamedTuple):
+    """A node and where it hangs."""
+
+    node: Any
+    parent: Any
+    field: str
+    number: int | None  # in the parent's list
+    statement: ast.stmt
+    in_index: bool
+    facts: Facts
+
+    def put(self, node: ast.AST) -> None:
+        """Hang another node there."""
+        if self.number is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.number] = node
+
+
+def sites(source: str, operators: Collection[str] | None = None) -> list[Site]:
+    """All changes of a function's `source`, or those of some operators; no two are alike."""
+    definition = parse(source)
+    found, seen = [], {ast.unparse(definition)}
+    for place in list(_places(definition, definition, False, facts_of(definition))):
+        for name in OPERATORS if operators is None else operators:
+            for node in list(OPERATORS[name](place)):
+                old, new = _text(place.node), _text(node)
+                place.put(node)
+                changed = ast.unparse(ast.fix_missing_locations(definition))
+                place.put(place.node)
+                if changed not in seen:
+                    seen.add(changed)
+                    found.append(Site(*_lines(place), name, old, new, changed))
+    return found
+
+
+def parse(source: str) -> ast.FunctionDef:
+    """The definition of a function, without decorators and docstring.
+
+    Raises ValueError where the source is not that of a `def`.
+    """
+    definition = ast.parse(textwrap.dedent(source)).body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        raise ValueError(f"source: expected a function written with def, got {source[:40]!r}")
+    definition.decorator_list.clear()
+    if ast.get_docstring(definition, clean=False) is not None and len(definition.body) > 1:
+        del definition.body[0]
+    return definition
+
+
+def _text(node: ast.AST) -> str:
+    """A node on one line; of a compound statement the first."""
+    return " ".join(ast.unparse(ast.fix_missing_locations(node)).partition(":\n")[0].split())
+
+
+def _lines(place: Place) -> tuple[int, int]:
+    """First and last line of the statement; in a compound one those of the place itself."""
+    node = place.node if hasattr(place.statement, "body") else place.statement
+    if not hasattr(node, "lineno"):
+        node = place.statement
+    return node.lineno, node.end_lineno or node.lineno
+
+
+# --- what a function is made of -------------------------------------------------------------------
+
+SKIPPED = (ast.Raise, ast.Assert, ast.JoinedStr, ast.arguments)
+SHAPES = {  # calls whose arguments say shapes, dtypes and devices
+    "reshape", "empty", "empty_like", "zeros", "zeros_like", "ones", "full", "astype", "range",
+    "array_module", "broadcast_to", "arange"}
+
+
+def _places(node: Any, statement: Any, in_index: bool, facts: Facts) -> Iterator[Place]:
+    """All places below a node where something could be changed, in the order of the source."""
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "ctx") or (
+                field in ("args", "keywords") and called(node) in SHAPES):
+            continue
+        inside = in_index or (field == "slice" and isinstance(node, ast.Subscript))
+        for number, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if not isinstance(child, ast.AST) or isinstance(child, SKIPPED) or _is_check(child):
+                continue
+            here = child if isinstance(child, ast.stmt) else statement
+            yield Place(child, node, field, number, here, inside, facts)
+            yield from _places(child, here, inside, facts)
+
+
+def _is_check(node: ast.AST) -> bool:
+    """Whether a statement does nothing but complain."""
+    return isinstance(node, ast.If) and all(isinstance(n, ast.Raise) for n in node.body)
+
+
+def called(node: Any) -> str:
+    """The last part of the name of what is called; "" of anything but a call."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return getattr(function, "attr", getattr(function, "id", ""))
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """The names that occur in an expression."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def facts_of(definition: ast.FunctionDef) -> Facts:
+    """Read off the assignments, loops and arguments."""
+    arguments = [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]
+    steps = {a.arg for a in arguments if a.annotation and ast.unparse(a.annotation) == "int"}
+    sizes: set[str] = set()
+    partners: dict[str, str] = {}
+    bound = {a.arg: 0 for a in arguments}
+    for node in ast.walk(definition):
+        if isinstance(node, (ast.For, ast.comprehension)):
+            steps |= _stored(node.target)
+            partners |= _circle(node.target)
+        elif isinstance(node, ast.Assign):
+            for target, value in _pairs(node.targets[0], node.value):
+                bound |= {name: min(bound.get(name, node.lineno), node.lineno)
+                          for name in _stored(target)}
+                if is_index(value, sizes):
+                    sizes |= _stored(target)
+                elif isinstance(value, (ast.Call, ast.GeneratorExp)):
+                    partners |= _circle(target)
+    return Facts(frozenset(sizes), frozenset(steps), partners, bound)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Each target and its value: those of a, b = c, d are two."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
+
+
+def is_index(node: Any, sizes: Collection[str]) -> bool:
+    """Whether an expression is about shapes only: made of sizes and whole numbers."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int)
+    if isinstance(node, ast.Name):
+        return node.id in sizes
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "size", "ndim")
+    if isinstance(node, ast.Subscript):
+        return is_index(node.value, sizes)
+    if called(node) == "len":
+        return True
+    if isinstance(node, ast.Call) and called(node) not in ("min", "max"):
+        return False
+    parts = [getattr(node, field, None) for field in ("left", "right", "operand")]
+    parts = [*filter(None, parts), *getattr(node, "elts", []), *getattr(node, "args", [])]
+    return bool(parts) and all(is_index(part, sizes) for part in parts)
+
+
+def _stored(target: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(target)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _circle(target: ast.AST) -> dict[str, str]:
+    """Each name of a flat tuple and the one after it."""
+    parts = [n for n in getattr(target, "elts", []) if isinstance(n, ast.Name) and n.id != "_"]
+    names = [n.id for n in parts]
+    return {a: b for a, b in zip(names, names[1:] + names[:1], strict=True) if a != b}
+
+
+# --- the operators --------------------------------------------------------------------------------
+
+SIGNS = {ast.Add: ast.Sub, ast.Sub: ast.Add}
+CALLED_SIGNS = {"add": "subtract", "subtract": "add"}
+BOUNDARIES = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+SYMMETRIC = {"multiply", "add", "maximum", "minimum", "max", "min", "isinstance", "result_type",
+             "zip"}
+ARRAYS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp)
+MODULES = ("xp", "np")
+SUMS = ("sum", "mean", "max", "concatenate", "stack")
+PRODUCTS = ("matmul", "dot", "product")
+
+
+def sign(p: Place) -> Iterator[ast.AST]:
+    """a - b for a + b, -= for +=, x for -x."""
+    n = p.node
+    if isinstance(n, ast.BinOp) and type(n.op) in SIGNS and _counts(p):
+        yield ast.BinOp(n.left, SIGNS[type(n.op)](), n.right)
+    elif isinstance(n, ast.AugAssign) and type(n.op) in SIGNS and not _is_number(n.value):
+        yield ast.AugAssign(n.target, SIGNS[type(n.op)](), n.value)
+    elif isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.USub) and _counts(p):
+        yield n.operand
+    elif called(n) in CALLED_SIGNS and isinstance(n.func, ast.Attribute):
+        yield _call(n, function=CALLED_SIGNS[called(n)])
+
+
+def dropped_term(p: Place) -> Iterator[ast.AST]:
+    """a or b for a + b."""
+    n = p.node
+    if isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Add, ast.Sub, ast.BitOr)) and _counts(p):
+        yield from (n.left, n.right)
+    elif called(n) in ("add", "subtract") and len(n.args) >= 2:
+        yield from (_call(n, k, ast.Constant(0.0)) for k in range(2))
+
+
+def dropped_factor(p: Place) -> Iterator[ast.AST]:
+    """a or b for a * b."""
+    n = p.node
+    if isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Mult, ast.Div)) and _counts(p):
+        yield n.left
+        if isinstance(n.op, ast.Mult):
+            yield n.right
+    elif called(n) in ("multiply", "divide") and len(n.args) >= 2:
+        yield from (_call(n, k, ast.Constant(1.0)) for k in range(2))
+
+
+def slope(p: Place) -> Iterator[ast.AST]:
+    """u - u^2 for 1 - u^2 and the other way round."""
+    n = p.node
+    if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub) and _counts(p):
+        if not isinstance(n.left, ast.Constant):
+            yield ast.BinOp(ast.Constant(1.0), n.op, n.right)
+        elif isinstance(n.right, ast.BinOp):
+            yield ast.BinOp(n.right.left, n.op, n.right)
+    elif called(n) == "subtract" and not isinstance(n.args[0], ast.Constant):
+        yield _call(n, 0, ast.Constant(1.0))
+
+
+def product_for_sum(p: Place) -> Iterator[ast.AST]:
+    """add for multiply, in calls."""
+    if called(p.node) == "multiply" and isinstance(p.node.func, ast.Attribute):
+        yield _call(p.node, function="add")
+
+
+def assignment(p: Place) -> Iterator[ast.AST]:
+    """= for += and *=, += for =."""
+    n = p.node
+    if isinstance(n, ast.AugAssign) and not _is_number(n.value):
+        target: Any = n.target
+        if isinstance(target, ast.Name):
+            target = ast.Subscript(ast.Name(target.id, ast.Load()), ast.Constant(...), ast.Store())
+        yield ast.Assign([target], n.value)
+    elif isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Subscript):
+        if not isinstance(n.targets[0].slice, (ast.JoinedStr, ast.Constant)):
+            yield ast.AugAssign(n.targets[0], ast.Add(), n.value)
+
+
+def dropped_statement(p: Place) -> Iterator[ast.AST]:
+    """pass for what writes: a call, an assignment in place, another value for a name."""
+    if _can_drop(p.node, p.facts):
+        yield ast.Pass()
+
+
+def _can_drop(n: Any, facts: Facts) -> bool:
+    if isinstance(n, ast.Expr):
+        return isinstance(n.value, ast.Call)
+    if isinstance(n, ast.Assign):
+        target = n.targets[0]
+        again = isinstance(target, ast.Name) and facts.bound[target.id] < n.lineno
+        return again or isinstance(target, (ast.Subscript, ast.Attribute))
+    return isinstance(n, ast.AugAssign) and not _is_number(n.value)
+
+
+def wrong_time(p: Place) -> Iterator[ast.AST]:
+    """x[t - 1] for x[t], x[t] for x[t + 1]; the states in the order of time for the reverse."""
+    n = p.node
+    if p.in_index and isinstance(p.parent, (ast.Subscript, ast.Tuple)):
+        if isinstance(n, ast.Name) and n.id in p.facts.steps:
+            yield ast.BinOp(n, ast.Sub(), ast.Constant(1))
+        elif isinstance(n, ast.BinOp) and isinstance(n.left, ast.Name) \
+                and n.left.id in p.facts.steps:
+            yield n.left
+    elif called(n) == "reversed":
+        yield n.args[0]
+
+
+def swapped_names(p: Place) -> Iterator[ast.AST]:
+    """Another name that the same call or loop gave: a gate for a gate, a step for the next."""
+    n = p.node
+    if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in p.facts.partners:
+        yield ast.Name(p.facts.partners[n.id], ast.Load())
+
+
+def swapped_arguments(p: Place) -> Iterator[ast.AST]:
+    """f(b, a) for f(a, b), b @ a for a @ b; two results in the wrong order."""
+    n = p.node
+    if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult):
+        yield ast.BinOp(n.right, n.op, n.left)
+    elif isinstance(n, ast.Call) and called(n) not in SYMMETRIC | SHAPES and not p.in_index:
+        for args in _exchanged(n.args, p.facts):
+            yield ast.Call(n.func, args, n.keywords)
+    elif isinstance(n, ast.Tuple) and isinstance(p.parent, ast.Return):
+        for elements in _exchanged(n.elts, p.facts):
+            yield ast.Tuple(elements, n.ctx)
+
+
+def _exchanged(parts: Sequence[ast.expr], facts: Facts) -> Iterator[list[ast.expr]]:
+    """The expressions with two neighbours exchanged that both could be arrays."""
+    for k, pair in enumerate(pairwise(parts)):
+        if all(isinstance(part, ARRAYS) and not is_index(part, facts.sizes)
+               and ast.unparse(part) not in MODULES for part in pair):
+            yield [*parts[:k], pair[1], pair[0], *parts[k + 2 :]]
+
+
+def transpose(p: Place) -> Iterator[ast.AST]:
+    """x for x.T and the other way round, the latter in products."""
+    n = p.node
+    if isinstance(n, ast.Attribute) and n.attr == "T":
+        yield n.value
+    elif called(n) == "transpose" and isinstance(n.func, ast.Attribute):
+        yield n.func.value
+    elif _is_operand(p):
+        yield ast.Attribute(n, "T", ast.Load())
+
+
+def _is_operand(p: Place) -> bool:
+    """Whether the place is a factor of a matrix product."""
+    if isinstance(p.parent, ast.BinOp):
+        return isinstance(p.parent.op, ast.MatMult) and p.field in ("left", "right")
+    return p.field == "args" and called(p.parent) in PRODUCTS and (p.number or 0) < 2
+
+
+def mask(p: Place) -> Iterator[ast.AST]:
+    """The mask inverted or left out."""
+    n = p.node
+    if isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.Invert):
+        yield n.operand
+    elif called(n) == "where" and len(n.args) == 3:
+        yield from n.args[1:]
+    for k, keyword in enumerate(n.keywords if isinstance(n, ast.Call) else []):
+        if keyword.arg == "where":
+            others = [*n.keywords[:k], *n.keywords[k + 1 :]]
+            yield ast.Call(n.func, n.args, others)
+            inverted = ast.keyword("where", ast.UnaryOp(ast.Invert(), keyword.value))
+            yield ast.Call(n.func, n.args, [*others, inverted])
+
+
+def other_half(p: Place) -> Iterator[ast.AST]:
+    """[H:] and [-H:] for [:H], [1:] for [:-1], and so on."""
+    n = p.node
+    if not isinstance(n, ast.Slice):
+        return
+    if n.step is not None:
+        if isinstance(n.lower, ast.Constant) and isinstance(n.lower.value, int):
+            yield ast.Slice(ast.Constant(1 - n.lower.value), n.upper, n.step)
+        elif isinstance(n.step, ast.UnaryOp):
+            yield ast.Slice(n.lower, n.upper, n.step.operand)
+    elif n.lower is None and n.upper is not None:
+        yield from (ast.Slice(n.upper), ast.Slice(_negative(n.upper)))
+    elif n.upper is None and n.lower is not None:
+        yield from (ast.Slice(None, n.lower), ast.Slice(None, _negative(n.lower)))
+
+
+def _negative(node: ast.expr) -> ast.expr:
+    """-x for x, x for -x."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return node.operand
+    return ast.UnaryOp(ast.USub(), node)
+
+
+def axis(p: Place) -> Iterator[ast.AST]:
+    """The sum over another axis, or none: the first element for the sum."""
+    n = p.node
+    for k, keyword in enumerate(n.keywords if called(n) in SUMS else []):
+        if keyword.arg == "axis":
+            before = ast.literal_eval(keyword.value)
+            after = ast.Constant({0: 1, -1: -2}.get(before, 0) if isinstance(before, int) else 0)
+            yield ast.Call(n.func, n.args, [
+                *n.keywords[:k], ast.keyword("axis", after), *n.keywords[k + 1 :]])
+            if called(n) == "sum" and len(n.keywords) == 1:
+                yield ast.Call(ast.Attribute(n.func.value, "take", ast.Load()),
+                               [*n.args, ast.Constant(0)], n.keywords)
+
+
+def loop(p: Place) -> Iterator[ast.AST]:
+    """Only the first turn of a loop; all but the last; while once."""
+    if p.field == "iter" and isinstance(p.parent, (ast.For, ast.comprehension)):
+        turns = ast.Call(ast.Name("list", ast.Load()), [p.node], [])
+        for end in (1, -1):
+            yield ast.Subscript(turns, ast.Slice(None, ast.Constant(end)), ast.Load())
+    elif p.field == "test" and isinstance(p.parent, ast.While):
+        yield ast.Constant(False)
+
+
+def branch(p: Place) -> Iterator[ast.AST]:
+    """A condition that is always true, or never; half of it; its boundary moved by one."""
+    n = p.node
+    if p.field == "test" and isinstance(p.parent, (ast.If, ast.IfExp)):
+        yield ast.Constant(True)
+        if not (isinstance(p.parent, ast.If) and not p.parent.orelse and len(p.parent.body) == 1
+                and _can_drop(p.parent.body[0], p.facts)):
+            yield ast.Constant(False)
+    if isinstance(n, ast.BoolOp) and _is_condition(p):
+        for k in range(len(n.values)):
+            rest = [*n.values[:k], *n.values[k + 1 :]]
+            yield rest[0] if len(rest) == 1 else ast.BoolOp(n.op, rest)
+    elif isinstance(n, ast.Compare) and type(n.ops[0]) in BOUNDARIES:
+        yield ast.Compare(n.left, [BOUNDARIES[type(n.ops[0])]()], n.comparators)
+
+
+def _is_condition(p: Place) -> bool:
+    """Whether a place decides a branch, or is part of what does."""
+    return p.field == "test" or isinstance(p.parent, (ast.BoolOp, ast.UnaryOp))
+
+
+def aliasing(p: Place) -> Iterator[ast.AST]:
+    """x for x.copy(), x *= y for x = x * y."""
+    n = p.node
+    if called(n) == "copy" and isinstance(n.func, ast.Attribute) and not n.args:
+        yield n.func.value
+    elif isinstance(n, ast.Assign) and isinstance(n.value, ast.BinOp):
+        target = n.targets[0]
+        if isinstance(target, ast.Name) and isinstance(n.value.left, ast.Name) \
+                and n.value.left.id == target.id:
+            yield ast.AugAssign(target, n.value.op, n.value.right)
+
+
+def _counts(p: Place) -> bool:
+    """Whether an operation is arithmetic on values and not on indices."""
+    return not p.in_index and not is_index(p.node, p.facts.sizes)
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def _call(n: Any, number: int | None = None, argument: Any = None, function: str = "") -> ast.Call:
+    """A call with another argument, or of another function of the same module."""
+    args = list(n.args)
+    if number is not None:
+        args[number] = argument
+    func = ast.Attribute(n.func.value, function, ast.Load()) if function else n.func
+    return ast.Call(func, args, n.keywords)
+
+
+OPERATORS: dict[str, Callable[[Place], Iterator[ast.AST]]] = {
+    operator.__name__.replace("_", " "): operator for operator in (
+        sign, dropped_term, dropped_factor, slope, product_for_sum, assignment, dropped_statement,
+        wrong_time, swapped_names, swapped_arguments, transpose, mask, other_half, axis, loop,
+        branch, aliasing)
+}

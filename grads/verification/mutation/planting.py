@@ -1,0 +1,96 @@
+"""A changed function in the place of the original, for a while."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+from grads.verification.mutation.operators import parse
+
+PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that its source decides
+
+
+@contextmanager
+def planted(path: str, source: str) -> Iterator[None]:
+    """Run with another source of the function at a dotted path.
+
+    The function's code is changed in place, so whoever has imported or stored it has the mistake
+    too; it is one function of the process, so not for threads. Raises ValueError where the path
+    names no Python function, and where the source is none or needs other outer variables.
+    """
+    function = find(path)
+    changed = compiled(function, source)
+    before = {part: getattr(function, part) for part in PARTS}
+    try:
+        for part in PARTS:
+            setattr(function, part, getattr(changed, part))
+        yield
+    finally:
+        for part, value in before.items():
+            setattr(function, part, value)
+
+
+@contextmanager
+def replaced(path: str, old: str, new: str) -> Iterator[None]:
+    """Run with `new` where `old` stands in the source of the function at a dotted path.
+
+    Raises ValueError unless `old` occurs exactly once; else as `planted`.
+    """
+    source = textwrap.dedent(inspect.getsource(find(path)))
+    if source.count(old) != 1:
+        raise ValueError(f"{path}: expected {old!r} exactly once, found it "
+                         f"{source.count(old)} times")
+    with planted(path, source.replace(old, new)):
+        yield
+
+
+def find(path: str) -> FunctionType:
+    """The function, method or property of a dotted path; decorators are undone where they keep
+    `__wrapped__`. Raises ValueError where there is none.
+    """
+    parts = path.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        try:
+            found: Any = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            found = getattr(found, name, None)
+        found = getattr(found, "fget", getattr(found, "__func__", found))
+        found = inspect.unwrap(found) if callable(found) else found
+        if isinstance(found, FunctionType):
+            return found
+        break
+    raise ValueError(f"function: expected the path of a Python function, got {path!r}")
+
+
+def compiled(function: FunctionType, source: str) -> FunctionType:
+    """A function made of the source where another one stands."""
+    outer = function.__code__.co_freevars
+    scope = dict(function.__globals__)
+    module = _enclosed(parse(source), outer)
+    exec(compile(module, "<mutant>", "exec", ANNOTATIONS, dont_inherit=True), scope)
+    changed = scope["_enclosing"](*outer)
+    if changed.__code__.co_freevars != outer:
+        raise ValueError(f"source: expected {function.__qualname__} to use its outer variables "
+                         f"{outer} still")
+    return changed
+
+
+ANNOTATIONS = annotations.compiler_flag  # as every module of the product has them
+
+
+def _enclosed(definition: ast.FunctionDef, outer: tuple[str, ...]) -> ast.Module:
+    """`def _enclosing(*outer): <definition>; return it`, so that outer variables stay outer."""
+    definition.name = "_mutant"  # so that what calls itself goes on to find itself outside
+    tree = ast.parse(f"def _enclosing({', '.join(outer)}):\n    return _mutant")
+    enclosing = tree.body[0]
+    assert isinstance(enclosing, ast.FunctionDef)
+    enclosing.body.insert(0, definition)
+    return ast.fix_missing_locations(tree)

@@ -1,0 +1,232 @@
+"""Which functions of the product belong to the backward passes, and which check runs which line.
+
+Found by running the checks once under a tracer, so that nobody keeps a list.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.check.report import Report
+from grads.verification.mutation.operators import OPERATORS, called, names_in, parse, sites
+from grads.verification.mutation.planting import find
+
+ROOT = Path(__file__).parents[3]
+PRODUCT = ("backend", "lstm", "attention", "nmt")
+BACKWARD, FORWARD = ("backward", "gradient"), ("forward", "loss")
+IN_FORWARD = ("loop",)  # operators for a forward pass: blocks of it that nothing reaches
+
+
+Numbers = Mapping[str, np.ndarray]
+
+
+class Check(NamedTuple):
+    """Something that must notice a mistake."""
+
+    name: str
+    run: Callable[[], Report]  # differentiates, and says what is wrong
+    numbers: Callable[[], Numbers]  # outputs and gradients that it looks at, computed once
+
+
+class Mutant(NamedTuple):
+    """One change of one function of the product."""
+
+    name: str  # `function: old -> new`, numbered where a function has several such
+    function: str  # dotted path
+    operator: str
+    file: str
+    lines: range  # of the changed statement, in the file
+    source: str  # of the whole function, changed
+
+    @property
+    def package(self) -> str:
+        """Of the product."""
+        return self.function.partition(".")[0]
+
+
+class Recording(NamedTuple):
+    """What the checks run and find."""
+
+    functions: dict[str, set[str]]  # dotted path -> passes in which it ran: backward, forward, ""
+    lines: list[set[tuple[str, int]]]  # of each check: file and line
+    seconds: list[float]  # of each check, once, under the tracer
+    numbers: list[Numbers]  # of each check
+
+
+def record(checks: Sequence[Check], root: Path = ROOT,
+           packages: Sequence[str] = PRODUCT) -> Recording:
+    """Compute the numbers of every check once, under a tracer."""
+    tracer = Tracer(tuple(f"{root / package}/" for package in packages))
+    found = Recording({}, [], [], [])
+    for check in checks:
+        tracer.lines = set()
+        start = time.perf_counter()
+        with poisoned():
+            found.numbers.append(tracer.run(check.numbers))
+        found.seconds.append(time.perf_counter() - start)
+        found.lines.append({(code.co_filename, line) for code, line in tracer.lines})
+    for code, passes in tracer.passes.items():
+        path = f"{tracer.modules[code]}.{code.co_qualname}"
+        if _is_function(path, code):
+            found.functions.setdefault(path, set()).update(passes)
+    return found
+
+
+def _is_function(path: str, code: CodeType) -> bool:
+    """Whether the code is that of a function written with def, which can be found by its path."""
+    if "<" in path:
+        return False
+    try:
+        return find(path).__code__ is code
+    except ValueError:
+        return False
+
+
+class Tracer:
+    """Notes the functions and lines of some files, and inside which pass they run.
+
+    A pass begins where a function's name says so; what that calls belongs to it.
+    """
+
+    def __init__(self, files: tuple[str, ...]) -> None:
+        self.files = files
+        self.lines: set[tuple[CodeType, int]] = set()
+        self.passes: dict[CodeType, set[str]] = {}
+        self.modules: dict[CodeType, str] = {}
+        self._others: set[CodeType] = set()
+        self._inside = [""]
+
+    def run(self, act: Callable[[], Any]) -> Any:
+        """Act under the tracer."""
+        before = sys.gettrace()
+        sys.settrace(self._call)
+        try:
+            return act()
+        finally:
+            sys.settrace(before)
+            self._inside = [""]
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if code in self._others:
+            return None
+        if code not in self.passes:
+            if not code.co_filename.startswith(self.files):
+                self._others.add(code)
+                return None
+            self.modules[code] = frame.f_globals["__name__"]
+            self.passes[code] = set()
+        inside = _pass_named(code.co_name) or self._inside[-1]
+        self.passes[code].add(inside)
+        self._inside.append(inside)
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            self.lines.add((frame.f_code, frame.f_lineno))
+        elif event == "return":
+            self._inside.pop()
+        return self._line
+
+
+@functools.cache
+def _pass_named(name: str) -> str:
+    """Which pass a function's name says it is of; "" if it does not."""
+    name = name.lower()
+    for which, words in (("backward", BACKWARD), ("forward", FORWARD)):
+        if any(word in name for word in words):
+            return which
+    return ""
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """Fresh memory holds NaN, so that what should have been written does not stay unnoticed."""
+    before = np.empty, np.empty_like
+
+    def filled(array: Any) -> Any:
+        if array.dtype.kind in "fc":
+            array.fill(np.nan)
+        elif array.dtype == np.uint8:  # raw memory: all bits set are a NaN of any width
+            array.fill(255)
+        return array
+
+    numpy: Any = np
+    numpy.empty = lambda *args, **how: filled(before[0](*args, **how))
+    numpy.empty_like = lambda *args, **how: filled(before[1](*args, **how))
+    try:
+        yield
+    finally:
+        numpy.empty, numpy.empty_like = before
+
+
+# --- mutants --------------------------------------------------------------------------------------
+
+
+def mutants(functions: dict[str, set[str]]) -> list[Mutant]:
+    """All changes of the functions, by path and place."""
+    found: list[Mutant] = []
+    for path, passes in sorted(functions.items()):
+        operators = operators_for(path, passes)
+        lines, start = inspect.getsourcelines(find(path))
+        file, names = find(path).__code__.co_filename, Counter[str]()
+        for site in sites("".join(lines), operators) if operators else []:
+            name = f"{path}: {site.old} -> {site.new}"
+            names[name] += 1
+            name += f" ({names[name]})" * (names[name] > 1)
+            found.append(Mutant(name, path, site.operator, file,
+                                range(start + site.first - 1, start + site.last), site.source))
+    return found
+
+
+def operators_for(path: str, passes: set[str]) -> list[str]:
+    """What is changed in a function: everything, only its loops, or nothing.
+
+    Everything in what runs in backward passes only, and in helpers of both passes that go through
+    blocks or write into arrays; of a forward pass the loops.
+    """
+    passes = passes - {""}
+    named = _pass_named(path.rpartition(".")[2])
+    if not passes:
+        return []
+    if passes == {"backward"} or named == "backward":
+        return list(OPERATORS)
+    definition = parse(inspect.getsource(find(path)))
+    nodes = list(ast.walk(definition))
+    if any(isinstance(n, ast.Raise) for n in nodes):  # a check of arguments
+        return []
+    loops = any(isinstance(n, (ast.For, ast.While, ast.comprehension)) for n in nodes)
+    if named != "forward" and ((loops and "backward" in passes) or _writes(definition)):
+        return list(OPERATORS)
+    return list(IN_FORWARD) if loops else []
+
+
+def _writes(definition: ast.FunctionDef) -> bool:
+    """Whether a function writes into an argument, or into any array in a loop."""
+    arguments = {a.arg for a in ast.walk(definition.args) if isinstance(a, ast.arg)} - {"self"}
+    in_loops = {n for body in ast.walk(definition) if isinstance(body, (ast.For, ast.While))
+                for n in ast.walk(body)}
+    for n in ast.walk(definition):
+        targets: list[Any] = []
+        if isinstance(n, ast.Call):
+            targets = [k.value for k in n.keywords if k.arg == "out"]
+            targets += n.args[:1] if called(n) == "copyto" else []
+        elif isinstance(n, (ast.Assign, ast.AugAssign)):
+            targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+        for target in targets:
+            into = isinstance(target, ast.Subscript) or isinstance(n, (ast.AugAssign, ast.Call))
+            if into and (n in in_loops or names_in(target) & arguments):
+                return True
+    return False

@@ -1,0 +1,160 @@
+"""The command `nmt`: arguments in, one line per error out."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from backend.command import Parser, natural, positive, run_command
+from nmt.cli import commands
+from nmt.cli.arguments import add_aligned_word, add_commands, add_replace_unk
+from nmt.search.combine import AVERAGES
+
+# These take `--section.key VALUE`.
+RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train)
+
+
+def build_parser() -> Parser:
+    """All subcommands and their arguments."""
+    parser = Parser(prog="nmt", description="Neural machine translation from scratch.")
+    sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    _add_demo(sub.add_parser("demo", help="train a small translator on the embedded corpus"))
+    _add_train(sub.add_parser("train", help="train a translator from a recipe"))
+    _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
+    _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
+    _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
+    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference")
+    score.add_argument("hypotheses", type=Path)
+    score.add_argument("references", type=Path)
+    score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
+    score.set_defaults(run=commands.score)
+    perplexity = sub.add_parser("perplexity", help="perplexity of a translator on two files")
+    perplexity.add_argument("source", type=Path)
+    perplexity.add_argument("target", type=Path)
+    perplexity.add_argument("--model", type=Path, required=True, metavar="DIR")
+    perplexity.set_defaults(run=commands.perplexity)
+    add_commands(sub)
+    _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
+    return parser
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
+    parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
+    parser.add_argument("--phrases", type=positive, metavar="N",
+                        help="training phrases (default: the recipe's)")
+    parser.add_argument("--epochs", type=positive, metavar="N",
+                        help="passes over them (default: the recipe's)")
+    parser.add_argument("--seed", type=natural, default=1)
+    parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
+                        help="run directory (default: runs/demo; an older demo is replaced)")
+    parser.set_defaults(run=commands.demo)
+
+
+def _add_corpus(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("output", type=Path, metavar="DIR", help="directory to write into")
+    parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
+    parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
+    for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
+        parser.add_argument(f"--{name}", type=natural, default=size,
+                            help=f"phrases of the {name} set (default: {size})")
+    parser.add_argument("--seed", type=natural, default=1)
+    parser.set_defaults(run=commands.corpus)
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", nargs="?", type=Path, help="a YAML file")
+    parser.add_argument("--output", type=Path, metavar="DIR",
+                        help="run directory to make (default: runs/ and the recipe's name)")
+    parser.add_argument("--resume", type=Path, metavar="DIR",
+                        help="go on where this run directory's last checkpoint stands")
+    parser.set_defaults(run=commands.train)
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("recipe", nargs="?", type=Path, help="a YAML file: its bases merged, every "
+                                                           "default filled in")
+    what.add_argument("--doc", action="store_true",
+                      help="docs/recipe.md: every key, its type, default and meaning")
+    parser.set_defaults(run=commands.recipe)
+
+
+def _add_translate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="a run directory; of several the ensemble translates")
+    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
+                        help="what an ensemble averages at each step (default: probabilities)")
+    parser.add_argument("--beam", type=int, help="hypotheses per sentence (default: the recipe's)")
+    parser.add_argument("--nbest", type=int, metavar="N",
+                        help="print the N best as 'line ||| translation ||| log p ||| score'")
+    parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+                        help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
+    parser.add_argument("--length-factor", type=float, metavar="ALPHA",
+                        help="at most this many target words per source word")
+    parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
+                        help="draw a translation instead of searching for the best")
+    parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.add_argument("--alignments", type=Path, metavar="FILE",
+                        help="write 'source-target' positions in the tokenised sentences, from 0 "
+                             "and before unknown words are replaced")
+    add_replace_unk(parser)
+    add_aligned_word(parser)
+    parser.set_defaults(run=commands.translate)
+
+
+def _add_lm(parser: argparse.ArgumentParser) -> None:
+    sub = parser.add_subparsers(dest="lm_command", required=True, parser_class=Parser)
+    train = sub.add_parser("train", help="train a language model from a recipe")
+    _add_train(train)
+    train.set_defaults(run=commands.lm_train)
+    sample = sub.add_parser("sample", help="draw text from a language model")
+    sample.add_argument("--model", type=Path, required=True, metavar="DIR")
+    sample.add_argument("--temperature", type=float, default=1.0)
+    sample.add_argument("--length", type=positive, default=300, help="words or characters to draw")
+    sample.add_argument("--prompt", default="", help="text to go on from")
+    sample.add_argument("--seed", type=natural, default=1)
+    sample.set_defaults(run=commands.lm_sample)
+    perplexity = sub.add_parser("perplexity", help="perplexity of a language model on a file")
+    perplexity.add_argument("text", type=Path)
+    perplexity.add_argument("--model", type=Path, required=True, metavar="DIR")
+    perplexity.set_defaults(run=commands.lm_perplexity)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exit status 2 with one line on stderr for an error of the user's."""
+    given = sys.argv[1:] if arguments is None else arguments
+    run_command("nmt", lambda: _parse(given), heavy=True)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options; for the commands that train, overrides of the recipe among them."""
+    parser = build_parser()
+    overrides, rest = _split_overrides(arguments)
+    options, unknown = parser.parse_known_args(rest)
+    options.overrides = overrides + unknown  # those unknown get a hint from the recipe
+    if options.overrides and options.run not in RECIPE_COMMANDS:
+        parser.error(f"unrecognized arguments: {' '.join(options.overrides)}")
+    return options
+
+
+def _split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Arguments such as `--train.epochs 5`, joined to `--train.epochs=5`, and the others.
+
+    argparse does not know them, and would take their values for the recipe.
+    """
+    overrides: list[str] = []
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        if not re.match(r"--\w+\.", argument):
+            rest.append(argument)
+        elif "=" in argument:
+            overrides.append(argument)
+        else:
+            overrides.append("=".join([argument, *islice(waiting, 1)]))
+    return overrides, rest

@@ -1,0 +1,117 @@
+"""Arguments of the subcommands of `nmt` that look at trained translators."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from backend.command import natural, positive
+from nmt.cli import evaluation as commands
+from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
+from nmt.evaluation.lengths import EDGES
+from nmt.search.combine import AVERAGES
+
+
+def add_commands(sub: Any) -> None:
+    """`evaluate`, `align`, `attention` and `dictionary`, into the subcommands of `nmt`."""
+    _add_evaluate(sub.add_parser("evaluate", help="score translators, side by side"))
+    align = sub.add_parser("align", help="word alignments of pairs, by force-decoding the targets")
+    _add_pairs(align)
+    align.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_aligned_word(align)
+    align.set_defaults(run=commands.run_align)
+    _add_attention(sub.add_parser("attention", help="draw where the decoder looks"))
+    _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
+
+
+def add_aligned_word(parser: argparse.ArgumentParser) -> None:
+    """`--aligned-word`."""
+    parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT,
+                        help="whose alignment the weights of a step are: of the word just "
+                             "predicted, of the word just read, or as thesis footnote 13 has it: "
+                             f"read for dot, general and concat (default: {DEFAULT})")
+
+
+def add_replace_unk(parser: argparse.ArgumentParser) -> None:
+    """`--replace-unk [DICTIONARY]`."""
+    parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
+                        help="replace unknown words by the translation of the source word that "
+                             "they are aligned with, or by that word itself; a dictionary has "
+                             "lines of a source word, a tab, its translation")
+
+
+def _add_pairs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    _add_pairs(parser)
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
+    parser.add_argument("--ensemble", nargs="?", choices=AVERAGES, const=AVERAGES[0],
+                        help="score all of them together too, with averaged probabilities or logs "
+                             "of them (default: probabilities)")
+    _add_search(parser)
+    parser.add_argument("--buckets", type=_edges, default=EDGES, metavar="N,N,...",
+                        help="longest source of each bucket of lengths (default: "
+                             f"{','.join(map(str, EDGES))})")
+    add_replace_unk(parser)
+    parser.add_argument("--gold", type=Path, metavar="FILE",
+                        help="alignments of the pairs in Pharaoh or NAACL format, for the "
+                             "alignment error rate; words are those between spaces")
+    parser.add_argument("--gold-first", type=natural, metavar="N",
+                        help="number of a sentence's first word (default: 0 in Pharaoh, 1 in "
+                             "NAACL format)")
+    parser.add_argument("--gold-swapped", action="store_true",
+                        help="the gold file names the target word first")
+    parser.add_argument("--drop-bad-links", action="store_true",
+                        help="leave out gold links that do not fit their sentence")
+    parser.add_argument("--output", type=Path, metavar="DIR",
+                        help="write evaluation.json and, with matplotlib, pictures of BLEU by "
+                             "length and of the learning curves")
+    parser.set_defaults(run=commands.run_evaluate)
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--beam", type=positive,
+                        help="hypotheses per sentence (default: the recipe's)")
+    parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+                        help="exponent of lp(e) (default: the recipe's)")
+
+
+def _add_attention(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path, nargs="?",
+                        help="translations to force-decode (default: the model's own)")
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
+                        help="lines to draw (default: 1)")
+    parser.add_argument("--png", type=Path, metavar="DIR", help="draw pictures in here too")
+    _add_search(parser)
+    add_aligned_word(parser)
+    parser.set_defaults(run=commands.run_attention)
+
+
+def _add_dictionary(parser: argparse.ArgumentParser) -> None:
+    _add_pairs(parser)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--links", type=Path, metavar="FILE",
+                        help="alignments of the pairs; words are those between spaces")
+    parser.add_argument("--model", type=Path, metavar="DIR",
+                        help="align the pairs by force-decoding them instead")
+    parser.add_argument("--min-count", type=positive, default=101, metavar="N",
+                        help="links that a pair of words needs (default: 101, the thesis's "
+                             "\"exceeds 100\")")
+    add_aligned_word(parser)
+    parser.set_defaults(run=commands.run_dictionary)
+
+
+def _edges(text: str) -> list[int]:
+    """Rising numbers with commas between them."""
+    edges = [int(part) for part in text.split(",")] if re.fullmatch(r"[0-9]+(,[0-9]+)*", text) \
+        else []
+    if not edges or edges[0] < 1 or edges != sorted(set(edges)):
+        raise argparse.ArgumentTypeError(f"expected rising numbers such as 10,20,30, got {text!r}")
+    return edges

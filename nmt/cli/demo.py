@@ -1,0 +1,108 @@
+"""`nmt demo`: from nothing to a translator and its score, on the embedded corpus."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from rich.console import Console
+
+from backend.errors import UserError
+from nmt.data.corpora import ParallelCorpus, load_corpus
+from nmt.evaluation import alignment_map
+from nmt.evaluation.pictures import MISSING
+from nmt.evaluation.scores import bleu, chrf
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.system import System, Translation
+from nmt.training.progress import ConsoleObserver
+from nmt.training.train import train
+
+MARK = ".demo"  # a file that says: this directory was made by the demo and may be replaced by it
+SHOWN = 10
+
+
+def run(
+    source: str, target: str, phrases: int | None, epochs: int | None, seed: int, directory: Path,
+    overrides: Sequence[str] = (),
+) -> None:
+    """Build the corpus, train, translate, score and draw.
+
+    Arguments: source, target, CLDR locales; phrases to train on and epochs, None for the
+    recipe's; seed of corpus and model; directory, the run directory to make; overrides of any
+    other value of the recipe, such as `--data.test_size=200`.
+    """
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    recipe = _recipe(source, target, phrases, epochs, seed, overrides)
+    _check_room(directory)
+    corpus = load_corpus(recipe.data)
+    console.print(f"Embedded corpus {source} to {target}: {len(corpus.train)} phrases to train "
+                  f"on, {len(corpus.dev.pairs)} dev, and a test set that training never sees.")
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    (directory / MARK).touch()
+    system = train(recipe, directory, ConsoleObserver(console), corpus=corpus)
+    _report(system, corpus, directory, console)
+
+
+def _recipe(
+    source: str, target: str, phrases: int | None, epochs: int | None, seed: int,
+    more: Sequence[str],
+) -> Recipe:
+    """recipes/demo.yaml with the command's choices."""
+    choices = {"data.source_language": source, "data.target_language": target,
+               "data.train_size": phrases, "data.seed": seed, "train.seed": seed,
+               "train.epochs": epochs}
+    overrides = [f"--{key}={value}" for key, value in choices.items() if value is not None]
+    with as_file(files("nmt") / "recipes" / "demo.yaml") as path:
+        return load_recipe(Recipe, path, [*overrides, *more])
+
+
+def _check_room(directory: Path) -> None:
+    """Raise UserError if `directory` holds anything but what an earlier demo left."""
+    if not directory.exists():
+        return
+    if not directory.is_dir() or (any(directory.iterdir()) and not (directory / MARK).exists()):
+        raise UserError(f"{directory}: expected a new directory or an earlier demo's, found other "
+                        "files")
+
+
+def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Console) -> None:
+    """Ten test sentences, the scores, an attention map."""
+    test = corpus.test
+    assert test is not None
+    options = replace(system.recipe.search, nbest=1)
+    best = [nbest[0] for nbest in system.translate(test.sources, options)]
+    texts = [system.text(translation) for translation in best]
+    for words, text, reference in list(zip(test.sources, texts, test.references, strict=True))[
+        :SHOWN
+    ]:
+        console.print(f"\nsource       {' '.join(words)}\ntranslation  {text}\n"
+                      f"reference    {reference}")
+    console.print()
+    for name, score in (("BLEU", bleu(texts, test.references)),
+                        ("chrF", chrf(texts, test.references))):
+        console.print(f"test {name} {score.score:.2f}  ({score.signature})")
+    place = _interesting(best)
+    words, translation = test.sources[place], best[place]
+    if translation.alignment is not None and translation.words:
+        console.print("\nWhere the decoder looked (source below, target on the left):\n")
+        drawing = alignment_map.in_terminal(words, translation.words, translation.alignment)
+        console.print(drawing)
+        png = directory / "attention.png"
+        if alignment_map.write_png(words, translation.words, translation.alignment, png):
+            console.print(f"\nThe same as a picture: {png}")
+        else:
+            console.print(f"\nNo picture: {MISSING}")
+    console.print(f"Run directory: {directory}. Translate with: nmt translate --model {directory}")
+
+
+def _interesting(translations: list[Translation]) -> int:
+    """The first translation of 8 to 14 words, whose map fits a terminal; else the longest."""
+    lengths = [len(translation.words) for translation in translations]
+    fitting = [place for place, length in enumerate(lengths) if 8 <= length <= 14]
+    return fitting[0] if fitting else lengths.index(max(lengths))

@@ -1,0 +1,237 @@
+"""What the subcommands of `nmt` that look at trained translators do, one function each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from backend.errors import UserError
+from nmt.data.align import Gold, GoldOptions, Link, pharaoh_line, read_gold
+from nmt.data.attention_links import resolve, weights_of_words
+from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpus import Pair, read_lines, read_parallel, split_words
+from nmt.data.rare_words import (
+    Dictionary,
+    UnkReplacement,
+    dictionary_of,
+    read_dictionary,
+    write_dictionary,
+)
+from nmt.evaluation import alignment_map, report
+from nmt.evaluation.curves import read_curve
+from nmt.evaluation.evaluate import Questions, TestSet, evaluate
+from nmt.evaluation.pictures import require_drawing
+from nmt.search.interface import SearchOptions
+from nmt.system import System, Translation
+from nmt.training.trainer import LOG
+
+Item = TypeVar("Item")
+Lines = tuple[list[str], list[str]]  # of the source file and of the target file
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """`nmt evaluate`."""
+    names = _names(options.model)
+    systems = [System.open(folder) for folder in options.model]
+    if options.gold is not None or options.replace_unk is not None:
+        for name, system in zip(names, systems, strict=True):
+            need_attention(system, f"{name}: --gold and --replace-unk")
+    if options.ensemble is not None:
+        if len(systems) < 2:
+            raise UserError("--ensemble: expected two models or more, got one")
+        systems.append(System.together(names, systems, options.ensemble))
+        names.append(f"ensemble, {options.ensemble}")
+    lines = read_parallel(options.source, options.target)
+    gold = _gold(options, lines)
+    dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
+    tests = [_test_set(system, lines, options) for system in systems]
+    curves = [read_curve(folder, name) for folder, name in zip(options.model, names, strict=False)
+              if (folder / LOG).is_file()]  # an ensemble has none
+    if options.output is not None:
+        _make_folder(options.output)
+    found = []
+    for name, system, test in zip(names, systems, tests, strict=True):
+        tell_precision(system, test.pairs)
+        questions = Questions(_search(system, options), options.buckets, dictionary, gold)
+        found.append(evaluate(system, name, test, questions))
+    print(report.as_text(found))
+    for line in report.write(found, curves, options.output) if options.output else ():
+        print(line)
+
+
+def run_align(options: argparse.Namespace) -> None:
+    """`nmt align`: a line of links for each pair."""
+    system = System.open(options.model)
+    need_attention(system, "nmt align")
+    for links in _forced_links(system, _pairs(system, options), options.aligned_word):
+        print(pharaoh_line(links))
+
+
+def run_attention(options: argparse.Namespace) -> None:
+    """`nmt attention`: maps of some lines, translated or force-decoded."""
+    system = System.open(options.model)
+    need_attention(system, "nmt attention")
+    if options.png is not None:
+        require_drawing("--png")
+    if options.target is None:
+        cut = tokenisers(system.recipe.data)[0].tokenise
+        sources = [cut(line) for line in read_lines(options.source)]
+        check_lengths(sources, system.recipe.data, str(options.source))
+        sources = _chosen(sources, options)
+        found = [nbest[0] for nbest in system.translate(sources, _search(system, options))]
+    else:
+        pairs = _chosen(_pairs(system, options), options)
+        sources, found = [source for source, _ in pairs], system.force(pairs)
+    if options.png is not None:
+        _make_folder(options.png)
+    for number, source, translation in zip(options.line, sources, found, strict=True):
+        _show(system, number, source, translation, options)
+
+
+def _chosen(items: Sequence[Item], options: argparse.Namespace) -> list[Item]:
+    """The lines asked for, from 1. Raises UserError for a line that is not there."""
+    for number in options.line:
+        if number > len(items):
+            raise UserError(f"--line: expected a line of {options.source} from 1 to {len(items)}, "
+                            f"got {number}")
+    return [items[number - 1] for number in options.line]
+
+
+def _show(
+    system: System, number: int, source: Sequence[str], translation: Translation,
+    options: argparse.Namespace,
+) -> None:
+    """One map, in the terminal and perhaps as a picture."""
+    if translation.alignment is None or not translation.words:
+        print(f"{number}: nothing to show, a side is empty\n")
+        return
+    aligned_word = resolve(options.aligned_word, system.recipe.model)
+    weights = weights_of_words(translation.alignment, len(translation.words), aligned_word)
+    print(f"{number}: {system.text(translation)}")
+    print(alignment_map.in_terminal(source, translation.words, weights) + "\n")
+    if options.png is not None:
+        path = options.png / f"attention-{number}.png"
+        alignment_map.write_png(source, translation.words, weights, path)
+        print(f"{path}\n")
+
+
+def run_dictionary(options: argparse.Namespace) -> None:
+    """`nmt dictionary`: from the links of a file, or of a model that is led along the targets."""
+    if (options.links is None) == (options.model is None):
+        raise UserError("expected --links FILE or --model DIR, got both or neither")
+    pairs: list[Pair]
+    links: Sequence[Sequence[Link]]
+    if options.links is not None:
+        lines = read_parallel(options.source, options.target)
+        pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+        gold = read_gold(options.links, [(len(x), len(y)) for x, y in pairs]).gold
+        links = [sorted(one.possible) for one in gold]
+    else:
+        system = System.open(options.model)
+        need_attention(system, "nmt dictionary")
+        pairs = _pairs(system, options)
+        links = _forced_links(system, pairs, options.aligned_word)
+    sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
+    dictionary = dictionary_of(sources, targets, links, options.min_count)
+    write_dictionary(options.output, dictionary)
+    print(f"{options.output}: {len(dictionary)} source words")
+
+
+# --- shared ---------------------------------------------------------------------------------------
+
+
+def need_attention(system: System, wanted: str) -> None:
+    """Raise UserError, naming what was asked for, if the model has no attention."""
+    if system.recipe.model.attention == "none":
+        raise UserError(f"{wanted}: expected a model with attention, this one has none")
+
+
+def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
+    """Say on stderr what products in less than float32 cost, on a batch of pairs."""
+    if cost := system.product_cost(pairs):
+        print(cost, file=sys.stderr)
+
+
+def dictionary_option(text: str) -> Dictionary:
+    """The dictionary of `--replace-unk [DICTIONARY]`; "" is none, so that all is copied."""
+    return read_dictionary(text) if text else {}
+
+
+def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplacement | None:
+    """What `nmt translate --replace-unk` asks for, or None. Raises UserError without attention."""
+    if options.replace_unk is None:
+        return None
+    need_attention(system, "--replace-unk")
+    return UnkReplacement(dictionary_option(options.replace_unk), options.aligned_word)
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """A short name for each model: its folder's, or the whole path where two are called alike."""
+    short = [folder.resolve().name for folder in folders]
+    return [name if short.count(name) == 1 else str(folder)
+            for name, folder in zip(short, folders, strict=True)]
+
+
+def _search(system: System, options: argparse.Namespace) -> SearchOptions:
+    """The recipe's search settings with those of the command line."""
+    given = {"beam": options.beam, "length_normalisation": options.length_normalisation}
+    given = {name: value for name, value in given.items() if value is not None}
+    try:
+        return replace(system.recipe.search, nbest=1, **given)
+    except ValueError as error:  # out of range, as SearchOptions says
+        raise UserError(str(error)) from None
+
+
+def _test_set(system: System, lines: Lines, options: argparse.Namespace) -> TestSet:
+    """The files as this system reads them."""
+    cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
+    sources = [cut_source(line) for line in lines[0]]
+    check_lengths(sources, system.recipe.data, str(options.source))
+    targets = [cut_target(line) for line in lines[1]]
+    pairs = [(x, y) for x, y in zip(sources, targets, strict=True) if x and y]
+    if not pairs:
+        raise UserError(f"{options.source}, {options.target}: expected at least one pair of "
+                        "sentences, got none")
+    gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+    return TestSet(sources, lines[1], pairs, gold_pairs)
+
+
+def _gold(options: argparse.Namespace, lines: Lines) -> list[Gold] | None:
+    """The gold alignments, where a file is given; how many links were dropped is printed."""
+    if options.gold is None:
+        return None
+    sizes = [(len(split_words(x)), len(split_words(y))) for x, y in zip(*lines, strict=True)]
+    how = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
+    gold, dropped = read_gold(options.gold, sizes, how)
+    if not any(one.possible for one in gold):
+        raise UserError(f"{options.gold}: expected at least one link, found none")
+    if options.drop_bad_links:
+        print(f"{options.gold}: {dropped} links do not fit their sentences and are left out")
+    return gold
+
+
+def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:
+    """The pairs of two files as words, empty ones too, so that lines stay aligned."""
+    cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
+    lines = read_parallel(options.source, options.target)
+    pairs = [(cut_source(x), cut_target(y)) for x, y in zip(*lines, strict=True)]
+    for file, side in ((options.source, 0), (options.target, 1)):
+        check_lengths([pair[side] for pair in pairs], system.recipe.data, str(file))
+    return pairs
+
+
+def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:
+    """Links of force-decoded pairs."""
+    return [system.links(translation, aligned_word) for translation in system.force(pairs)]
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder for results, unless it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot make the folder: {error.strerror}") from error

@@ -1,0 +1,203 @@
+"""Word alignments: links between the words of two sentences, their files, their error rate.
+
+A link is a pair of positions (source word, target word), counted from 0, whatever a file does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from backend.errors import UserError
+from nmt.data.corpus import read_lines, split_words
+
+Link = tuple[int, int]  # source word, target word, from 0
+Sizes = tuple[int, int]  # words of the source sentence, words of the target sentence
+
+_PHARAOH = re.compile(r"([0-9]+)([-?p])([0-9]+)")  # sure, possible, possible
+_NAACL = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)(?: ([SP]))?(?: [0-9.]+)?")  # ..., confidence
+
+
+class Gold(NamedTuple):
+    """What people linked in one sentence pair."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]  # the sure links are among them
+
+
+@dataclass(frozen=True)
+class GoldOptions:
+    """What a gold file does not say of itself.
+
+    first: the number of a sentence's first word; None for 0 in a Pharaoh file and 1 in a NAACL
+    file. swapped: the file names the target word first. drop: links that do not fit their sentence
+    are left out and counted; otherwise they are an error.
+    """
+
+    first: int | None = None
+    swapped: bool = False
+    drop: bool = False
+
+
+class GoldFile(NamedTuple):
+    """A gold file, read."""
+
+    gold: list[Gold]  # one for each sentence pair
+    dropped: int  # links left out because they do not fit their sentence
+
+
+class _Entry(NamedTuple):
+    """One link as it stands in a file."""
+
+    line: int  # from 1
+    sentence: int  # from 0
+    text: str
+    link: tuple[int, int]  # as numbered and ordered in the file
+    sure: bool
+
+
+def read_gold(
+    path: str | Path, sizes: Sequence[Sizes], options: GoldOptions | None = None
+) -> GoldFile:
+    """Read gold alignments in Pharaoh or NAACL format; the first line with text tells which.
+
+    Pharaoh: a line for each sentence pair, of links `3-4` (sure), `3?4` or `3p4` (possible).
+    NAACL (Mihalcea and Pedersen 2003): a line for each link, `sentence source target`, then
+    perhaps S (sure, also when left out) or P (possible), then perhaps a confidence, which is not
+    used. Sentences count from 1, and those without a line have no links. A byte order mark at
+    the beginning is no part of the file. A link that stands there twice counts once, and is sure
+    if it is sure once.
+
+    sizes: words of each sentence pair, source and target.
+    Raises UserError, with file and line: a line is neither, a sentence or (unless `options.drop`)
+    a word does not exist, a Pharaoh file has not one line for each pair.
+    """
+    options = options or GoldOptions()
+    lines = read_lines(path)
+    is_pharaoh = _is_pharaoh(lines)
+    if is_pharaoh and len(lines) != len(sizes):
+        raise UserError(f"{path}: expected a line for each of {len(sizes)} sentence pairs, found "
+                        f"{len(lines)}")
+    entries = _pharaoh(path, lines) if is_pharaoh else _naacl(path, lines)
+    first = (0 if is_pharaoh else 1) if options.first is None else options.first
+    sure: list[set[Link]] = [set() for _ in sizes]
+    possible: list[set[Link]] = [set() for _ in sizes]
+    dropped = 0
+    for entry in entries:
+        if not 0 <= entry.sentence < len(sizes):
+            raise UserError(f"{path}:{entry.line}: expected a sentence from 1 to {len(sizes)}, got "
+                            f"{entry.sentence + 1}")
+        link = _positions(entry, first, options.swapped)
+        problem = _outside(link, sizes[entry.sentence], first)
+        if problem and not options.drop:
+            raise UserError(f"{path}:{entry.line}: link {entry.text!r}: {problem}")
+        if problem:
+            dropped += 1
+            continue
+        possible[entry.sentence].add(link)
+        if entry.sure:
+            sure[entry.sentence].add(link)
+    gold = [Gold(frozenset(s), frozenset(p)) for s, p in zip(sure, possible, strict=True)]
+    return GoldFile(gold, dropped)
+
+
+def _is_pharaoh(lines: Sequence[str]) -> bool:
+    """Whether the first word of the first line that has one is a link; so too without any word."""
+    words = next((words for words in map(split_words, lines) if words), None)
+    return words is None or _PHARAOH.fullmatch(words[0]) is not None
+
+
+def _pharaoh(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
+    """The links of a Pharaoh file."""
+    for number, line in enumerate(lines, 1):
+        for word in split_words(line):
+            found = _PHARAOH.fullmatch(word)
+            if found is None:
+                raise UserError(f"{path}:{number}: expected links such as 3-4 (sure) or 3?4 "
+                                f"(possible), got {word!r}")
+            link = int(found[1]), int(found[3])
+            yield _Entry(number, number - 1, word, link, found[2] == "-")
+
+
+def _naacl(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
+    """The links of a NAACL file; blank lines are passed over."""
+    for number, line in enumerate(lines, 1):
+        text = " ".join(split_words(line))
+        if not text:
+            continue
+        found = _NAACL.fullmatch(text)
+        if found is None:
+            raise UserError(f"{path}:{number}: expected 'sentence source target', then S or P or "
+                            f"nothing, got {text!r}")
+        link = int(found[2]), int(found[3])
+        yield _Entry(number, int(found[1]) - 1, text, link, found[4] != "P")
+
+
+def _positions(entry: _Entry, first: int, swapped: bool) -> Link:
+    """Source and target word from 0."""
+    source, target = entry.link[::-1] if swapped else entry.link
+    return source - first, target - first
+
+
+def _outside(link: Link, size: Sizes, first: int) -> str:
+    """What is wrong with a link that does not fit its sentence, in the file's numbers; or ""."""
+    for side, place, words in zip(("source", "target"), link, size, strict=True):
+        if not 0 <= place < words:
+            return (f"expected a {side} word from {first} to {words - 1 + first}, got "
+                    f"{place + first}")
+    return ""
+
+
+def pharaoh_line(links: Iterable[Link]) -> str:
+    """One sentence's links as a line of a Pharaoh file, counted from 0."""
+    return " ".join(f"{source}-{target}" for source, target in links)
+
+
+class AlignmentScore(NamedTuple):
+    """Links counted over a corpus, and what follows from them (Och and Ney 2003)."""
+
+    links: int  # |A|
+    sure: int  # |S|
+    hit_sure: int  # |A and S|
+    hit_possible: int  # |A and P|
+
+    @property
+    def error_rate(self) -> float:
+        """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|): 0 is best, 1 worst."""
+        return 1.0 - (self.hit_sure + self.hit_possible) / (self.links + self.sure)
+
+    @property
+    def precision(self) -> float:
+        """|A and P| / |A|; 0 without links."""
+        return self.hit_possible / self.links if self.links else 0.0
+
+    @property
+    def recall(self) -> float:
+        """|A and S| / |S|; 0 without sure links."""
+        return self.hit_sure / self.sure if self.sure else 0.0
+
+
+def alignment_score(
+    links: Sequence[Collection[Link]], gold: Sequence[Gold]
+) -> AlignmentScore:
+    """Alignment error rate of a corpus, with sure and possible links (section 4.4.4).
+
+    links: those found, for each sentence pair; gold: those made by people, in the same order.
+    Raises ValueError if the numbers of pairs differ, or if there is no link and no sure link.
+    """
+    if len(links) != len(gold):
+        raise ValueError(f"links, gold: expected equal numbers of pairs, got {len(links)} and "
+                         f"{len(gold)}")
+    found = [set(sentence) for sentence in links]
+    score = AlignmentScore(
+        sum(map(len, found)),
+        sum(len(one.sure) for one in gold),
+        sum(len(a & one.sure) for a, one in zip(found, gold, strict=True)),
+        sum(len(a & one.possible) for a, one in zip(found, gold, strict=True)),
+    )
+    if not score.links + score.sure:
+        raise ValueError("links, gold: expected at least one link, got none")
+    return score

@@ -1,0 +1,80 @@
+"""From attention weights to words: which source word a target word is aligned with.
+
+Source: thesis section 4.4.4: "I extract only one-to-one alignments by selecting the source word
+with the highest alignment weight per target word". One link for each target word, that is: two
+target words may have the same source word.
+
+At step t the decoder reads y_{t-1}, computes a_t and predicts y_t. Footnote 13 takes a_t as the
+alignment of the word just read for content-based scores, of the word just predicted for the
+location-based one (erratum 10). Both are here for every score:
+
+    predicted   a_t is the alignment of y_t
+    read        a_t is the alignment of y_{t-1}
+    thesis      read for content-based scores, predicted for location, and in RNNsearch, whose a_t
+                is computed before y_{t-1} is read
+
+The default is `predicted`. Which is right was measured (docs/errata.md, 10): it hangs on the
+encoder more than on the score, so `nmt evaluate --gold` and `--replace-unk` always show both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from nmt.data.align import Link
+
+ALIGNED_WORDS = ("predicted", "read", "thesis")
+DEFAULT = "predicted"
+
+
+class Aligning(Protocol):
+    """What decides: the model's configuration."""
+
+    @property
+    def attends_before_reading(self) -> bool:
+        """Whether a_t is computed before y_{t-1} is read."""
+
+    @property
+    def score(self) -> str:
+        """The score function."""
+
+
+def resolve(aligned_word: str, model: Aligning) -> str:
+    """`predicted` or `read`, for a model of this configuration.
+
+    Raises ValueError unless aligned_word is one of ALIGNED_WORDS.
+    """
+    if aligned_word not in ALIGNED_WORDS:
+        raise ValueError(f"aligned_word: expected one of {', '.join(ALIGNED_WORDS)}, got "
+                         f"{aligned_word!r}")
+    if aligned_word == "thesis":
+        before = model.attends_before_reading or model.score == "location"
+        return "predicted" if before else "read"
+    return aligned_word
+
+
+def weights_of_words(alignment: np.ndarray, words: int, aligned_word: str) -> np.ndarray:
+    """The weights (words, S) that belong to each target word.
+
+    Arguments: alignment, a row for each step, (words + 1, S), or (words, S) where the end marker
+    was never predicted; aligned_word, `predicted` or `read`. The last word of a hypothesis without
+    an end marker was predicted, never read: it keeps the weights of the step that predicted it.
+    """
+    rows = np.arange(words)
+    if aligned_word == "read":
+        rows = np.minimum(rows + 1, len(alignment) - 1)
+    return alignment[rows]
+
+
+def best_links(weights: np.ndarray) -> list[Link]:
+    """For each target word the source word of highest weight, the first of equal ones.
+
+    weights (words, S). Returns links (source word, target word).
+    """
+    if not weights.size:
+        return []
+    best: Sequence[int] = weights.argmax(axis=1).tolist()
+    return [(source, target) for target, source in enumerate(best)]

@@ -1,0 +1,201 @@
+"""Padded batches of sentence pairs, and parallel streams for language models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nmt.data.vocabulary import END
+
+POOL = 64  # batches sorted together: little padding, yet sentences still meet in new company
+
+IdPair = tuple[Sequence[int], Sequence[int]]  # source ids, target ids, neither with `</s>`
+Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a batch on the host: B sequences of ids, time first, padded below with END."""
+
+    ids: np.ndarray  # (S, B) int64, already reversed if the model reads it reversed
+    lengths: np.ndarray  # (B,) int64
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a model is trained on: sources to read, a target to predict.
+
+    A translator has one source, a language model none. The target's ids (T + 1, B) begin with what
+    precedes the first prediction (`</s>`, or the last token of the piece before in a stream); its
+    lengths (B,) count predictions.
+    """
+
+    sources: tuple[Side, ...]
+    target: Side
+    indices: np.ndarray  # (B,) int64: positions in the corpus, or numbers of streams
+    state: Any = None  # of a stream: where the piece before ended; None where a text begins
+    begins: bool = True  # of a stream: whether it begins here, and does not go on
+
+    @property
+    def target_in(self) -> np.ndarray:
+        """(T, B) int64: `</s>`, y_1 .. y_m."""
+        return self.target.ids[:-1]
+
+    @property
+    def target_out(self) -> np.ndarray:
+        """(T, B) int64: y_1 .. y_m, `</s>`."""
+        return self.target.ids[1:]
+
+
+def make_sources(sentences: Sequence[Sequence[int]], reverse: bool) -> tuple[Side, ...]:
+    """The source side of sentences side by side, reversed before padding if asked for.
+
+    sentences: ids without `</s>`. Returns the one side that a translator reads.
+    Raises ValueError if there is no sentence or one is empty.
+    """
+    if not sentences:
+        raise ValueError("sentences: expected at least one, got none")
+    for place, sentence in enumerate(sentences):
+        if len(sentence) == 0:
+            raise ValueError(f"sentences: expected no empty sentence, got one at place {place}")
+    return (_padded([s[::-1] for s in sentences] if reverse else sentences),)
+
+
+def make_batch(pairs: Sequence[IdPair], indices: Indices, reverse_source: bool) -> Batch:
+    """The pairs at the given positions as one batch (Algorithm 3 line 1: s = [x, _, y, _]).
+
+    pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it.
+    Raises ValueError if there is no position or a source sentence is empty.
+    """
+    sources = make_sources([pairs[i][0] for i in indices], reverse_source)
+    target = _padded([[END, *pairs[i][1], END] for i in indices])
+    places = np.array(indices, dtype=np.int64)  # (B,)
+    return Batch(sources, Side(target.ids, target.lengths - 1), places)
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Side:
+    """Rows as columns of one array, padded below with END."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)  # (B,)
+    ids = np.full((lengths.max(), len(rows)), END, dtype=np.int64)  # (length, B)
+    for b, row in enumerate(rows):
+        ids[: len(row), b] = row
+    return Side(ids, lengths)
+
+
+def bucketed_batches(
+    lengths: np.ndarray, batch_size: int, rng: np.random.Generator, pool_size: int = POOL
+) -> list[np.ndarray]:
+    """One epoch in random order, sentences of similar lengths together.
+
+    The corpus is shuffled and taken in pools of `pool_size` batches (20 in Bahdanau et al., 2015,
+    who shuffle once and keep the order); a pool is sorted by target then
+    source length and cut into batches; then the batches are shuffled. Every position occurs in
+    exactly one batch, and only one batch can be smaller than batch_size.
+
+    lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
+    """
+    _check_batch_size(batch_size)
+    order = rng.permutation(len(lengths))
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), pool_size * batch_size):
+        pool = order[start : start + pool_size * batch_size]
+        by_length = np.lexsort((lengths[pool, 0], lengths[pool, 1]))  # last key sorts first
+        batches += _cut(pool[by_length], batch_size)
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def sorted_batches(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """The whole corpus by target then source length, for evaluation: no shuffling.
+
+    lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
+    """
+    _check_batch_size(batch_size)
+    return _cut(np.lexsort((lengths[:, 0], lengths[:, 1])), batch_size)
+
+
+def _cut(order: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Consecutive pieces of batch_size, the last one perhaps smaller."""
+    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+
+
+class TextBatches:
+    """A corpus of id pairs and how it is cut into batches.
+
+    pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
+    reverse_source: whether the source ids are reversed. pool_size: batches sorted together.
+    Batches are made on demand, so a resumed run can go to any place in an epoch:
+    `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
+    Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
+    """
+
+    def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
+                 pool_size: int = POOL) -> None:
+        _check_batch_size(batch_size)
+        if not pairs:
+            raise ValueError("pairs: expected at least one, got none")
+        self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
+        self.pool_size = pool_size
+        self.lengths = np.array([(len(x), len(y)) for x, y in pairs], dtype=np.int64)  # (N, 2)
+        if not self.lengths[:, 0].all():
+            place = int(self.lengths[:, 0].argmin())
+            raise ValueError(f"pairs: expected no empty source, got one at position {place}")
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        return -(-len(self.pairs) // self.batch_size)
+
+    def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """The positions (B,) of each batch of one shuffled epoch; the same for the same state."""
+        return bucketed_batches(self.lengths, self.batch_size, rng, self.pool_size)
+
+    def batch(self, indices: Indices) -> Batch:
+        """The batch of the pairs at these positions."""
+        return make_batch(self.pairs, indices, self.reverse_source)
+
+    def tokens(self, batch: Batch) -> int:
+        """Target words in a batch, `</s>` included: what its loss is summed over."""
+        return int(batch.target.lengths.sum())
+
+    def weight(self, batch: Batch) -> int:
+        """What a batch's gradient is divided by: sentence pairs."""
+        return len(batch.indices)
+
+    def in_order(self) -> Iterator[Batch]:
+        """All batches sorted by length, for evaluation."""
+        return (self.batch(i) for i in sorted_batches(self.lengths, self.batch_size))
+
+
+def stream_batches(ids: Sequence[int], batch_size: int, length: int) -> list[Batch]:
+    """A long text as B parallel streams, cut in time for truncated backpropagation.
+
+    The ids are divided into batch_size consecutive streams of equal length; each batch is the next
+    `length` positions of every stream, the last batch what is left. The state that a model holds
+    after a batch is the state it starts the next one with.
+
+    ids: (N,) the text. batch_size: streams. length: positions per batch. Returns the batches in
+    order; they predict every id but the first and at most batch_size - 1 at the end, which do not
+    fill all streams. Raises ValueError if a stream would have no position.
+    """
+    _check_batch_size(batch_size)
+    if length < 1:
+        raise ValueError(f"length: expected at least 1, got {length}")
+    text = np.asarray(ids, dtype=np.int64)  # (N,)
+    positions = (len(text) - 1) // batch_size
+    if positions < 1:
+        raise ValueError(f"ids: expected more than batch_size = {batch_size}, got {len(text)}")
+    used = batch_size * positions
+    columns = text[:used].reshape(batch_size, positions)                   # (B, positions)
+    after = text[positions : used + 1 : positions]                         # (B,), one further each
+    all_ids = np.ascontiguousarray(np.concatenate([columns, after[:, None]], axis=1).T)
+    streams = np.arange(batch_size)
+    pieces = (all_ids[t : t + length + 1] for t in range(0, positions, length))
+    return [Batch((), Side(piece, np.full(batch_size, len(piece) - 1)), streams, begins=number == 0)
+            for number, piece in enumerate(pieces)]

@@ -1,0 +1,131 @@
+"""The embedded corpus: translations made from Unicode CLDR (through Babel), without a download.
+
+It is small and narrow (dates, durations, measures, money, names of countries and languages) but
+its translations are right and its difficulty is real: word order, agreement, plural forms and some
+thousand names in any two languages that CLDR knows. Its scores say that a system learns to
+translate this corpus, and nothing about news text.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from backend.errors import UserError
+from nmt.data.cldr_phrases import PhraseBook, parse_locale
+from nmt.data.corpus import Pair, write_lines
+from nmt.data.tokenise import natural_tokeniser
+
+DRAWS = 30  # give up when this many draws per phrase asked for have not given enough new phrases
+
+
+@dataclass(frozen=True)
+class CldrOptions:
+    """Which corpus to generate; the same options give the same corpus (for one CLDR version).
+
+    source_locale, target_locale: CLDR identifiers such as en, pt_BR or zh_Hans.
+    train, dev, test: numbers of phrases. seed: of the random generator.
+    """
+
+    source_locale: str = "en"
+    target_locale: str = "fr"
+    train: int = 20000
+    dev: int = 500
+    test: int = 500
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("train", "dev", "test", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: expected at least 0, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Tokenised phrases in three sets that share no source side.
+
+    The references are the plain target text before tokenisation, for scores on plain text.
+    """
+
+    source_locale: str
+    target_locale: str
+    train: list[Pair]
+    dev: list[Pair]
+    test: list[Pair]
+    dev_references: list[str]
+    test_references: list[str]
+
+
+def generate(options: CldrOptions) -> Corpus:
+    """Generates the corpus: phrases drawn at random, each source text once.
+
+    The test set is drawn first, then dev, then train, so the evaluation sets stay the same when
+    more training phrases are asked for. Two phrases whose source words are equal are one phrase.
+    Words are Moses', or characters in scripts without spaces. Clauses occur in several phrases:
+    what test phrases hold new is the combination, not every clause.
+
+    Raises UserError for an unknown locale, equal locales, or more phrases than there are.
+    """
+    source, target = parse_locale(options.source_locale), parse_locale(options.target_locale)
+    if source == target:
+        raise UserError(f"locales: expected two different ones, got {source} twice")
+    wanted = options.test + options.dev + options.train
+    pairs, references = _draw_distinct(PhraseBook(source, target), wanted, options.seed)
+    dev, train = options.test, options.test + options.dev  # where they begin
+    return Corpus(
+        source_locale=str(source),
+        target_locale=str(target),
+        train=pairs[train:],
+        dev=pairs[dev:train],
+        test=pairs[:dev],
+        dev_references=references[dev:train],
+        test_references=references[:dev],
+    )
+
+
+def _draw_distinct(book: PhraseBook, wanted: int, seed: int) -> tuple[list[Pair], list[str]]:
+    """Phrases with distinct source words, and their target texts."""
+    rng = np.random.default_rng(seed)
+    cut_source = natural_tokeniser(book.source.language).tokenise
+    cut_target = natural_tokeniser(book.target.language).tokenise
+    seen: set[str] = set()  # source texts, plain and tokenised
+    pairs: list[Pair] = []
+    references: list[str] = []
+    draws = 0
+    while len(pairs) < wanted:
+        draws += 1
+        if draws > DRAWS * wanted + 1000:
+            raise UserError(f"expected {wanted} phrases, {book.source} gives only {len(pairs)}")
+        source_text, target_text = book.draw(rng)
+        if source_text in seen:
+            continue
+        source = cut_source(source_text)
+        tokenised = " ".join(source)
+        if tokenised not in seen:
+            pairs.append((source, cut_target(target_text)))
+            references.append(target_text)
+        seen |= {source_text, tokenised}
+    return pairs, references
+
+
+def write(corpus: Corpus, folder: str | Path) -> list[Path]:
+    """Writes the corpus as text files, one phrase a line, words separated by spaces.
+
+    train.en, train.fr, dev.en ... by locale, and the plain references as dev.reference.fr and
+    test.reference.fr. The folder is made if need be. Returns the paths.
+    Raises UserError if a file cannot be written.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made: {error.strerror}") from error
+    contents: dict[str, list[str]] = {}
+    for name, pairs in (("train", corpus.train), ("dev", corpus.dev), ("test", corpus.test)):
+        contents[f"{name}.{corpus.source_locale}"] = [" ".join(source) for source, _ in pairs]
+        contents[f"{name}.{corpus.target_locale}"] = [" ".join(target) for _, target in pairs]
+    contents[f"dev.reference.{corpus.target_locale}"] = corpus.dev_references
+    contents[f"test.reference.{corpus.target_locale}"] = corpus.test_references
+    for file, lines in contents.items():
+        write_lines(folder / file, lines)
+    return [folder / file for file in contents]

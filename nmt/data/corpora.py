@@ -1,0 +1,122 @@
+"""From a recipe's data section to sentence pairs, whatever the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.data import reversal
+from nmt.data.cldr import CldrOptions, generate
+from nmt.data.corpus import Pair, prepare_pairs, read_parallel
+from nmt.data.tokenise import Tokeniser, natural_tokeniser, tokeniser
+from nmt.recipe import DataConfig
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Sentences to translate, and what a person wrote: line i belongs to line i."""
+
+    sources: list[list[str]]  # words; an empty list for an empty line
+    references: list[str]  # plain text as it stands in the file
+    pairs: list[Pair]  # the same as words on both sides, empty lines left out: for perplexity
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """Training pairs and evaluation sets, as words."""
+
+    train: list[Pair]
+    dev: EvaluationSet
+    test: EvaluationSet | None
+    empty: int  # training pairs left out because a side is empty
+    too_long: int  # training pairs left out because a side is over the limit
+
+
+def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
+    """How source and target text become words and text again."""
+    languages = (data.source_language, data.target_language)
+    if data.corpus == "cldr":
+        source, target = (natural_tokeniser(language) for language in languages)
+    else:
+        name = data.tokenise if data.corpus == "files" else "none"
+        source, target = (tokeniser(name, language) for language in languages)
+    return source, target
+
+
+def load_corpus(data: DataConfig) -> ParallelCorpus:
+    """Generate or read the corpus.
+
+    Raises UserError as the readers do, when there is nothing to train or to test on, or when a
+    sentence to translate is over `max_translate_length`: before hours of training, not after.
+    """
+    return LOADERS[data.corpus](data)
+
+
+def _from_cldr(data: DataConfig) -> ParallelCorpus:
+    """The embedded corpus."""
+    corpus = generate(CldrOptions(
+        data.source_language, data.target_language, data.train_size, data.dev_size,
+        data.test_size, data.seed,
+    ))
+
+    def evaluation(pairs: list[Pair], references: list[str]) -> EvaluationSet:
+        return EvaluationSet([source for source, _ in pairs], references, pairs)
+
+    test = evaluation(corpus.test, corpus.test_references) if corpus.test else None
+    dev = evaluation(corpus.dev, corpus.dev_references)
+    return ParallelCorpus(corpus.train, dev, test, 0, 0)
+
+
+def _reversal(data: DataConfig) -> ParallelCorpus:
+    """The reverse task."""
+    drawn = reversal.generate(data.train_size, data.dev_size, data.test_size, data.seed)
+
+    def evaluation(pairs: list[Pair]) -> EvaluationSet:
+        return EvaluationSet([x for x, _ in pairs], [" ".join(y) for _, y in pairs], pairs)
+
+    test = evaluation(drawn.test) if drawn.test else None
+    return ParallelCorpus(drawn.train, evaluation(drawn.dev), test, 0, 0)
+
+
+def _from_files(data: DataConfig) -> ParallelCorpus:
+    """Line-aligned text files."""
+    folder = Path(data.folder)
+    source, target = folder / data.train_source, folder / data.train_target
+    cut_source, cut_target = (t.tokenise for t in tokenisers(data))
+    train = prepare_pairs(*read_parallel(source, target), data.max_length, cut_source, cut_target)
+    if not train.pairs:
+        raise UserError(
+            f"{source}, {target}: expected at least one pair to train on, got none: {train.empty} "
+            f"with an empty side, {train.too_long} over {data.max_length} words"
+        )
+    test = None
+    if data.test_source:
+        test = _evaluation(data, folder / data.test_source, folder / data.test_target)
+    dev = _evaluation(data, folder / data.dev_source, folder / data.dev_target)
+    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
+
+
+def _evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
+    """An evaluation set from two files."""
+    cut_source, cut_target = (t.tokenise for t in tokenisers(data))
+    lines, references = read_parallel(source, target)
+    sources = [cut_source(line) for line in lines]
+    targets = [cut_target(line) for line in references]
+    pairs = [(x, y) for x, y in zip(sources, targets, strict=True) if x and y]
+    if not pairs:
+        raise UserError(f"{source}, {target}: expected at least one pair of sentences, got none")
+    check_lengths(sources, data, str(source))
+    return EvaluationSet(sources, references, pairs)
+
+
+def check_lengths(sources: Sequence[Sequence[str]], data: DataConfig, name: str) -> None:
+    """Raise UserError, naming `name` and the line, for a sentence too long to be translated."""
+    for number, words in enumerate(sources, 1):
+        if len(words) > data.max_translate_length:
+            raise UserError(f"{name}:{number}: expected at most {data.max_translate_length} "
+                            f"words (data.max_translate_length), got {len(words)}")
+
+
+LOADERS = {"files": _from_files, "cldr": _from_cldr, "reverse": _reversal}

@@ -1,0 +1,103 @@
+"""Unknown words of a translation, replaced through the attention (thesis, 3.2 and 4.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.data.align import Link
+from nmt.data.attention_links import DEFAULT
+from nmt.data.corpus import read_lines, split_words, write_lines
+from nmt.data.vocabulary import SPECIALS, UNKNOWN
+
+UNK = SPECIALS[UNKNOWN]
+Dictionary = Mapping[str, Sequence[str]]  # source word -> target words
+
+
+@dataclass(frozen=True)
+class UnkReplacement:
+    """How unknown words are replaced.
+
+    dictionary: translations of source words; words it lacks are copied as they stand (identity).
+    aligned_word: whose alignment a step's weights are, see `nmt.data.attention_links`.
+    """
+
+    dictionary: Dictionary = field(default_factory=dict)
+    aligned_word: str = DEFAULT
+
+
+def replace_unknown(
+    words: Sequence[str], source: Sequence[str], links: Sequence[Link], dictionary: Dictionary
+) -> list[str]:
+    """Replace every `<unk>` by the translation of the source word that it is linked to.
+
+    Source: thesis section 3.2: "a word dictionary lookup"; "if a word does not appear in our
+    dictionary, then we apply the identity translation".
+
+    Arguments: words, a translation; source, the sentence as it was written; links (source word,
+    target word), one for each word. Words without a link, in an empty source, stay.
+    """
+    linked = {target: source[place] for place, target in links}
+    result: list[str] = []
+    for place, word in enumerate(words):
+        if word == UNK and place in linked:
+            result += dictionary.get(linked[place], (linked[place],))
+        else:
+            result.append(word)
+    return result
+
+
+def read_dictionary(path: str | Path) -> dict[str, list[str]]:
+    """Read a dictionary: UTF-8 lines of a source word, a tab, its translation in target words.
+
+    The words are those of the model's tokenisation. Blank lines are passed over, a byte order
+    mark at the beginning is no part of the first word.
+    Raises UserError, with file and line: no tab or more than one, a source that is not one word,
+    no translation, a source word that stands on an earlier line.
+    """
+    entries: dict[str, list[str]] = {}
+    lines: dict[str, int] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not split_words(line):
+            continue
+        parts = [split_words(part) for part in line.split("\t")]
+        if len(parts) != 2 or len(parts[0]) != 1 or not parts[1]:
+            raise UserError(f"{path}:{number}: expected a source word, a tab and its translation, "
+                            f"got {line!r}")
+        ((word,), translation) = parts
+        if word in lines:
+            raise UserError(f"{path}:{number}: expected a new source word, got {word!r}, which is "
+                            f"on line {lines[word]} already")
+        entries[word], lines[word] = translation, number
+    return entries
+
+
+def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
+    """Write what `read_dictionary` reads."""
+    write_lines(path, (f"{word}\t{' '.join(translation)}"
+                       for word, translation in dictionary.items()))
+
+
+def dictionary_of(
+    sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]],
+    links: Sequence[Sequence[Link]], min_count: int = 1,
+) -> dict[str, list[str]]:
+    """The most frequent translation of each source word in an aligned corpus.
+
+    Source: thesis section 3.2, footnote 2: the translation with the highest probability, estimated
+    from alignment links; a pair is added "only if its alignment count exceeds 100", which is
+    min_count 101. Ties go to the translation that comes first in the alphabet.
+
+    Arguments: words of each sentence pair, and its links. Returns entries by source word.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for source, target, sentence in zip(sources, targets, links, strict=True):
+        counts.update((source[i], target[j]) for i, j in sentence)
+    best: dict[str, list[str]] = {}
+    for (word, translation), count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+        if count >= min_count:
+            best.setdefault(word, [translation])
+    return dict(sorted(best.items()))

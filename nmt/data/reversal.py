@@ -1,0 +1,45 @@
+"""The reverse task: sequences of numbers, whose translation is the same numbers from the end.
+
+A sanity check without a language: a model without attention must carry the whole sequence through
+one vector and fails on long ones, a model with attention learns where to look. The sizes are those
+of the task that JoeyNMT brings along: numbers from 0 to 49, 1 to 25 of them, 50,000 training pairs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.data.corpus import Pair
+
+NUMBERS = 50  # 0 to 49
+LONGEST = 25
+
+
+class Reversal(NamedTuple):
+    """Pairs to train on, and two sets to evaluate."""
+
+    train: list[Pair]
+    dev: list[Pair]
+    test: list[Pair]
+
+
+def generate(train: int, dev: int, test: int, seed: int) -> Reversal:
+    """Draw the numbers of pairs that are asked for; the same arguments give the same pairs.
+
+    Lengths are uniform from 1 to 25 and numbers from 0 to 49. The test set is drawn first, then
+    dev, then train, so the evaluation sets stay when more training pairs are asked for. A short
+    sequence may come in two sets: of the 50 of length one all do.
+    """
+    rng = np.random.default_rng(seed)
+    test_pairs, dev_pairs, train_pairs = (
+        [_draw(rng) for _ in range(size)] for size in (test, dev, train)
+    )
+    return Reversal(train_pairs, dev_pairs, test_pairs)
+
+
+def _draw(rng: np.random.Generator) -> Pair:
+    """One sequence and its reverse."""
+    words = [str(number) for number in rng.integers(0, NUMBERS, rng.integers(1, LONGEST + 1))]
+    return words, words[::-1]

@@ -1,0 +1,102 @@
+"""The mapping between words and integer ids."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.data.corpus import decode_lines, write_lines
+
+UNKNOWN, END = 0, 1
+SPECIALS = ("<unk>", "</s>")  # ids 0 and 1; padding has no symbol, lengths travel with batches
+
+
+class Vocabulary:
+    """Words and their ids: `<unk>` is 0, `</s>` is 1, the words of the corpus follow.
+
+    `</s>` ends a sentence and also starts the decoder (the `_` of the thesis's algorithms). A
+    corpus word that is spelt `</s>` or `<unk>` is not a symbol: it is an unknown word.
+
+    words: the corpus words in the order of their ids, from id 2 on, without the two symbols.
+    Raises ValueError for a repeated word, a symbol, or a word that one line could not hold.
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = (*SPECIALS, *words)
+        self._ids = {word: i for i, word in enumerate(self.words) if i >= len(SPECIALS)}
+        for place, word in enumerate(self.words[len(SPECIALS) :], len(SPECIALS)):
+            problem = _problem(word)
+            if problem is None and self._ids[word] != place:
+                problem = "appears twice"
+            if problem:
+                raise ValueError(f"words: expected distinct words, got {word!r}, which {problem}")
+
+    @classmethod
+    def build(
+        cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1, max_size: int | None = None
+    ) -> "Vocabulary":
+        """The most frequent words of a tokenised corpus; ties in order of the characters' codes.
+
+        sentences: lists of words. min_frequency: rarer words are left out. max_size: the largest
+        size of the vocabulary, the two symbols included; None for no limit.
+        Raises ValueError for min_frequency < 1 or max_size < 2.
+        """
+        if min_frequency < 1:
+            raise ValueError(f"min_frequency: expected at least 1, got {min_frequency}")
+        if max_size is not None and max_size < len(SPECIALS):
+            raise ValueError(f"max_size: expected at least {len(SPECIALS)}, got {max_size}")
+        counts = Counter(word for sentence in sentences for word in sentence)
+        frequent = [w for w, n in counts.items() if n >= min_frequency and w not in SPECIALS]
+        frequent.sort(key=lambda word: (-counts[word], word))
+        return cls(frequent if max_size is None else frequent[: max_size - len(SPECIALS)])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """The ids of words; 0 for a word that is not in the vocabulary. No `</s>` is added."""
+        return [self._ids.get(token, UNKNOWN) for token in tokens]
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The words of ids. Raises ValueError for an id outside [0, size)."""
+        return [self._word(int(i)) for i in ids]
+
+    def _word(self, i: int) -> str:
+        if not 0 <= i < len(self.words):
+            raise ValueError(f"ids: expected ids in [0, {len(self.words)}), got {i}")
+        return self.words[i]
+
+    def write(self, path: str | Path) -> None:
+        """Writes one word per line, UTF-8, symbols first; the old file stays whole on failure."""
+        write_lines(path, self.words)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Vocabulary":
+        """Reads a file that `write` made. Lines end at "\\n" only, nothing is trimmed.
+
+        Raises UserError, with file and line, if the file is missing or not UTF-8, does not begin
+        with the two symbols, or has a line that is empty, repeated or not one word.
+        """
+        words = decode_lines(path)
+        for number, symbol in enumerate(SPECIALS, 1):
+            found = words[number - 1] if len(words) >= number else "the end of the file"
+            if found != symbol:
+                raise UserError(f"{path}:{number}: expected {symbol} on this line, got {found!r}")
+        first_line: dict[str, int] = {}
+        for number, word in enumerate(words[len(SPECIALS) :], len(SPECIALS) + 1):
+            problem = _problem(word)
+            if problem is None and word in first_line:
+                problem = f"is on line {first_line[word]} already"
+            if problem:
+                raise UserError(f"{path}:{number}: expected a new word, got {word!r}, {problem}")
+            first_line[word] = number
+        return cls(words[len(SPECIALS) :])
+
+
+def _problem(word: str) -> str | None:
+    """Why a word cannot stand in a vocabulary, or None."""
+    if not word:
+        return "is empty"
+    if any(space in word for space in " \t\n"):
+        return "holds a space, tab or line end"
+    return "is a reserved symbol" if word in SPECIALS else None

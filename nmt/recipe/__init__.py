@@ -1,0 +1,163 @@
+"""Recipes: a system described by the names of its parts.
+
+`nmt.recipe.file` reads and writes them; `docs/recipe.md`, made by `nmt.recipe.page`, lists every
+key with what the comment behind its field says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nmt.evaluation.scores import TOKENISATIONS
+from nmt.models.language_model import LanguageModelConfig
+from nmt.models.registry import MODELS
+from nmt.models.translator import ModelConfig
+from nmt.search.interface import SearchOptions
+from nmt.training.options import TrainOptions
+
+DEFAULT_ARCHITECTURE = "luong"
+
+
+class AnyRecipe:
+    """What the recipes of all architectures have."""
+
+    model: Any  # of the type `MODELS[...].config`, which tells the architecture
+    train: TrainOptions
+    reverse_source = False  # whether the model reads its source from the end
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the sentence pairs come from and how they become ids."""
+
+    corpus: str = "files"  # files; or generated: cldr, the embedded corpus, reverse, of numbers
+    folder: str = "."  # files: where the four or six below are
+    train_source: str = ""  # files: the sources to train on, UTF-8 text, a sentence a line
+    train_target: str = ""  # files: their translations, line by line
+    dev_source: str = ""  # files: validated on at the end of each epoch
+    dev_target: str = ""  # files: their translations
+    test_source: str = ""  # files, optional: scored at the end of training
+    test_target: str = ""  # files: their translations
+    source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
+    target_language: str = "fr"  # the same of the target
+    tokenise: str = "moses"  # files: moses, characters, or none (words stand between spaces)
+    train_size: int = 20000  # cldr, reverse: pairs to generate
+    dev_size: int = 500  # cldr, reverse: pairs to validate on
+    test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
+    seed: int = 1  # cldr, reverse: of the pairs drawn
+    max_length: int | None = 50  # words a training sentence may have; longer ones are counted
+    max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
+    min_frequency: int = 1  # rarer words become <unk>
+    max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
+    reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
+
+    def __post_init__(self) -> None:
+        if self.corpus not in ("files", "cldr", "reverse"):
+            raise ValueError(f"corpus: expected files, cldr or reverse, got {self.corpus!r}")
+        if self.tokenise not in ("moses", "characters", "none"):
+            raise ValueError(
+                f"tokenise: expected moses, characters or none, got {self.tokenise!r}"
+            )
+        _check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
+                     "dev_size")
+        _check_least(self, 0, "test_size", "seed")
+        _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        if self.corpus == "files":
+            for name in ("train_source", "train_target", "dev_source", "dev_target"):
+                if not getattr(self, name):
+                    raise ValueError(f"{name}: expected the name of a file, got nothing")
+            if bool(self.test_source) != bool(self.test_target):
+                raise ValueError("test_source, test_target: expected both or neither")
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """How a translator is scored."""
+
+    bleu_tokenize: str = "13a"  # sacrebleu's tokenisation: 13a for plain text, none for tokens
+    bleu: bool = True  # translate the dev set greedily at the end of each epoch and score it
+    batch_size: int = 64  # sentences translated at once
+
+    def __post_init__(self) -> None:
+        if self.bleu_tokenize not in TOKENISATIONS:
+            raise ValueError(f"bleu_tokenize: expected one of {', '.join(TOKENISATIONS)}, got "
+                             f"{self.bleu_tokenize!r}")
+        _check_least(self, 1, "batch_size")
+
+
+@dataclass(frozen=True)
+class Recipe(AnyRecipe):
+    """A translation system: data, model, training, search, evaluation."""
+
+    data: DataConfig
+    model: Any = field(default_factory=ModelConfig)
+    train: TrainOptions = field(default_factory=TrainOptions)
+    search: SearchOptions = field(default_factory=lambda: SearchOptions(beam=5))
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+
+    def __post_init__(self) -> None:
+        scores = ("perplexity", "bleu") if self.evaluate.bleu else ("perplexity",)
+        _check_criterion(self.train, scores)
+
+    @property
+    def reverse_source(self) -> bool:  # type: ignore[override]
+        """Whether the model reads its source from the end."""
+        return self.data.reverse_source
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """The text of a language model, and how it becomes ids."""
+
+    train: str = ""  # UTF-8 text
+    dev: str = ""  # UTF-8 text; "" takes the last tenth of `train`
+    level: str = "words"  # words or characters
+    min_frequency: int = 1  # rarer ones become <unk>
+    max_vocabulary: int | None = None  # words or characters kept, <unk> and </s> included
+    dev_share: float = 0.1  # where dev is "": the share taken from the end of `train`
+    streams: int = 32  # B, parallel streams of text
+    length: int = 35  # T, steps of truncated backpropagation
+
+    def __post_init__(self) -> None:
+        if self.level not in ("words", "characters"):
+            raise ValueError(f"level: expected words or characters, got {self.level!r}")
+        if not self.train:
+            raise ValueError("train: expected the name of a file, got nothing")
+        _check_least(self, 1, "streams", "length", "min_frequency")
+        _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        if not 0.0 < self.dev_share < 1.0:
+            raise ValueError(f"dev_share: expected 0 < dev_share < 1, got {self.dev_share}")
+
+
+@dataclass(frozen=True)
+class LanguageModelRecipe(AnyRecipe):
+    """A language model: text, model, training."""
+
+    text: TextConfig
+    model: Any = field(default_factory=LanguageModelConfig)
+    train: TrainOptions = field(default_factory=TrainOptions)
+
+    def __post_init__(self) -> None:
+        _check_criterion(self.train, ("perplexity",))
+
+
+def kind_of(architecture: str) -> type[AnyRecipe]:
+    """The kind of recipe that an architecture has: a translator's, or one of streams of text."""
+    return Recipe if MODELS[architecture].sources else LanguageModelRecipe
+
+
+def _check_least(section: Any, least: int, *names: str) -> None:
+    """Raise ValueError for the first named field below `least`; None stands for no limit."""
+    for name in names:
+        value = getattr(section, name)
+        if value is not None and value < least:
+            raise ValueError(f"{name}: expected at least {least}, got {value}")
+
+
+def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:
+    """Raise ValueError unless validation gives the score that decides what is best."""
+    if train.criterion not in scores:
+        raise ValueError(f"train.criterion: expected {' or '.join(scores)}, got "
+                         f"{train.criterion!r}")

@@ -1,0 +1,178 @@
+"""Recipes as YAML files: read with overrides from the command line, and written."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from argparse import ArgumentError
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from jsonargparse import ArgumentParser
+
+from backend.errors import UserError
+from nmt.data.corpus import write_lines
+from nmt.models.registry import MODELS, name_of
+from nmt.recipe import AnyRecipe, kind_of
+from nmt.recipe.keys import (
+    ARCHITECTURE,
+    Key,
+    default_of,
+    keys_of,
+    nearest,
+    problem,
+    sections_of,
+    subsections,
+)
+from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
+
+R = TypeVar("R", bound=AnyRecipe)
+Where = Callable[[str], str]  # where a dotted key was given: file and line, or "override"
+
+
+def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
+    """Read a recipe, its bases, and apply overrides.
+
+    Arguments: kind, `Recipe`, `LanguageModelRecipe`, or `AnyRecipe` for either; path of the YAML
+    file; overrides, each `--section.key=value`, which count as a recipe based on the file.
+    Raises UserError, naming file and line or the override: what `read_tree` does not like, an
+    unknown architecture, one whose recipes are of another kind, an unknown key (with the nearest
+    known one), a value of the wrong type or out of range.
+    """
+    tree, given = read_tree(path), [_split(override) for override in overrides]
+    architecture = _architecture(kind, tree, path, dict(given).get(ARCHITECTURE))
+    if architecture != architecture_entry(tree).value:
+        tree = without_model(tree)
+    keys = keys_of(architecture)
+    for key, value in given:
+        if key not in keys:
+            raise UserError(f"override {problem(key, architecture)}")
+        if value is None:
+            raise UserError(f"override: {key}: expected a value, got none")
+    chosen = {key: value for key, value in given if value is not None}
+    entries = dict(_entries(tree, architecture))
+
+    def where(key: str) -> str:
+        return "override" if key in chosen else entries[key].place if key in entries else str(path)
+
+    stated = {key: plain(entry.value) for key, entry in entries.items() if key not in chosen}
+    values = _nested(_typed(keys, stated, chosen, where))
+    values.get("model", {}).pop("architecture", None)
+    types = {"model": MODELS[architecture].config}
+    return _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+
+
+def as_text(recipe: AnyRecipe) -> str:
+    """The resolved recipe as YAML, every default filled in."""
+    return yaml.safe_dump(as_mapping(recipe), sort_keys=False, allow_unicode=True)
+
+
+def as_mapping(recipe: AnyRecipe) -> dict[str, Any]:
+    """The sections of a recipe, nested; the model's says its architecture."""
+    mapping = dataclasses.asdict(recipe)  # type: ignore[call-overload]
+    return mapping | {"model": {"architecture": name_of(recipe.model), **mapping["model"]}}
+
+
+def save_recipe(recipe: AnyRecipe, path: str | Path) -> None:
+    """Write the resolved recipe, in full or not at all."""
+    write_lines(path, as_text(recipe).rstrip("\n").split("\n"))
+
+
+def _split(override: str) -> tuple[str, str | None]:
+    """Key and value of `--key=value`; None without a value."""
+    key, equals, value = override.removeprefix("--").partition("=")
+    return key, value if equals else None
+
+
+def _architecture(
+    kind: type[AnyRecipe], tree: Tree, path: str | Path, override: str | None
+) -> str:
+    """The name of the architecture, which must have recipes of this kind."""
+    entry = architecture_entry(tree) if override is None else Entry(override, "override")
+    fitting = [name for name in MODELS if issubclass(kind_of(name), kind)]
+    if entry.value not in fitting:
+        hint = "" if entry.value in list(MODELS) else nearest(str(entry.value), fitting)
+        raise UserError(f"{entry.place or path}: {ARCHITECTURE}: expected one of "
+                        f"{', '.join(fitting)}, got {plain(entry.value)!r}{hint}")
+    return str(entry.value)
+
+
+def _entries(tree: Tree, architecture: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
+    """What a recipe gives, by dotted key, each of them known."""
+    keys = keys_of(architecture)
+    sections = sections_of(keys)
+    for name, entry in tree.items():
+        key = prefix + name
+        if key in keys:
+            yield key, entry
+        elif key not in sections:
+            raise UserError(f"{entry.place}: key {problem(key, architecture)}")
+        elif isinstance(entry.value, dict):
+            yield from _entries(entry.value, architecture, f"{key}.")
+        elif entry.value is not None:  # of an empty section all keys are commented out
+            raise UserError(f"{entry.place}: {key}: expected a mapping of keys to values, got "
+                            f"{entry.value!r}")
+
+
+def _typed(
+    keys: Mapping[str, Key], given: Mapping[str, Any], chosen: Mapping[str, str], where: Where
+) -> dict[str, Any]:
+    """Value by dotted key: of the file, or of its override, of the type that its section names."""
+    parser = ArgumentParser(exit_on_error=False)
+    for name, one in keys.items():
+        parser.add_argument(f"--{name}", type=one.type)
+
+    def wrong(key: str) -> UserError:
+        return UserError(f"{where(key)}: {key}: expected {keys[key].written}, "
+                         f"got {chosen.get(key, given.get(key))!r}".replace("None", "null"))
+
+    try:
+        arguments = [f"--{key}={value}" for key, value in chosen.items()]
+        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(given)))
+    except ArgumentError as error:
+        named = re.search(r'"([\w.]+)"', str(error))
+        if named is None or named[1] not in keys:
+            raise UserError(" ".join(str(error).split())) from None
+        raise wrong(named[1]) from None
+    values = {key: found[key] for key in [*given, *chosen]}
+    for key, value in values.items():
+        if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
+            raise wrong(key)
+    return values
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted keys as a mapping of sections."""
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        *sections, leaf = key.split(".")
+        inner = nested
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[leaf] = value
+    return nested
+
+
+def _make(
+    section: type, values: Mapping[str, Any], default: Any, prefix: str, where: Where,
+    types: Mapping[str, type] | None = None,
+) -> Any:
+    """A section, which checks itself: the values given, and for the others those of `default`."""
+    inner, made = subsections(section, types), dict(values)
+    for field in dataclasses.fields(section):
+        kind = inner.get(field.name)
+        if kind is None:
+            continue
+        within = default_of(field, default, kind)
+        if field.name in values or within is dataclasses.MISSING:
+            made[field.name] = _make(kind, values.get(field.name, {}), within,
+                                     f"{prefix}{field.name}.", where)
+    try:
+        if default is dataclasses.MISSING:
+            return section(**made)
+        return dataclasses.replace(default, **made)
+    except ValueError as error:
+        key = prefix + str(error).split(":")[0]
+        raise UserError(f"{where(key)}: {prefix}{error}") from None

@@ -1,0 +1,221 @@
+"""Broken sums, and gradients that are wrong in no way that has a name: no hint is invented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from broken_lstm import (
+    ALONE,
+    OUTER,
+    OUTPUTS,
+    ROWS,
+    TRUE,
+    T,
+    allow,
+    broken,
+    evidence,
+    hints,
+    noisy,
+    plain,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grads.check.case import Labels
+from grads.check.diagnosis.diagnose import diagnose
+
+# --- sums ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("t", range(T))
+def test_a_time_step_left_out_of_the_sum(t):
+    found = hints("T", TRUE["T"] - OUTER[t].sum(0))
+    last = " (the last)" if t == T - 1 else ""
+    items = f"time {t}{last}, batch item 0" if t > 2 else f"time {t}{last}"  # item 1 has ended
+    assert found[0] == (f"it differs by a multiple of x at {items}: this term of the sum is "
+                        "missing or wrong (seen in column block x)")
+
+
+def test_one_item_left_out_of_one_step():
+    found = hints("T", TRUE["T"] - OUTER[1, 1])
+    assert found[0].startswith("it differs by a multiple of x at time 1, batch item 1:")
+
+
+def test_a_batch_item_left_out_of_the_sum():
+    found = hints("T", TRUE["T"] - OUTER[:, 1].sum(0))
+    assert found[0].startswith("it differs by a multiple of x at batch item 1:")
+
+
+@pytest.mark.parametrize("t, said", [(0, "time 0"), (4, "time 4 (the last), batch item 0")])
+def test_only_one_time_step_in_the_sum(t, said):
+    found = hints("T", OUTER[t].sum(0))
+    assert found[0] == (f"it holds only the term of x at {said}, of all that it should sum (seen "
+                        "in column block x)")
+
+
+def test_two_missing_steps_are_not_called_one():
+    found = hints("T", TRUE["T"] - OUTER[:2].sum((0, 1)))
+    assert not any("this term" in hint or "only the term" in hint for hint in found)
+
+
+# --- outputs and other tensors ------------------------------------------------------------------
+
+
+def alone_with(output: str, name: str, wrong: np.ndarray) -> dict[str, Any]:
+    """All outputs right but one."""
+    return {key: (wrong if key == output else ALONE[key][name], noisy(ALONE[key][name]))
+            for key in OUTPUTS}
+
+
+@pytest.mark.parametrize("change, how", [
+    (lambda g: 0 * g, "the gradient through output c is missing (zero); through h it is right"),
+    (lambda g: -g, "the gradient through output c has the reversed sign (ratio -1); through h it "
+                   "is right"),
+    (lambda g: np.sin(9 * g), "it is wrong only through output c"),
+])
+@pytest.mark.parametrize("name", ["T", "b", "x", "c_0"])
+def test_one_output(name, change, how):
+    wrong = change(ALONE["c"][name])
+    total = ALONE["h"][name] + wrong
+    found = hints(name, total, alone=alone_with("c", name, wrong))
+    assert how in found
+
+
+def test_an_output_left_out_only_when_there_is_another():
+    right = {key: (ALONE[key]["T"], noisy(ALONE[key]["T"])) for key in OUTPUTS}
+    assert hints("T", ALONE["h"]["T"], alone=right) == ["it lacks what comes through output c"]
+    twice = TRUE["T"] + ALONE["c"]["T"]
+    assert hints("T", twice, alone=right) == ["it has what comes through output c twice"]
+    assert hints("T", np.sin(TRUE["T"] * 9), alone=right)[0] == (
+        "it is right for each output alone, and wrong for all of them together")
+
+
+def test_a_difference_that_does_not_come_from_upstream():
+    extra = np.random.default_rng(1).normal(size=TRUE["b"].shape)
+    alone = {key: (ALONE[key]["b"] + extra, noisy(ALONE[key]["b"])) for key in OUTPUTS}
+    found = hints("b", TRUE["b"] + extra, alone=alone)
+    assert found[0].startswith("the difference is the same whichever output has an upstream")
+
+
+def test_the_gradient_of_another_tensor():
+    others = {"b_x": np.random.default_rng(1).normal(size=TRUE["b"].shape), "T": TRUE["T"]}
+    assert hints("b", others["b_x"], others=others) == ["it equals the gradient of b_x"]
+    assert hints("b", TRUE["b"] + others["b_x"], others=others) == [
+        "it is the right gradient plus that of b_x"]
+    assert hints("b", TRUE["T"].sum(axis=1), others=others) == [
+        "it equals the gradient of T summed over its axis 1"]
+
+
+def test_the_upstream_gradient_forgotten():
+    found = hints("T", TRUE["T"] / -0.3, upstream={"loss": np.array(-0.3)})
+    assert found == ["it is off by the factor -3.33333 (1/(upstream gradient of loss))"]
+
+
+def test_two_outputs_missing_in_the_same_way_are_named_together():
+    alone = {key: (0 * ALONE["c"]["b"], noisy(ALONE["c"]["b"])) for key in ("c", "last")}
+    alone["h"] = (ALONE["h"]["b"], noisy(ALONE["h"]["b"]))
+    found = hints("b", ALONE["h"]["b"], alone=alone, numeric=TRUE["b"] + ALONE["c"]["b"])
+    assert found[0] == (
+        "the gradient through output c, last is missing (zero); through h it is right")
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+IDS = np.array([[2, 3], [2, 4], [5, 2]])
+SHARES = np.random.default_rng(4).normal(size=(*IDS.shape, 3))
+TABLE = np.zeros((7, 3))
+np.add.at(TABLE, IDS, SHARES)
+OVERWRITTEN = np.zeros((7, 3))
+OVERWRITTEN[IDS] = SHARES
+
+
+def table_hints(analytic: np.ndarray, **more: Any) -> list[str]:
+    return plain(analytic, TABLE, labels=Labels(("word", "input")), facts={"ids": IDS}, **more)
+
+
+def test_duplicates_overwritten():
+    assert table_hints(OVERWRITTEN)[0].startswith(
+        "it is wrong only in rows whose id occurs more than once")
+    assert table_hints(OVERWRITTEN, upstream={"x": SHARES})[0] == (
+        "it holds only the last occurrence of each repeated id: duplicates are overwritten "
+        "instead of added")
+
+
+def test_duplicates_averaged():
+    counts = np.maximum(np.bincount(IDS.ravel(), minlength=7), 1)[:, None]
+    assert table_hints(TABLE / counts)[0].startswith(
+        "it is divided in each row by how often its id occurs")
+
+
+def test_other_faults_of_a_table_are_not_called_duplicates():
+    wrong = TABLE.copy()
+    wrong[[2, 3]] += 1.3
+    wrong[3, 1] -= 1
+    assert not any("id" in hint for hint in table_hints(wrong, upstream={"x": SHARES}))
+
+
+# --- no false hints -----------------------------------------------------------------------------
+
+HONEST = ("the error is spread over all entries", "entries compared are wrong")
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_garbage_is_called_nothing(name):
+    """200 wrong gradients, of several kinds; none is a pattern but the one that it is."""
+    rng = np.random.default_rng(9)
+    others = {key: gradient for key, gradient in TRUE.items() if key != name}
+    for trial in range(40):
+        scale = 10.0 ** rng.uniform(-6, 3) * np.abs(TRUE[name]).max()
+        noise = rng.normal(size=TRUE[name].shape) * scale
+        where = TRUE[name] != 0  # zero elsewhere, as padding is
+        wrong = TRUE[name] + noise * where if trial % 2 else noise * where
+        alone = {key: (ALONE[key][name] + where * rng.normal(size=noise.shape),
+                       noisy(ALONE[key][name])) for key in OUTPUTS}
+        for found in (hints(name, wrong, others=others), hints(name, wrong, alone=alone)):
+            assert len(found) == 1 and found[0].endswith(HONEST), (trial, found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([(1,), (2,), (2, 2), (3, 3), (1, 4), (2, 3, 2)]),
+       st.floats(0.02, 0.98), st.booleans())
+def test_small_garbage_is_called_nothing(seed, shape, missing, integers):
+    """Few entries, some not differentiated: nothing can be proved of them but where they are."""
+    rng = np.random.default_rng(seed)
+    numeric, wrong = rng.normal(size=(2, *shape))
+    if integers:
+        wrong = numeric + 1e-7 * (wrong + np.sign(wrong))  # just wrong, and every entry
+    numeric = np.where(rng.random(shape) < missing, np.nan, numeric)
+    for hint in plain(wrong, numeric, others={"v": rng.normal(size=shape)}):
+        assert hint.endswith(HONEST), hint
+
+
+def test_scattered_errors_are_not_called_a_part():
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        wrong = TRUE["T"].copy()
+        wrong.flat[rng.choice(wrong.size, 4, replace=False)] += rng.normal(size=4)
+        assert hints("T", wrong) == ["4 of the 84 entries compared are wrong"]
+
+
+def test_entries_that_were_not_differentiated_do_not_hide_a_pattern():
+    numeric = np.where(np.random.default_rng(0).random(TRUE["T"].shape) < 0.3, TRUE["T"], np.nan)
+    assert hints("T", -TRUE["T"], numeric=numeric) == ["it has the reversed sign (ratio -1)"]
+    exchanged = TRUE["T"].copy()
+    exchanged[ROWS[0]], exchanged[ROWS[1]] = TRUE["T"][ROWS[1]], TRUE["T"][ROWS[0]]
+    assert hints("T", exchanged, numeric=numeric) == ["it has gates i and f exchanged"]
+
+
+def test_rounding_in_float32_does_not_hide_a_pattern():
+    wrong = (TRUE["T"] / T).astype(np.float32)
+    exact = evidence("T", wrong)
+    assert diagnose(exact._replace(allowed=allow(exact.numeric, 1e-4))) == [
+        "it is off by the factor 0.2 (1/T)"]
+
+
+def test_a_near_miss_is_no_pattern():
+    assert hints("T", broken("T", (0, 0), lambda g: g) * -1.0001) == [
+        "it is off by the constant factor -1.0001"]
+    nearly = -TRUE["T"] * (1 + 1e-6 * np.random.default_rng(0).normal(size=TRUE["T"].shape))
+    assert hints("T", nearly) == ["the error is spread over all entries"]

@@ -1,0 +1,106 @@
+"""Pages of the explorer, opened in a real browser; skipped visibly where there is none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grads.stepper.explorer import build
+from grads.stepper.explorer.page import write_page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+SENTENCES = {"lstm": "we read the page", "attention": "wir lesen die Seite ||| we read the page"}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict[str, Any], Path]]:
+    """By name of a derivation: the data of its page, and the page."""
+    folder = tmp_path_factory.mktemp("explorer")
+    kept: dict[str, tuple[dict[str, Any], Path]] = {}
+
+    def make(name: str) -> tuple[dict[str, Any], Path]:
+        if name not in kept:
+            data = build(name, sentence=SENTENCES[name], hidden=3, seed=1)
+            kept[name] = data, folder / f"{name}.html"
+            write_page(*kept[name])
+        return kept[name]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, driven by Playwright."""
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium")
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield running
+        with suppress(api.Error):
+            running.close()
+
+
+class Opened:
+    """A page in a window of its own, with what it asked for and complained of."""
+
+    def __init__(self, browser: Any, path: Path, address: str, **options: Any) -> None:
+        viewport = options.pop("viewport", {"width": 1280, "height": 900})
+        self.context = browser.new_context(viewport=viewport, **options)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(path.as_uri() + address)
+        self.page.wait_for_selector("html[data-ready]")
+
+    def step(self) -> int:
+        """The number of the step that is shown, from 1."""
+        return int(self.page.inner_text("#where b").removeprefix("Step "))
+
+    def written(self) -> dict[int, list[str]]:
+        """The titles of the numbers that the step writes, by tensor."""
+        return {int(name): titles for name, titles in self.page.evaluate(f"{WRITTEN}()")}
+
+    def walk(self) -> list[dict[str, Any]]:
+        """Every step by the right arrow: its number, what it writes, whether numbers are put in."""
+        walked: list[dict[str, Any]] = self.page.evaluate(WALK)
+        return walked
+
+
+WRITTEN = """(() => {
+    document.querySelectorAll(".side.writes .more").forEach((button) => button.click());
+    return [...document.querySelectorAll(".side.writes [data-tensor]")].map((figure) =>
+        [figure.dataset.tensor, [...figure.querySelectorAll(".cell")].map((cell) => cell.title)]);
+})"""
+WALK = f"""() => {{
+    const steps = [];
+    for (let last = false; !last;) {{
+        last = document.getElementById("next").disabled;
+        steps.push({{ where: document.getElementById("where").textContent, written: {WRITTEN}(),
+            numbers: Boolean(document.querySelector(".numbers")) }});
+        document.dispatchEvent(new KeyboardEvent("keydown", {{ key: "ArrowRight" }}));
+    }}
+    return steps;
+}}"""
+
+
+@pytest.fixture
+def opened(browser: Any, made: Any) -> Iterator[Callable[..., Opened]]:
+    """Opens the page of a derivation: opened("lstm", "#step=3", viewport={...})."""
+    windows: list[Opened] = []
+
+    def open_page(name: str, address: str = "", **options: Any) -> Opened:
+        windows.append(Opened(browser, made(name)[1], address, **options))
+        return windows[-1]
+
+    yield open_page
+    for window in windows:
+        window.context.close()

@@ -1,0 +1,127 @@
+"""Wrong variants are wrong from where they say; gradient flow; settings and bad input."""
+
+import json
+
+import numpy as np
+import pytest
+from explored import STATUSES, data, step_of, values
+
+from backend.errors import UserError
+from grads.stepper.explorer import build
+from grads.stepper.tracing.derivations import DERIVATIONS, find
+from grads.stepper.tracing.examples import Sizes
+
+# --- wrong backward passes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, one in DERIVATIONS.items() if one.breaks])
+def test_variants_are_wrong_at_and_after_their_first_step_and_right_before(name):
+    d = data(name)
+    assert len({variant["id"] for variant in d["variants"]}) == len(d["variants"]) >= 3
+    maker = {i: number for number, step in enumerate(d["steps"]) for i in step["targets"]}
+    for variant in d["variants"]:
+        made = [maker[i] for i in variant["wrong"]]
+        assert made == sorted(made) and made[0] == variant["first_wrong"]
+        wrong = set(variant["wrong"])
+        assert set(variant["values"]) <= wrong
+        for i in wrong:
+            right, other = values(name, i), values(name, i, variant)
+            assert np.abs(right - other).max() > 1e-9 * max(np.abs(right).max(), 1e-3)
+        judged = {i for i, proof in enumerate(d["proofs"])
+                  if proof["error"] is not None and proof["target"] in wrong}
+        assert judged == set(variant["proofs"]) and judged, variant["id"]
+        assert variant["from"] != variant["to"] and variant["why"] and variant["function"]
+
+
+def test_variant_numbers_are_those_of_the_wrong_function():
+    d, derivation = data("lstm"), find("lstm")
+    variant = next(one for one in d["variants"] if one["id"] == "dc-not-carried")
+    edits = derivation.broken("dc not carried")
+    result = derivation.run(sizes=Sizes(), seed=1, edits=edits).backward.result[0]
+    last = {tensor["name"]: i for i, tensor in enumerate(d["tensors"])}
+    for key, gradient in result.items():
+        np.testing.assert_allclose(values("lstm", last[f"gradients['{key}']"], variant), gradient,
+                                   rtol=2e-3, atol=1e-5)
+    assert next((one["text"], one["step"]) for one in variant["edited"]) == (
+        "dc = tanh_prime(c) * o * dh", step_of(d, "dc = dc + tanh_prime", t=4))
+
+
+def test_errata_are_among_the_variants():
+    of_lstm = {variant["id"]: variant for variant in data("lstm")["variants"]}
+    assert {"sign-of-ds-as-printed", "dc-not-carried", "dropped-recurrent-term", "dt-as-printed",
+            "g-at-the-activation"} <= set(of_lstm)
+    assert of_lstm["dt-as-printed"]["first_wrong"] == step_of(data("lstm"), "dT, db = dT", t=3)
+    assert "transposed-weight" in {variant["id"] for variant in data("rnn")["variants"]}
+    assert {"input-feeding-forgotten", "softmax-without-p-p-t"} <= {
+        variant["id"] for variant in data("attention")["variants"]}
+
+
+# --- gradient flow ------------------------------------------------------------------------------
+
+
+def test_gradients_flow_below_the_bound_and_through_open_forget_gates():
+    flow = data("lstm")["flow"]
+    by_unit = {(one["unit"], one["forget_bias"], one["radius"]): one for one in flow["series"]}
+    for one in flow["series"]:
+        assert len(one["norms"]) == len(flow["lags"]) and one["norms"][0] == 1
+        if one["unit"] == "rnn":
+            assert one["bound"][1] == pytest.approx(one["radius"])
+            assert all(norm <= bound * 1.001
+                       for norm, bound in zip(one["norms"], one["bound"], strict=True))
+    assert by_unit["rnn", None, 0.5]["norms"][20] < 1e-6
+    assert by_unit["lstm", 4.0, 0.5]["norms"][20] > 1e-2
+    assert by_unit["lstm", 0.0, 0.5]["norms"][20] < 1e-3
+    assert data("gru")["flow"] is None
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+def test_sentence_sizes_and_command():
+    d = build("attention", sentence="a b", target="c", hidden=2, embedding=3, layers=1, seed=5,
+              score="dot")
+    assert (d["settings"]["sentence"], d["settings"]["target"]) == (["a", "b"], ["c"])
+    assert d["network"]["layers"] == 1 and len(d["network"]["columns"]) == 4
+    assert d["command"] == ('grads explore attention --sentence "a b" --target c --hidden 2 '
+                            "--embedding 3 --layers 1 --score dot --seed 5 -o attention.html")
+    assert "score-s-weight-transposed" not in {variant["id"] for variant in d["variants"]}
+
+
+@pytest.mark.parametrize("settings", [
+    {"window": "local-p", "score": "concat"}, {"window": "local-m"}, {"score": "additive"},
+    {"score": "location"}])
+def test_scores_and_windows(settings):
+    found = build("attention-step", **settings)["proofs"]
+    assert {"proved"} <= {proof["status"] for proof in found} <= STATUSES
+    assert max(proof["error"] or 0 for proof in found) < 1e-10
+
+
+def test_large_tensors_are_sliced_and_that_is_said():
+    d = build("lstm", hidden=40, sentence="a b")
+    assert "first entries" in d["notes"][0]
+    cut = [tensor for tensor in d["tensors"] if "full_shape" in tensor]
+    assert any(tensor["full_shape"] == [160, 42] for tensor in cut)
+    assert max(len(tensor["value"] or []) for tensor in d["tensors"]) <= 256
+    proofs = [proof for proof in d["proofs"] if proof["status"] == "proved"]
+    assert min(proof.get("checked", 9) for proof in proofs) == 2
+    assert {proof["status"] for proof in d["proofs"]} <= STATUSES
+    assert len(json.dumps(d, separators=(",", ":"))) < 1_500_000
+
+
+@pytest.mark.parametrize(("name", "settings", "message"), [
+    ("lstn", {}, "did you mean 'lstm'"),
+    ("lstm", {"sentence": "  "}, "sentence: expected at least one word"),
+    ("lstm", {"target": "a"}, "target: lstm has none; nmt, attention, rnnsearch have"),
+    ("lstm", {"layers": 2}, "layers: lstm has none"),
+    ("gru", {"sentence": "a"}, "sentence: gru has none"),
+    ("attention", {"sentence": "a", "target": ""}, "target: expected at least one word"),
+    ("lstm", {"hidden": 0}, "hidden: expected 1 or more, got 0"),
+    ("attention", {"score": "dor"}, "score: expected one of dot"),
+    ("lstm", {"model": "x", "hidden": 3}, "hidden: a trained model has its own"),
+    ("lstm", {"model": "/nowhere"}, "/nowhere: expected the run directory of a language model"),
+    ("no.py:f", {}, "no.py: expected a Python file, found none"),
+])
+def test_bad_input_is_one_clear_line(name, settings, message):
+    with pytest.raises(UserError) as caught:
+        build(name, **settings)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,161 @@
+"""The page as a file: self-contained, whole or not at all, its equations those of the code."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import gzip
+import hashlib
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grads.derivations
+from backend.errors import UserError
+from grads.stepper.explorer.expand import expansions
+from grads.stepper.explorer.formulas import ASSETS, formulas, key
+from grads.stepper.explorer.page import LIMIT, MODULES, inlined, packed, page_of, write_page
+
+
+def statements() -> set[str]:
+    """Every statement of the derivations, as the tracer writes it."""
+    found = set()
+    for path in Path(grads.derivations.__file__).parent.glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, (ast.Assign, ast.AnnAssign)):
+                lines = (ast.get_source_segment(source, node) or "").split("\n")
+                found.add(" ".join(" ".join(re.sub(r"\s+#.*", "", line) for line in lines).split()))
+    return found
+
+
+def element(page: str, name: str) -> Any:
+    """What an element of the page holds."""
+    match = re.search(rf'id="{name}">([^<]*)<', page)
+    assert match is not None
+    return json.loads(gzip.decompress(base64.b64decode(match[1])))
+
+
+def test_equations_belong_to_lines_that_exist() -> None:
+    stale = set(formulas()) - statements()
+    assert stale == set()
+
+
+def test_white_space_does_not_matter_but_the_line_does() -> None:
+    assert key("c = f *  c_prev\n   + i * h_hat") == "c = f * c_prev + i * h_hat"
+    assert key("c = f * c_prev - i * h_hat") is None
+
+
+def test_most_lines_with_an_equation_number_have_an_equation(made: Any) -> None:
+    for name in ("lstm", "attention"):
+        lines = {step["text"] for step in made(name)[0]["steps"] if step["equations"]}
+        assert {line for line in lines if key(line) is None} == set()
+
+
+def test_page_holds_the_data_and_only_the_equations_in_use(made: Any) -> None:
+    data, path = made("lstm")
+    page = path.read_text(encoding="utf-8")
+    assert element(page, "data") == json.loads(json.dumps(data))
+    inside = element(page, "formulas")
+    assert set(inside) == {step["formula"] for step in data["steps"] if step["formula"]}
+    assert "<math" in inside["c = f * c_prev + i * h_hat"]["html"]
+
+
+def test_page_loads_nothing(made: Any) -> None:
+    page = made("attention")[1].read_text(encoding="utf-8")
+    assert len(page.encode()) < LIMIT
+    assert re.findall(r'(?:src|href)="(?!#)[^"]*"|@import|url\((?!data:|#)[^)]*\)', page) == []
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None and policy[1].startswith("default-src 'none';")
+    script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)
+    assert script is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy[1]
+
+
+def test_same_data_makes_the_same_page(made: Any) -> None:
+    data, path = made("lstm")
+    assert page_of(data) == path.read_text(encoding="utf-8")
+
+
+def test_title_is_escaped(made: Any) -> None:
+    page = page_of({**made("lstm")[0], "title": "</title><script>alert(1)</script>"})
+    assert "<script>alert" not in page and "&lt;script&gt;" in page
+
+
+def test_too_large_a_page_is_refused_and_the_file_left(made: Any, tmp_path: Path) -> None:
+    path = tmp_path / "large.html"
+    path.write_text("as it was")
+    rng = random.Random(0)
+    noise = [rng.random() for _ in range(300_000)]
+    with pytest.raises(UserError, match=r"large\.html: expected a page under 2 MB"):
+        write_page({**made("lstm")[0], "noise": noise}, path)
+    assert path.read_text() == "as it was" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_path_that_cannot_be_written(made: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="expected to write it"):
+        write_page(made("lstm")[0], tmp_path / "file" / "page.html")
+
+
+def test_nan_is_refused() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        packed({"value": float("nan")})
+
+
+def test_modules_import_only_what_stands_before_them() -> None:
+    text = {name: (ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in MODULES}
+    for place, name in enumerate(MODULES):
+        for wanted, module in re.findall(r'import \{([^}]*)\} from "\./(\w+)\.js";', text[name]):
+            assert module in MODULES[:place], f"{name} imports {module}"
+            exported = set(re.findall(r"^export (?:async )?(?:function|const|class) (\w+)",
+                                      text[module], re.MULTILINE))
+            assert {one.strip() for one in wanted.split(",")} <= exported, f"{name} of {module}"
+    assert "import {" not in inlined(MODULES)
+
+
+# --- expansions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "reads", "tree"), [
+    ("c = f * c_prev + i * h_hat", {"f": 1, "c_prev": 2, "i": 3, "h_hat": 4},
+     ["+", ["*", ["t", 1, "f"], ["t", 2, "c_prev"]], ["*", ["t", 3, "i"], ["t", 4, "h_hat"]]]),
+    ("dh = W_hy.T @ ds", {"W_hy.T": 5, "ds": 6, "W_hy": 5},
+     ["@", ["T", ["t", 5, "W_hy"]], ["t", 6, "ds"]]),
+    ("ds = p - one_hot(y, len(p))", {"p": 1, "y": 2},
+     ["-", ["t", 1, "p"], ["one_hot", ["t", 2, "y"]]]),
+    ("do = np.tanh(c) * dh", {"c": 1, "dh": 2},
+     ["*", ["f", "tanh", ["t", 1, "c"]], ["t", 2, "dh"]]),
+    ("h[t] = h[t - 1]", {"h[t - 1]": 1}, None),  # a name alone computes nothing
+    ("p = g(a)[0]", {}, None),
+    ("c = f * unknown", {"f": 1}, None),
+])
+def test_trees(text: str, reads: dict[str, int], tree: list[Any] | None) -> None:
+    assert expansions(text, reads, 1) == [tree]
+
+
+def test_trees_of_several_targets() -> None:
+    reads = {"dT": 1, "dT_t": 2, "db": 3, "db_t": 4}
+    assert expansions("dT, db = dT + dT_t, db + db_t", reads, 2) == [
+        ["+", ["t", 1, "dT"], ["t", 2, "dT_t"]], ["+", ["t", 3, "db"], ["t", 4, "db_t"]]]
+    assert expansions("h, c = lstm(x)", {"x": 1}, 2) == [None, None]
+
+
+@pytest.mark.parametrize("name", ["lstm", "attention"])
+def test_wrong_tensors_have_other_numbers(name: str, made: Any) -> None:
+    """A tensor's wrong numbers are its own in the variant, or those of one that it passes on."""
+    data, _ = made(name)
+
+    def wrong(tensor: int, values: dict[int, Any]) -> Any:
+        shared = data["tensors"][tensor].get("same_as")
+        return values.get(tensor) or (None if shared is None else wrong(shared, values))
+
+    for variant in data["variants"]:
+        missing = [data["tensors"][one]["name"] for one in variant["wrong"]
+                   if not wrong(one, variant["values"])]
+        assert missing == [], variant["id"]

@@ -1,0 +1,169 @@
+"""Recording: what the tracer sees of a function, and that the function does not notice."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from backend.errors import UserError
+from grads.derivations import attention, calculus, lstm, nmt, rnn
+from grads.stepper.trace import compare, trace
+from grads.stepper.tracing.derivations import DERIVATIONS, FOLLOW
+from grads.stepper.tracing.values import leaves
+
+RNG = np.random.default_rng(0)
+
+
+def flat(value):
+    return [leaf for _, leaf in leaves(value)]
+
+
+def step_of(found, name, kind="assign"):
+    """The last step that assigned a name."""
+    return [step for step in found.steps if step.kind == kind
+            and any(target.name == name for target in step.targets)][-1]
+
+
+# --- the derivations ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DERIVATIONS)
+def test_result_is_bit_for_bit_that_of_a_plain_run(name):
+    derivation = DERIVATIONS[name]
+    run = derivation.run()
+    plain = derivation.forward(*run.example.arguments, **run.example.named)
+    assert flat(plain)
+    for traced, expected in zip(flat(run.forward.result), flat(plain), strict=True):
+        np.testing.assert_array_equal(traced, expected)
+    plain_gradients = derivation.backward(*derivation.given(run.example, plain))
+    for traced, expected in zip(flat(run.backward.result), flat(plain_gradients), strict=True):
+        np.testing.assert_array_equal(traced, expected)
+
+
+def test_a_step_of_the_lstm():
+    run = DERIVATIONS["lstm"].run()
+    found = next(step for step in run.forward.steps
+                 if step.function == "lstm" and step.equations == ("2.36",)
+                 and step.loops == (("t", 2),))
+    assert found.text == "c = f * c_prev + i * h_hat"
+    assert found.comment == "(2.36)"
+    assert found.file == lstm.__file__
+    with open(lstm.__file__, encoding="utf-8") as file:
+        assert file.read().splitlines()[found.line - 1].strip().startswith(found.text)
+    assert found.depth == 1
+    assert [target.name for target in found.targets] == ["c"]
+    np.testing.assert_array_equal(found.targets[0].value, run.forward.result[1].c[2])
+    assert [read.name for read in found.reads] == ["f", "c_prev", "i", "h_hat"]
+    origin = found.reads[1].origins[0]
+    passed = run.forward.target(origin)
+    assert passed.name == "c_prev"
+    names = []
+    while passed.same_as is not None:
+        passed = run.forward.target(passed.same_as)
+        names.append(passed.name)
+    assert names == ["c[1]", "return[1]", "c"]  # the caller's c[1] is the c computed at t = 1
+
+
+def test_operands_of_a_backward_step():
+    run = DERIVATIONS["lstm"].run()
+    step = next(step for step in run.backward.steps if step.text == "dh[t] = dh[t] + d_vertical"
+                and step.loops == (("t", 3),))
+    assert [(read.name, read.written) for read in step.reads] == [
+        ("dh[3]", "dh[t]"), ("d_vertical", "d_vertical")]
+    made = run.backward.steps[step.reads[0].origins[0][0]]
+    assert made.text.startswith("dh[t - 1], dc[t - 1], dx, dT_t, db_t = lstm_grad(")
+    assert made.loops == (("t", 4),)
+
+
+def test_loops_of_callers_and_layers():
+    run = DERIVATIONS["attention"].run()
+    inner = [step for step in run.forward.steps if step.function == "lstm"
+             and step.text == "c = f * c_prev + i * h_hat"]
+    expected = [(("s", s), ("l", l)) for s in range(1, 5) for l in (1, 2)]
+    expected += [(("t", t), ("l", l)) for t in range(1, 6) for l in (1, 2)]
+    assert [step.loops for step in inner] == expected
+    assert [target.name for target in step_of(run.forward, "h[5][2]").targets] == [
+        "h[5][0]", "h[5][1]", "h[5][2]", "c[5][1]", "c[5][2]"]
+
+
+def test_what_the_backward_was_given_is_found_in_the_forward():
+    run = DERIVATIONS["lstm"].run()
+    linked = {run.backward.target(one).name: run.forward.target(other)
+              for one, other in run.links.items()}
+    assert linked["trace.h[2]"].name == "h[2]" and linked["trace.c[0]"].name == "c[0]"
+    np.testing.assert_array_equal(linked["trace.p[3]"].value, run.forward.result[1].p[3])
+
+
+def test_json():
+    run = DERIVATIONS["attention"].run()
+    found = json.loads(json.dumps(run.backward.to_json(), allow_nan=False))
+    assert len(found["steps"]) == len(run.backward.steps)
+    step = found["steps"][-1]
+    site = found["sites"][step["site"]]
+    assert site["file"] == "grads/derivations/attention.py"
+    assert site["text"] == run.backward.steps[-1].text
+    short = run.backward.to_json(repeat=False, digits=4)
+    assert len(json.dumps(short)) < 0.6 * len(json.dumps(found))
+    value = step_of(run.backward, "dh_tilde").targets[0]
+    np.testing.assert_allclose(short["steps"][step_of(run.backward, "dh_tilde").number]
+                               ["targets"][0]["value"], value.value, rtol=1e-3)
+
+
+def test_only_followed_functions_are_recorded():
+    parameters, x, y = DERIVATIONS["rnn"].run().example.arguments
+    found = trace(rnn.forward, parameters, x, y)
+    assert {step.function for step in found.steps} == {"forward"}
+    found = trace(rnn.forward, parameters, x, y, follow=[rnn.predict, calculus])
+    assert {step.function for step in found.steps} == {"forward", "predict", "softmax", "bias"}
+
+
+def test_equation_numbers():
+    run = DERIVATIONS["nmt"].run()
+    cited = {number for step in run.forward.steps for number in step.equations}
+    assert {"2.4", "2.5", "2.8", "2.35", "2.36", "2.37", "2.38", "2.51"} <= cited
+    assert not any(number.startswith("4.2") for number in cited)  # 4.2.3 is a section
+
+
+def test_comments_inside_a_statement():
+    run = DERIVATIONS["lstm"].run()
+    step = next(step for step in run.backward.steps if "lstm_grad(" in step.text
+                and step.kind == "assign")
+    assert step.comment == "lines 7-13" and "#" not in step.text
+    assert step.end_line == step.line + 1
+
+
+# --- edits, comparison --------------------------------------------------------------------------
+
+SIGN = {"predict_grad": [("p - one_hot(y, len(p))", "one_hot(y, len(p)) - p")]}
+
+
+def test_one_changed_line_is_found_and_what_follows_from_it():
+    derivation = DERIVATIONS["lstm"]
+    right, wrong = derivation.run(), derivation.run(edits=SIGN)
+    found = compare(right.backward, wrong.backward)
+    assert found.diverged is None
+    first = right.backward.steps[found.first]
+    assert first.text == "ds = p - one_hot(y, len(p))" and first.loops == (("t", 4),)
+    assert "dT" in found.names and "h[2]" not in found.names
+    assert found.names[0] == "ds" and all(one.step >= found.first for one in found.differences)
+    assert found.differences[0].error == pytest.approx(2.0)
+    same = compare(right.backward, derivation.run().backward)
+    assert same.first is None and not same.names
+
+
+def test_edits_that_do_not_fit():
+    run = DERIVATIONS["rnn"].run()
+    arguments = (*run.example.arguments, run.forward.result[1])
+    with pytest.raises(UserError, match="'no such line' occurs 0 times"):
+        trace(rnn.backward, *arguments, follow=FOLLOW, edits={"backward": [("no such line", "")]})
+    with pytest.raises(UserError, match="predict_gard is no function that backward calls"):
+        trace(rnn.backward, *arguments, follow=FOLLOW, edits={"predict_gard": [("p", "q")]})
+
+
+@pytest.mark.parametrize("module", [attention, nmt, lstm, rnn])
+def test_the_modules_themselves_stay_as_they_are(module):
+    before = dict(vars(module))
+    DERIVATIONS["attention"].run()
+    assert all(vars(module)[name] is value for name, value in before.items())

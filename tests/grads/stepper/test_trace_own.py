@@ -1,0 +1,169 @@
+"""Proofs of a user's own pair, and what is shown of a proof."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from backend.errors import UserError
+from grads.stepper.trace import trace
+from grads.stepper.tracing.derivations import DERIVATIONS, find
+from grads.stepper.tracing.examples import Sizes
+from grads.stepper.tracing.pairing import Pairing
+from grads.stepper.tracing.prove import prove
+
+LISTED = {"proved", "partial", "same", "share", "zero"}
+
+
+# --- a user's own pair --------------------------------------------------------------------------
+
+
+def energy(x, W):
+    h = np.tanh(W @ x)
+    if h[0] > 0:
+        y = h * h
+    else:
+        y = 2 * h
+    return y.sum(), h
+
+
+def energy_grad(x, W, h):
+    dy = np.ones_like(h)
+    dh = dy * (2 * h if h[0] > 0 else 2)
+    dq = (1 - h**2) * dh
+    dx = W.T @ dq
+    return dx
+
+
+PAIR = Pairing({"energy_grad": "energy"})
+
+
+def own(pairing=PAIR, edits=None, function=energy, back=energy_grad):
+    rng = np.random.default_rng(3)
+    arguments = rng.normal(size=3), rng.normal(size=(2, 3))
+    forward = trace(function, *arguments)
+    backward = trace(back, *arguments, forward.result[1], edits=edits)
+    return {proof.name: proof for proof in prove(pairing, forward, backward, arguments)}
+
+
+def test_a_users_own_pair():
+    found = own()
+    assert {name: proof.status for name, proof in found.items()} == {
+        "dy": "proved", "dh": "proved", "dq": "unpaired", "dx": "proved"}
+    assert "list it in the pairs" in found["dq"].reason
+    listed = own(Pairing({"energy_grad": "energy"}, {}, {"energy_grad.dq": "not named above"}))
+    assert listed["dq"].status == "share" and listed["dq"].reason == "not named above"
+    wrong = own(edits={"energy_grad": [("1 - h**2", "1 - h")]})
+    assert [name for name, proof in wrong.items() if proof.status == "wrong"] == ["dx"]
+    assert np.isnan(own(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].error)
+    assert own(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].status == "wrong"
+
+
+def in_place(x, W):
+    h = np.zeros(len(W))
+    for k in range(len(W)):
+        h[k] = np.tanh(W[k] @ x)
+    return h.sum(), h
+
+
+def in_place_grad(x, W, h):
+    dx = W.T @ (1 - h**2)
+    return dx
+
+
+def test_a_forward_that_writes_into_real_arrays():
+    with pytest.raises(UserError, match="in_place cannot be run with complex numbers"):
+        own(Pairing({"in_place_grad": "in_place"}), None, in_place, in_place_grad)
+
+
+# --- what a page shows --------------------------------------------------------------------------
+
+
+def test_curve_of_step_sizes_and_loss_along_an_entry():
+    run = DERIVATIONS["lstm"].run()
+    proof = next(proof for proof in run.proofs(central=False) if proof.name == "do")
+    curve = run.curve(proof, 1)
+    assert curve.steps[0] == 1 and curve.steps[20] == 1e-20
+    assert curve.complex_step[8:].max() < 1e-14
+    best = curve.central.argmin()
+    assert 3 <= best <= 7 and curve.central[best] < 1e-8
+    assert curve.central[0] > 1e-6 and curve.central[15] > 1e-6  # a V: too large, too small
+    assert curve.forward.min() > curve.central.min()
+    J = run.forward.result[0]
+    left, middle, right = run.losses(proof, 1, [-1e-3, 0.0, 1e-3])
+    assert middle == J
+    assert (right - left) / 2e-3 == pytest.approx(float(proof.analytic.ravel()[1]), rel=1e-4)
+    with pytest.raises(ValueError, match="entry: expected one of a proved gradient's 3, got 3"):
+        run.losses(proof, 3, [0.0])
+
+
+def test_some_entries_of_large_gradients():
+    run = DERIVATIONS["lstm"].run(sizes=Sizes(hidden=20), keep=50)
+    proofs = [proof for proof in run.proofs(most=6) if proof.status == "proved"]
+    assert not [proof for proof in run.proofs(most=6) if proof.status in ("wrong", "unpaired")]
+    dT = next(proof for proof in proofs if proof.name == "dT")
+    assert dT.shape == (80, 22) and dT.analytic.shape == (7, 7) and dT.checked == 6
+    assert np.isfinite(dT.complex_step).sum() == 6 and np.isfinite(dT.central).sum() == 6
+    wrong = DERIVATIONS["lstm"].run(sizes=Sizes(hidden=20), keep=50,
+                                    edits=DERIVATIONS["lstm"].broken("dc not carried"))
+    assert any(proof.status == "wrong" for proof in wrong.proofs(most=6, central=False))
+
+
+def test_json_of_proofs():
+    proofs = DERIVATIONS["rnn"].run().proofs()
+    found = json.loads(json.dumps([proof.to_json(6) for proof in proofs], allow_nan=False))
+    assert {"name", "forward", "forward_step", "analytic", "status"} <= set(found[0])
+    assert "partner" not in found[0]
+    assert "proved" in str(next(proof for proof in proofs if proof.status == "proved"))
+
+
+def test_a_model_given():
+    """A trained model's own parameters, vocabulary and sentence."""
+    own_run = DERIVATIONS["lstm"].run(sizes=Sizes(biases=False))
+    parameters = own_run.example.arguments[0]
+    words = {"W_e": ["<unk>", "</s>", "a", "b", "c", "d"]}
+    run = DERIVATIONS["lstm"].run("a c never", parameters=parameters, words=words)
+    assert run.example.arguments[1:] == ([2, 4, 0], [4, 0, 1])
+    assert {proof.status for proof in run.proofs()} <= LISTED
+
+
+@pytest.mark.parametrize("sentence, name, message", [
+    ("  ", "lstm", "sentence: expected at least one word"),
+    ("only source", "nmt", "expected a source and its translation around"),
+    ("||| target", "attention", "source: expected at least one word"),
+    ("words", "gru", "reads no sentence"),
+])
+def test_bad_sentences(sentence, name, message):
+    with pytest.raises(UserError, match=message):
+        DERIVATIONS[name].run(sentence)
+
+
+def test_bad_names_and_sizes():
+    with pytest.raises(UserError, match="no derivation is called 'lsmt': did you mean 'lstm'"):
+        find("lsmt")
+    with pytest.raises(UserError, match="did you mean 'dc not carried'"):
+        find("lstm").broken("dc not caried")
+    with pytest.raises(UserError, match="hidden: expected 1 or more, got 0"):
+        Sizes(hidden=0)
+    with pytest.raises(UserError, match="score: expected one of dot, general"):
+        Sizes(score="cosine")
+    assert find("lstm") is DERIVATIONS["lstm"]
+
+
+def test_speed():
+    """Generous bounds on a shared machine; alone it takes a tenth of this."""
+    for name, limit in (("lstm", 2.0), ("attention", 6.0)):
+        start = time.perf_counter()
+        assert DERIVATIONS[name].run().proofs()
+        assert time.perf_counter() - start < limit
+
+
+def test_renamed_gradients_are_known_where_they_are_kept_in_part():
+    """`by_name` makes a vector of a column: the same numbers, sliced alike."""
+    proofs = DERIVATIONS["nmt"].run(sizes=Sizes(hidden=20), keep=50).proofs(False, most=1)
+    renamed = [proof for proof in proofs if proof.name == "db['decoder.0.b']"]
+    assert [proof.status for proof in renamed] == ["same"]
+    assert {proof.status for proof in proofs} <= LISTED

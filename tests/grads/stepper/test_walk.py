@@ -1,0 +1,205 @@
+"""`grads walk`: what is printed, what keys do, a user's own functions."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from backend.errors import UserError
+from grads.stepper.walk import first_key, moved, walk
+
+ROOT = Path(__file__).resolve().parents[3]
+OWN = '''
+import numpy as np
+
+def layer_inputs(rng):
+    return [rng.normal(size=(2, 3)), rng.normal(size=(4, 3))]
+
+def layer_forward(x, W):
+    a = x @ W.T
+    h = np.tanh(a)
+    return h, (x, W, h)
+
+def layer_backward(dh, cache):
+    x, W, h = cache
+    da = (1 - h**2) * dh
+    dx = da @ W
+    dW = da.T @ x
+    return dx, dW
+
+def square_inputs(rng):
+    return rng.normal(size=3)
+
+def square(x):
+    y = x**2
+    return y.sum()
+
+def square_gradient(x):
+    dx = 3 * x
+    return dx
+
+def alone_inputs(rng):
+    return [2.0]
+
+def alone(x):
+    y = x + 1
+    return y
+
+def endless_inputs(rng):
+    return [1.0]
+
+def endless(x):
+    while True:
+        x = x + 1
+
+def failing_inputs(rng):
+    return [1]
+
+def failing(x):
+    return x / 0
+'''
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    return tmp_path / "mine.py"
+
+
+@pytest.fixture
+def printed(capsys):
+    """What a walk prints."""
+
+    def call(*arguments, **settings):
+        capsys.readouterr()
+        walk(*arguments, **settings)
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_all_steps_of_the_lstm_are_printed(printed):
+    text = printed("lstm", all=True)
+    heads = re.findall(r"^step (\d+) of (\d+) ", text, re.MULTILINE)
+    assert [int(number) for number, _ in heads] == list(range(1, int(heads[0][1]) + 1))
+    pages = re.split(r"^step ", text, flags=re.MULTILINE)[1:]
+    marked = [re.search(r"^> +\d+ │ +(.*)$", page, re.MULTILINE)[1] for page in pages]
+    step = next(page for page, line in zip(pages, marked, strict=True)
+                if line.startswith("do = np.tanh(c) * dh"))
+    assert "lstm_grad, grads/derivations/lstm.py:" in step and "t=4" in step
+    assert "equation 2.41" in step
+    assert re.search(r"reads  c  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
+    assert re.search(r"makes  do  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
+    proof = re.search(r"proved: d loss / d o \(made at step (\d+)\), 3 of 3 entries, "
+                      r"relative error (\S+) \(central difference (\S+)\)", step)
+    assert float(proof[2]) < 1e-10 and float(proof[3]) < 1e-5
+    assert marked[int(proof[1]) - 1] == "i, f, o, h_hat = np.split(u, 4)"
+    numbers = [float(one) for one in re.search(r"\[0, 0\](.*)", step)[1].split()]
+    assert len(numbers) == 3 and numbers[0] == pytest.approx(numbers[1], rel=1e-10)
+    assert numbers[0] == pytest.approx(numbers[2], rel=1e-5)
+    assert "wrong" not in text
+
+
+def test_a_pipe_gets_everything_without_control_codes(printed):
+    text = printed("gru")
+    assert text.count("\nstep ") == 29 and "\x1b" not in text
+    assert "(2.17)" in text
+
+
+def test_settings_reach_the_derivation(printed):
+    text = printed("attention", sentence="a b ||| c", hidden=2, layers=1, seed=4)
+    assert re.search(r"makes  h_bar  \(2 × 2\)", text) and "wrong" not in text
+
+
+def test_own_pair_is_proved(own, printed):
+    text = printed(f"{own}:layer")
+    assert "layer_backward, mine.py:" in text
+    assert len(re.findall("proved: d loss / d", text)) == 3 and "wrong" not in text
+
+
+def test_own_gradient_that_is_wrong_is_said_to_be(own, printed):
+    assert "wrong: d loss / d x, 3 of 3 entries, relative error 3.3e-01" in printed(f"{own}:square")
+
+
+def test_own_function_alone_has_values_only(own, printed):
+    text = printed(f"{own}:alone", seed=3)
+    assert re.search(r"reads  x  \(number\) +2\.?0*\nmakes  y  \(number\) +3\.?0*\n", text)
+    assert "d loss" not in text
+
+
+@pytest.mark.parametrize(("name", "settings", "message"), [
+    ("gur", {}, "did you mean 'gru'"),
+    ("{own}:layr", {}, "did you mean 'layer_inputs'"),
+    ("{own}:endless", {}, "has not ended after 100000"),
+    ("{own}:failing", {}, "mine.py:failing: ZeroDivisionError: division by zero"),
+    ("{own}:layer", {"hidden": 3}, "hidden: "),
+    ("none.py:f", {}, "none.py: expected a Python file, found none"),
+])
+def test_bad_input_is_one_clear_line(name, settings, message, own):
+    with pytest.raises(UserError) as caught:
+        walk(name.format(own=own), **settings)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sent", "does", "rest"), [
+    ("\x1b[Cq", "on", "q"), ("\x1bOD", "back", ""), (" x", "on", "x"), ("b", "back", ""),
+    ("7\r", "7", "\r"), ("\r", "enter", ""), ("q", "leave", ""), ("z1", None, "1"),
+    ("\x1b[15~1", None, "1"), ("\x1b", None, ""),
+])
+def test_what_a_key_does(sent, does, rest):
+    assert first_key(sent) == (does, rest)
+
+
+def test_moving():
+    here, typed = 4, ""
+    for key, expected in [("on", 5), ("back", 4), ("first", 0), ("back", 0), ("last", 9),
+                          ("on", 9), ("1", 9), ("2", 9), ("enter", 9), ("4", 9), ("enter", 3),
+                          ("0", 3), ("enter", 0), ("enter", 1)]:
+        here, typed = moved(here, typed, key, 10)
+        assert here == expected
+    assert moved(3, "12", "back", 10) == (2, "")
+
+
+def screen(master: int, wanted: str) -> str:
+    """What the terminal shows from here on, until `wanted` is on it."""
+    text, end = "", time.monotonic() + 60
+    while wanted not in text and time.monotonic() < end:
+        if select.select([master], [], [], 1)[0]:
+            text += os.read(master, 65536).decode("utf-8", "replace")
+    assert wanted in text
+    return text
+
+
+def test_in_a_terminal():
+    master, slave = pty.openpty()
+    code = "from grads.stepper.walk import walk; walk('gru')"
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40",
+                   "PYTHONPATH": str(ROOT)}
+    running = subprocess.Popen([sys.executable, "-c", code], stdin=slave, stdout=slave,
+                               stderr=subprocess.PIPE, env=environment)
+    try:
+        os.close(slave)
+        screen(master, "step 1 of 29")
+        for sent, wanted in [(b"\x1b[C", "step 2 of 29"), (b" ", "step 3 of 29"),
+                             (b"\x1b[D", "step 2 of 29"), (b"2", "go to step 2"),
+                             (b"0\r", "step 20 of 29"), (b"G", "step 29 of 29"),
+                             (b"g", "step 1 of 29")]:
+            os.write(master, sent)
+            assert "q: leave" in screen(master, wanted) or wanted.startswith("go to") or screen(
+                master, "q: leave")
+        os.write(master, b"q")
+        screen(master, "\x1b[?1049l")  # the screen is given back
+        assert running.wait(20) == 0, running.stderr.read()
+    finally:
+        running.kill()
+        running.stderr.close()
+        os.close(master)

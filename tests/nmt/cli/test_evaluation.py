@@ -1,0 +1,354 @@
+"""`nmt evaluate`, `align`, `attention`, `dictionary`, `translate --replace-unk`."""
+
+import importlib.util
+import io
+import json
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tiny_run import SOURCE, TARGET, complaint, files_in, nmt
+
+from nmt.data.align import Gold, alignment_score
+from nmt.data.corpus import read_lines
+from nmt.evaluation.scores import bleu
+from nmt.search.interface import SearchOptions
+from nmt.system import System
+from nmt.training import checkpoint
+from nmt.training.trainer import BEST
+
+GERMAN = dict(zip(SOURCE, TARGET, strict=True))
+
+
+@pytest.fixture
+def system(trained, monkeypatch):
+    """The toy translator, whose working directory we are in; `model` is its folder."""
+    monkeypatch.chdir(trained)
+    return System.open("model")
+
+
+def printed(capsys, *arguments):
+    capsys.readouterr()
+    assert nmt(*arguments) == 0
+    return capsys.readouterr().out
+
+
+def write(path, *lines):
+    path.write_text("".join(line + "\n" for line in lines), "utf-8")
+    return path
+
+
+# --- force-decoding -----------------------------------------------------------------------------
+
+
+def test_forced_alignments_find_the_words_that_translate_each_other(system) -> None:
+    """The corpus is word for word: word i belongs to word i, and the source is read reversed."""
+    pairs = [(x.split(), y.split()) for x, y in zip(read_lines("train.en"), read_lines("train.de"),
+                                                    strict=True)]
+    right = wrong = 0
+    for translation, (source, target) in zip(system.force(pairs), pairs, strict=True):
+        assert translation.words == target
+        assert translation.alignment.shape == (len(target) + 1, len(source))
+        for s, t in system.links(translation):
+            right, wrong = right + (s == t), wrong + (s != t)
+    assert right > 5 * wrong
+
+
+def test_forced_pairs_keep_their_places(system) -> None:
+    pairs = [(["one"], ["eins"]), ([], ["eins"]), (["two"], []), (["six", "one"], ["neu", "eins"])]
+    found = system.force(pairs)
+    assert [one.words for one in found] == [target for _, target in pairs]
+    assert [one.alignment is None for one in found] == [False, True, True, False]
+    assert found[1].log_probability == 0.0 and system.links(found[1]) == []
+    (alone,) = system.force(pairs[3:])
+    np.testing.assert_allclose(alone.alignment, found[3].alignment, atol=1e-6)
+    nats = -sum(system.force([pair])[0].log_probability for pair in (pairs[0], pairs[3]))
+    assert system.perplexity([pairs[0], pairs[3]]) == pytest.approx(np.exp(nats / 5), rel=1e-5)
+    assert system.force([]) == [] and len(system.force(pairs[1:2])) == 1
+
+
+def test_align(system, trained, capsys) -> None:
+    write(trained / "s", "one two three", "", "four")
+    write(trained / "t", "eins zwei drei", "eins", "vier neu")
+    pairs = [(["one", "two", "three"], ["eins", "zwei", "drei"]), (["four"], ["vier", "neu"])]
+    for options, convention in (([], "predicted"), (["--aligned-word", "read"], "read"),
+                                (["--aligned-word", "thesis"], "read")):
+        lines = printed(capsys, "align", "s", "t", "--model", "model", *options).split("\n")
+        links = [" ".join(f"{s}-{t}" for s, t in system.links(one, convention))
+                 for one in system.force(pairs)]
+        assert lines == [links[0], "", links[1], ""]
+    assert links[1] == "0-0 0-1"
+
+
+# --- unknown words ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forgetful(system, trained):
+    """The same translator, which knows "eins" as `<unk>`: the two have changed places."""
+    saved = checkpoint.load(trained / "model" / BEST)
+    (eins,) = system.target.ids(["eins"])
+    for name in ("output.W_hy", "decoder.W_e"):
+        array = saved.arrays[checkpoint.PARAMETERS + name]
+        array[[0, eins]] = array[[eins, 0]]
+    checkpoint.save(trained / "model" / BEST, saved.arrays, saved.metadata)
+    return System.open("model")
+
+
+def translated(monkeypatch, capsys, content, *options):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    return printed(capsys, "translate", "--model", "model", *options).split("\n")[:-1]
+
+
+def test_unknown_words_are_looked_up_or_copied(forgetful, trained, monkeypatch, capsys) -> None:
+    write(trained / "d", "one\tuno due", "two\tno")
+    content = b"one\n\ntwo\n"
+    assert translated(monkeypatch, capsys, content) == ["<unk>", "", "zwei"]
+    assert translated(monkeypatch, capsys, content, "--replace-unk") == ["one", "", "zwei"]
+    options = ["--replace-unk", "d", "--aligned-word", "read"]
+    assert translated(monkeypatch, capsys, content, *options) == ["uno due", "", "zwei"]
+    lines = translated(monkeypatch, capsys, content, "--nbest", 1, *options)
+    assert [line.split(" ||| ")[1] for line in lines] == ["uno due", "", "zwei"]
+
+
+@pytest.mark.parametrize("convention", ["predicted", "read"])
+def test_what_is_replaced_comes_from_the_links(forgetful, monkeypatch, capsys, convention) -> None:
+    source = "two one three one five".split()
+    ((best,),) = forgetful.translate([source], SearchOptions(2))
+    linked = dict(link[::-1] for link in forgetful.links(best, convention))
+    assert "<unk>" in best.words and len(linked) == len(best.words)
+    expected = " ".join(source[linked[t]] if word == "<unk>" else word
+                        for t, word in enumerate(best.words))
+    options = ["--replace-unk", "--aligned-word", convention, "--alignments", "links"]
+    assert translated(monkeypatch, capsys, b"two one three one five\n", *options) == [expected]
+    assert read_lines("links") == [" ".join(f"{s}-{t}" for t, s in sorted(linked.items()))]
+
+
+# --- evaluation ---------------------------------------------------------------------------------
+
+
+def test_evaluate(system, trained, capsys) -> None:
+    shown = printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--buckets",
+                    "2,4", "--output", "out/here")
+    sources = [line.split() for line in read_lines("test.en")]
+    references = read_lines("test.de")
+    texts = [" ".join(nbest[0].words) for nbest in system.translate(sources, SearchOptions(2))]
+    score = bleu(texts, references, "none")
+    assert re.search(rf"^BLEU +{score.score:.2f}$", shown, re.MULTILINE)
+    assert f"BLEU {score.signature}\n" in shown
+    pairs = list(zip(sources, (line.split() for line in references), strict=True))
+    assert re.search(rf"^perplexity +{system.perplexity(pairs):.2f}$", shown, re.MULTILINE)
+    (found,) = json.loads((trained / "out/here/evaluation.json").read_text())["systems"]
+    assert found["name"] == "model" and found["bleu"]["score"] == pytest.approx(score.score)
+    assert [b["label"] for b in found["bleu_by_length"]] == ["1-2", "3-4", "5+"]
+    assert sum(b["sentences"] for b in found["bleu_by_length"]) == len(sources)
+    for bucket, low, high in zip(found["bleu_by_length"], (1, 3, 5), (2, 4, 9), strict=True):
+        inside = [i for i, words in enumerate(sources) if low <= len(words) <= high]
+        expected = bleu([texts[i] for i in inside], [references[i] for i in inside], "none").score \
+            if inside else None
+        assert bucket["bleu"] == expected
+    assert found["bleu_after_replacement"] == found["alignment"] == {}
+
+
+def test_evaluate_writes_pictures(system, trained, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out")
+    assert files_in(trained / "out") == {"evaluation.json", "bleu-by-length.png",
+                                         "learning-curves.png"}
+
+
+def test_without_matplotlib_there_are_numbers_and_a_word_about_it(
+    system, trained, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    shown = printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out")
+    assert "no pictures: matplotlib is not installed (pip install matplotlib" in shown
+    assert files_in(trained / "out") == {"evaluation.json"}
+    said = complaint(capsys, "attention", "test.en", "--model", "model", "--png", "maps")
+    assert said.startswith("--png: matplotlib is not installed")
+    assert not (trained / "maps").exists()
+
+
+def test_systems_stand_side_by_side(system, trained, capsys) -> None:
+    (trained / "other").mkdir()
+    (trained / "model").rename(trained / "other/model")
+    (trained / "new").symlink_to(trained / "other/model")
+    shown = printed(capsys, "evaluate", "test.en", "test.de", "--model", "other/model", "new",
+                    "--beam", 1)
+    assert re.search(r"^ +other/model +new$", shown, re.MULTILINE)
+    ((one, other),) = re.findall(r"^perplexity +(\S+) +(\S+)$", shown, re.MULTILINE)
+    assert one == other
+
+
+def retrained(seed, **settings):
+    """Another translator with the vocabularies and the data of `model`."""
+    overrides = [word for name, value in settings.items() for word in (f"--{name}", value)]
+    assert nmt("train", "model/recipe.yaml", "--output", f"model-{seed}", "--train.seed", seed,
+               "--train.epochs", 2, *overrides) == 0
+    return System.open(f"model-{seed}")
+
+
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_an_ensemble_stands_beside_its_members(
+    system, trained, capsys, monkeypatch, average
+) -> None:
+    other = retrained(2, **{"model.score": "dot", "model.hidden_size": 12})
+    together = System.together(["model", "model-2"], [system, other], average)
+    sources = [line.split() for line in read_lines("test.en")]
+    texts = [" ".join(nbest[0].words) for nbest in together.translate(sources, SearchOptions(2))]
+    printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "model-2",
+            "--ensemble", average, "--output", "out", "--gold", write(trained / "g", *["0-0"] * 6))
+    *members, found = json.loads((trained / "out/evaluation.json").read_text())["systems"]
+    assert found["name"] == f"ensemble, {average}"
+    assert found["bleu"]["score"] == bleu(texts, read_lines("test.de"), "none").score
+    between = [member["perplexity"] for member in members]
+    assert found["perplexity"] < max(between) and found["perplexity"] not in between
+    content = b"".join(" ".join(source).encode() + b"\n" for source in sources)
+    assert translated(monkeypatch, capsys, content, "model-2", "--average", average) == texts
+
+
+def test_models_that_are_no_ensemble(system, trained, capsys) -> None:
+    retrained(3, **{"data.max_vocabulary": 3})
+    retrained(4, **{"data.reverse_source": "no"})
+    pair = ["evaluate", "test.en", "test.de", "--ensemble", "--model", "model"]
+    assert complaint(capsys, *pair) == "--ensemble: expected two models or more, got one"
+    assert complaint(capsys, *pair, "model-3") \
+        == "model-3: expected the source vocabulary of model in one ensemble, got another"
+    assert complaint(capsys, "translate", "--model", "model", "model-4") \
+        == "model-4: expected the data.reverse_source of model in one ensemble, got another"
+
+
+def test_an_ensemble_reads_what_its_shortest_member_reads(system) -> None:
+    other = retrained(5, **{"data.max_length": 9})
+    data = replace(other.recipe.data, max_translate_length=7)
+    other.recipe = replace(other.recipe, data=data)
+    for pair in ((system, other), (other, system)):
+        together = System.together(["one", "two"], pair, "logs")
+        assert together.recipe.data.max_translate_length == 7
+
+
+def test_alignment_error_rate(system, trained, capsys) -> None:
+    source = write(trained / "s", "one two three", "", "four five new")
+    target = write(trained / "t", "eins zwei drei", "", "fünf vier neu")
+    write(trained / "pharaoh", "0-0 1-1 2-2", "", "0-1 1?0 2p2")
+    write(trained / "naacl", "1 1 1 S", "1 2 2 S", "1 3 3", "3 2 1 S", "3 1 2 P", "3 3 3 P")
+    people = [Gold(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(0, 0), (1, 1), (2, 2)})),
+              Gold(frozenset(), frozenset()),
+              Gold(frozenset({(0, 1)}), frozenset({(0, 1), (1, 0), (2, 2)}))]
+    forced = system.force([(x.split(), y.split()) for x, y in zip(
+        read_lines(source), read_lines(target), strict=True)])
+    for options in (["pharaoh"], ["naacl", "--gold-swapped"]):
+        shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--gold", *options,
+                        "--output", "out")
+        (found,) = json.loads((trained / "out/evaluation.json").read_text())["systems"]
+        for convention in ("predicted", "read"):
+            links = [system.links(one, convention) for one in forced]
+            if options[0] == "naacl":
+                people[2] = Gold(frozenset({(0, 1)}), people[2].possible)
+            score = alignment_score(links, people)
+            assert found["alignment"][convention]["error_rate"] == score.error_rate
+            assert re.search(rf"AER \({convention}\) +{score.error_rate:.3f}", shown)
+    write(trained / "pharaoh", "0-0 1-1 9-2", "", "0-1")
+    shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--gold", "pharaoh",
+                    "--drop-bad-links")
+    assert "pharaoh: 1 links do not fit their sentences and are left out\n" in shown
+
+
+def test_bleu_after_replacement(forgetful, trained, capsys) -> None:
+    write(trained / "d", "one\teins")
+    sources = [["one"] * 4, ["one"] * 5]
+    found = [nbest[0].words for nbest in forgetful.translate(sources, SearchOptions(2))]
+    write(trained / "s", *map(" ".join, sources))
+    write(trained / "t", *(" ".join(words).replace("<unk>", "eins") for words in found))
+    shown = printed(capsys, "evaluate", "s", "t", "--model", "model", "--replace-unk", "d",
+                    "--output", "o")
+    (found,) = json.loads((trained / "o/evaluation.json").read_text())["systems"]
+    assert found["bleu"]["score"] < 50 and found["unknown_words"] > 4
+    assert found["bleu_after_replacement"] == pytest.approx({"predicted": 100, "read": 100})
+    assert re.search(r"^BLEU, unk replaced \(read\) +100.00$", shown, re.MULTILINE)
+
+
+# --- maps and dictionaries ----------------------------------------------------------------------
+
+
+def test_attention(system, trained, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    write(trained / "s", "one two", "", "three four five")
+    write(trained / "t", "eins zwei", "", "drei vier")
+    shown = printed(capsys, "attention", "s", "t", "--model", "model", "--line", 3, 2, 1, "--png",
+                    "maps")
+    assert re.search(r"^3: drei vier\ndrei \|.*\nvier \|", shown)
+    assert "1 three  2 four  3 five\n" in shown and "2: nothing to show, a side is empty" in shown
+    assert files_in(trained / "maps") == {"attention-1.png", "attention-3.png"}
+    shown = printed(capsys, "attention", "s", "--model", "model", "--aligned-word", "read")
+    ((best,),) = system.translate([["one", "two"]], SearchOptions(2))
+    assert shown.startswith(f"1: {' '.join(best.words)}\n")
+
+
+def test_dictionary(system, capsys) -> None:
+    for how in (["--links", "links"], ["--model", "model"]):
+        lines = [len(line.split()) for line in read_lines("train.en")]
+        with open("links", "w") as file:
+            file.writelines(" ".join(f"{i}-{i}" for i in range(n)) + "\n" for n in lines)
+        shown = printed(capsys, "dictionary", "train.en", "train.de", "d", *how, "--min-count", 5)
+        assert shown == f"d: {len(SOURCE)} source words\n"
+        assert dict(line.split("\t") for line in read_lines("d")) == GERMAN
+    assert printed(capsys, "dictionary", "dev.en", "dev.de", "d", "--model", "model") \
+        == "d: 0 source words\n"  # 101 links, as in the thesis, are in no toy
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ("evaluate test.en dev.de --model model", r"test.en has 6 lines, .*dev.de has 8"),
+    ("evaluate test.en test.de --model absent", r"absent: expected the run directory"),
+    ("evaluate test.en test.de", r"arguments are required: --model"),
+    ("evaluate blank blank --model model", r"blank, blank: expected at least one pair of sent"),
+    ("evaluate test.en test.de --model model --buckets 4,2", r"expected rising numbers such as"),
+    ("evaluate test.en test.de --model model --buckets a", r"expected rising numbers.*got 'a'"),
+    ("evaluate test.en test.de --model model --beam 0", r"--beam: expected an integer of at le"),
+    ("evaluate test.en test.de --model model --length-normalisation nan", r"length_normalisation"),
+    ("evaluate test.en test.de --model model --gold absent", r"absent: cannot be read"),
+    ("evaluate test.en test.de --model model --gold dev.gold", r"a line for each of 6 .* found 8"),
+    ("evaluate test.en test.de --model model --gold far", r"far:2: link '0-77': expected a target"),
+    ("evaluate test.en test.de --model model --gold blank", r"blank: expected at least one link"),
+    ("evaluate test.en test.de --model model --replace-unk dev.en", r"dev.en:1: expected a source"),
+    ("evaluate test.en test.de --model model --output test.en", r"test.en: cannot make the folder"),
+    ("evaluate test.en test.de --model model broken", r"broken/log.jsonl:1: expected a record"),
+    ("align test.en dev.de --model model", r"test.en has 6 lines"),
+    ("align test.en test.de --model model --aligned-word both", r"invalid choice: 'both'"),
+    ("attention test.en --model model --line 7", r"--line: expected a line of test.en from 1 to 6"),
+    ("attention test.en --model model --line 0", r"--line: expected an integer of at least 1"),
+    ("dictionary test.en test.de d", r"expected --links FILE or --model DIR, got both or neither"),
+    ("dictionary test.en test.de d --links far", r"far:2: link '0-77'"),
+    ("dictionary test.en test.de absent/d --links blank", r"absent/d: cannot be written"),
+    ("translate --model model --replace-unk absent", r"absent: cannot be read"),
+])
+def test_wrong_requests(system, trained, capsys, arguments, message) -> None:
+    write(trained / "blank", *[""] * 6)
+    write(trained / "dev.gold", *["0-0"] * 8)
+    write(trained / "far", "0-0", "0-77", *[""] * 4)
+    (trained / "broken").mkdir()
+    for path in (trained / "model").iterdir():
+        (trained / "broken" / path.name).write_bytes(path.read_bytes())
+    write(trained / "broken" / "log.jsonl", "{")
+    before = files_in(trained)
+    assert re.search(message, complaint(capsys, *arguments.split()))
+    assert files_in(trained) == before
+
+
+def test_what_needs_attention_says_so(corpus, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(corpus)
+    assert nmt("train", "r.yaml", "--output", "out", "--train.epochs", 1, "--model.attention",
+               "none", "--model.input_feeding", "no") == 0
+    none = "expected a model with attention, this one has none"
+    pair = ["test.en", "test.de", "--model", "out"]
+    for arguments, name in (
+        (["evaluate", *pair, "--gold", "x"], "out: --gold and --replace-unk"),
+        (["evaluate", *pair, "--replace-unk"], "out: --gold and --replace-unk"),
+        (["align", *pair], "nmt align"), (["attention", *pair], "nmt attention"),
+        (["dictionary", "test.en", "test.de", "d", "--model", "out"], "nmt dictionary"),
+        (["translate", "--model", "out", "--replace-unk"], "--replace-unk"),
+    ):
+        assert complaint(capsys, *arguments) == f"{name}: {none}"
+    assert "BLEU" in printed(capsys, "evaluate", *pair)

@@ -1,0 +1,83 @@
+"""Reading text files strictly, and preparing parallel lines."""
+
+import pytest
+
+from backend.errors import UserError
+from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+
+
+def test_only_newlines_end_lines(tmp_path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("a\u0085b\nc\u2028d\x0ce\r\n\x1cf\n\nlast".encode())
+    assert read_lines(path) == ["a\u0085b", "c\u2028d\x0ce", "\x1cf", "", "last"]
+
+
+@pytest.mark.parametrize(("content", "lines"), [(b"", []), (b"\n", [""]), (b"a\n", ["a"])])
+def test_the_last_newline_opens_no_line(tmp_path, content, lines) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(content)
+    assert read_lines(path) == lines
+
+
+def test_a_byte_order_mark_is_dropped_on_the_first_line_only(tmp_path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffa\n\ufeffb\n".encode())
+    assert read_lines(path) == ["a", "\ufeffb"]
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("été\nfine\n".encode() + "été\n".encode("latin-1"))
+    with pytest.raises(UserError) as caught:
+        read_lines(path)
+    assert str(caught.value) == f"{path}:3: expected UTF-8, got byte 0xe9 at column 1"
+
+
+def test_parallel_files_of_different_length_are_named(tmp_path) -> None:
+    (tmp_path / "a.en").write_text("1\n2\n3\n")
+    (tmp_path / "a.fr").write_text("1\n2\n")
+    with pytest.raises(UserError, match=r"a\.en has 3 lines.*a\.fr has 2"):
+        read_parallel(tmp_path / "a.en", tmp_path / "a.fr")
+    (tmp_path / "a.fr").write_text("1\n2\n\n")
+    assert read_parallel(tmp_path / "a.en", tmp_path / "a.fr")[1] == ["1", "2", ""]
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path) -> None:
+    (tmp_path / "a").write_text("x\n")
+    with pytest.raises(UserError, match="absent"):
+        read_parallel(tmp_path / "a", tmp_path / "absent")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_lines(tmp_path)
+
+
+def test_write_lines_is_read_lines_backwards(tmp_path) -> None:
+    lines = ["a b", "", "c\u2028d"]
+    write_lines(tmp_path / "text", lines)
+    assert read_lines(tmp_path / "text") == lines
+    with pytest.raises(ValueError, match="line end"):
+        write_lines(tmp_path / "text", ["a\nb"])
+    assert read_lines(tmp_path / "text") == lines
+    with pytest.raises(UserError, match="cannot be written"):
+        write_lines(tmp_path / "text" / "below a file", lines)
+
+
+def test_words_stand_between_spaces_and_tabs() -> None:
+    assert split_words(" a\t b\u00a0c  d\u0085 ") == ["a", "b\u00a0c", "d\u0085"]
+
+
+def test_pairs_that_cannot_be_trained_on_are_counted_not_cut() -> None:
+    source = ["a b", "", "a", " \t", "a b c d", "a", "a b c"]
+    target = ["x", "x", "", "", "x", "x y z w", "x y z"]
+    prepared = prepare_pairs(source, target, max_length=3)
+    assert prepared.pairs == [(["a", "b"], ["x"]), (["a", "b", "c"], ["x", "y", "z"])]
+    assert (prepared.empty, prepared.too_long) == (3, 2)
+    assert len(prepare_pairs(source, target).pairs) == 4
+
+
+def test_prepare_pairs_tokenises_and_checks() -> None:
+    prepared = prepare_pairs(["ab"], ["cd"], tokenise_source=list, tokenise_target=list)
+    assert prepared.pairs == [(["a", "b"], ["c", "d"])]
+    with pytest.raises(ValueError, match="source_lines"):
+        prepare_pairs(["a"], [])
+    with pytest.raises(ValueError, match="max_length"):
+        prepare_pairs(["a"], ["b"], max_length=0)

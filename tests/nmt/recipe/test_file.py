@@ -1,0 +1,387 @@
+"""Recipes: defaults, files, overrides, and one clear line for each thing that can be wrong."""
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+import nmt as package
+from backend.errors import UserError
+from nmt.models.contract import Architecture
+from nmt.models.registry import MODELS
+from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
+from nmt.recipe.file import as_mapping, load_recipe, save_recipe
+from nmt.recipe.tree import plain, read_tree
+
+RECIPES = Path(package.__file__).parent / "recipes"
+SHIPPED = sorted(RECIPES.rglob("*.yaml"))
+PAPER_SIZE = sorted((RECIPES / "thesis").glob("*.yaml"))  # the rows of Tables 4.1 and 4.4
+SMALL = sorted((RECIPES / "thesis-small").glob("*.yaml"))
+
+
+def load(folder, text, *overrides):
+    path = folder / "r.yaml"
+    path.write_text(text)
+    return load_recipe(Recipe, path, overrides)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_recipes_that_come_along_load_and_survive_a_round_trip(tmp_path, path) -> None:
+    recipe = load_recipe(AnyRecipe, path)
+    save_recipe(recipe, tmp_path / "saved.yaml")
+    assert load_recipe(AnyRecipe, tmp_path / "saved.yaml") == recipe
+    for section in re.findall(r"^(\w+):$", path.read_text(), re.MULTILINE):
+        assert getattr(recipe, section) is not None
+
+
+def test_the_recipes_that_come_along_say_their_command() -> None:
+    for path in SHIPPED:
+        name = path.relative_to(RECIPES.parents[1])
+        if path.stem not in ("multi30k", "demo"):  # a base only; a command of its own
+            assert re.search(rf"^# nmt (lm )?train {name} ", path.read_text(), re.MULTILINE), name
+
+
+def test_a_recipe_on_a_base_does_not_repeat_it() -> None:
+    for path in SHIPPED:
+        own = yaml.safe_load(path.read_text())
+        if "base" in own:
+            base = plain(read_tree(path.parent / own.pop("base")))
+            if "architecture" in own.get("model", {}):
+                base.pop("model", None)
+            for section, values in own.items():
+                assert not values.items() & base.get(section, {}).items(), path
+
+
+@pytest.mark.parametrize("path", PAPER_SIZE, ids=lambda path: path.stem)
+def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_version(path) -> None:
+    """Section 4.3.1, and a version that differs in data, sizes and epochs only."""
+    recipe = load_recipe(Recipe, path)
+    model, train = recipe.model, recipe.train
+    assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)
+    assert (model.initialisation, model.scale, model.biases) == ("uniform", 0.1, False)
+    assert (train.optimizer, train.learning_rate, train.batch_size, train.max_norm) \
+        == ("sgd", 1.0, 128, 5.0)
+    assert (train.epochs, train.halve_after) == ((12, 8) if model.dropout else (10, 5))
+    assert recipe.data.max_vocabulary == 50002 and recipe.search.beam == 10
+    assert re.search(r"^# Reported: perplexity (over )?[0-9.]+", path.read_text(), re.MULTILINE)
+    if path.stem not in ("base", "base-reverse", "base-reverse-dropout",
+                         "global-location-no-feeding"):
+        assert model.input_feeding and model.dropout == 0.2 and recipe.data.reverse_source
+    small = load_recipe(Recipe, RECIPES / "thesis-small" / path.name)
+    sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "window": 1}
+    assert replace(small.model, **sizes) == replace(model, **sizes)
+    assert small.data.reverse_source == recipe.data.reverse_source
+
+
+@pytest.mark.parametrize("longest", [30, 50])
+@pytest.mark.parametrize("name, reported", [
+    ("rnnsearch", {30: ("21.50", "31.44"), 50: ("26.75", "34.16")}),
+    ("rnnencdec", {30: ("13.93", "24.19"), 50: ("17.82", "26.71")}),
+])  # fmt: skip
+def test_a_row_of_bahdanau_s_table_1_is_the_appendices_(name, reported, longest) -> None:
+    """Appendices A.2.3 and B, and a version that differs in data, sizes and training's length."""
+    path = RECIPES / f"{name}-{longest}.yaml"
+    recipe = load_recipe(Recipe, path)
+    model, train, data = recipe.model, recipe.train, recipe.data
+    assert (model.hidden_size, model.embedding_size, model.layer_size) == (1000, 620, 500)
+    assert (model.unit, model.layer, model.initialisation) == ("gru", "maxout", "orthogonal")
+    assert model.context == {"rnnsearch": "search", "rnnencdec": "last"}[name]
+    assert (train.optimizer, train.learning_rate, train.batch_size, train.sorted_within,
+            train.max_norm) == ("adadelta", 1.0, 80, 20, 1.0)
+    assert (data.max_length, data.max_vocabulary) == (longest, 30002)
+    for figure in reported[longest]:
+        assert figure in path.read_text()
+    assert f"multi30k-{name}.yaml" in path.read_text()
+    small = load_recipe(Recipe, RECIPES / f"multi30k-{name}.yaml")
+    sizes = {"hidden_size": 1, "embedding_size": 1, "layer_size": 1}
+    assert replace(small.model, **sizes) == replace(model, **sizes)
+
+
+def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
+    recipes = {path.stem: load_recipe(Recipe, path) for path in SMALL}
+    assert len(PAPER_SIZE) == 14 and len(SMALL) == 17
+    every = recipes.values()
+    assert len({recipe.train for recipe in every}) == 1
+    assert len({replace(recipe.data, reverse_source=True) for recipe in every}) == 1
+    assert {(r.model.hidden_size, r.model.embedding_size, r.model.initialisation, r.model.scale)
+            for r in every} == {(192, 192, "uniform", 0.1)}
+    del recipes["rnnsearch"]
+    found = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding)
+            for name, r in recipes.items() if not name.startswith("base")}
+    assert len(found) == len(recipes) - 3  # no row stands twice
+
+
+def test_values_of_every_type_arrive(tmp_path) -> None:
+    recipe = load(tmp_path, "data: {corpus: cldr, max_length: null, reverse_source: yes}\n"
+                            "train:\n  learning_rate: 5e-4\n  optimizer: adam\nmodel:\n")
+    assert recipe.data.max_length is None and recipe.data.reverse_source is True
+    assert recipe.train.learning_rate == 5e-4  # a string to PyYAML
+    assert recipe.train.optimizer == "adam"
+    assert recipe.model.layers == 2 and recipe.search.beam == 5  # defaults
+
+
+def test_overrides_beat_the_file(tmp_path) -> None:
+    text = "data: {corpus: cldr, folder: here}\nmodel: {layers: wrong, dropout: 0.5}\n"
+    recipe = load(tmp_path, text, "--model.layers=3", "--data.folder=a=b", "--train.max_norm=null",
+                  "--data.source_language=2024", "--model.dropout=0")
+    assert (recipe.model.layers, recipe.model.dropout) == (3, 0.0)
+    assert (recipe.data.folder, recipe.data.source_language) == ("a=b", "2024")
+    assert recipe.train.max_norm is None
+
+
+def test_a_required_key_may_come_from_an_override(tmp_path) -> None:
+    recipe = load(tmp_path, "model: {layers: 1}\n", "--data.corpus=cldr")
+    assert recipe.data.corpus == "cldr" and recipe.model.layers == 1
+
+
+BASE = "data: {corpus: cldr}\n"
+WRONG = [
+    (BASE + "model:\n  layer: 2\n", r"r.yaml:3: key 'model.layer' .* mean 'model.layers'"),
+    (BASE + "modle: {}\n", r"r.yaml:2: key 'modle' .* mean 'model'"),
+    (BASE + "model:\n  bidirektional: yes\n", r":3: key .* mean 'model.bidirectional'"),
+    (BASE + "1: 2\n", r"r.yaml:2: key '1' is not known"),
+    (BASE + "layers: 2\n", r"r.yaml:2: key 'layers' .* mean 'model.layers'"),
+    (BASE + "? [a]\n: 2\n", r"r.yaml:2: expected a name before ':', got a sequence"),
+    (BASE + "model: &m {layers: *m}\n", r"r.yaml: expected YAML, got: mappings nested too deep"),
+    (BASE + "model: {architecture: luon}\n",
+     r"r.yaml:2: model.architecture: expected one of luong, rnnsearch, got 'luon'; .* 'luong'"),
+    (BASE + "model: {architecture: [luong]}\n", r":2: model.architecture: .*, got \['luong'\]"),
+    (BASE + "model: {architecture: language_model}\n",
+     r":2: model.architecture: expected one of luong, rnnsearch, got 'language_model'$"),
+    (BASE + "text: {train: a}\n",
+     r"r.yaml:2: key 'text' is not known to the architecture luong, but to language_model"),
+    (BASE + "model:\n  layer_size: 3\n", r"r.yaml:3: key 'model.layer_size' is not known to the "
+                                         r"architecture luong, but to rnnsearch; did you mean"),
+    (BASE + "model: 3\n", r"r.yaml:2: model: expected a mapping .*, got 3"),
+    (BASE + "model: [a]\n", r"r.yaml:2: model: expected a mapping .*, got \['a'\]"),
+    (BASE + "model: {layers: x}\n", r"r.yaml:2: model.layers: expected int, got 'x'"),
+    (BASE + "model: {layers: 2.5}\n", r"r.yaml:2: model.layers: expected int, got 2.5"),
+    (BASE + "model: {layers: null}\n", r"r.yaml:2: model.layers: expected int, got null"),
+    (BASE + "model: {layers: {a: 1}}\n", r"model.layers: expected int, got {'a': 1}"),
+    (BASE + "model: {bidirectional: maybe}\n", r"model.bidirectional: expected bool, got 'maybe'"),
+    (BASE + "train: {max_norm: x}\n", r"train.max_norm: expected float \| null, got 'x'"),
+    (BASE + "train: {optimizer: x}\n", r"train.optimizer: expected 'sgd' \| 'adam' .*, got 'x'"),
+    (BASE + "train:\n\n  epochs: 0\n", r"r.yaml:4: train.epochs: expected at least 1, got 0"),
+    (BASE + "train: {learning_rate: .nan}\n", r"train.learning_rate: expected a positive number"),
+    (BASE + "model: {unit: ugru}\n", r"model.unit: expected one of lstm, rnn, gru, got 'ugru'"),
+    (BASE + "search: {beam: 2, nbest: 3}\n", r"search.nbest: expected at most beam = 2, got 3"),
+    (BASE + "evaluate: {bleu_tokenize: foo}\n", r"evaluate.bleu_tokenize: expected one of 13a"),
+    (BASE + "evaluate: {batch_size: 0}\n", r"evaluate.batch_size: expected at least 1, got 0"),
+    (BASE + "train: {criterion: blue}\n", r":2: train.criterion: .* bleu, got 'blue'"),
+    (BASE + "evaluate: {bleu: off}\ntrain: {criterion: bleu}\n", r":3: train.criterion: expected"),
+    (BASE + "model: {layers: 2, layers: 3}\n", r":2: key 'model.layers' stands on line 2 already"),
+    (BASE + "data: {seed: 2}\n", r"r.yaml:2: key 'data' stands on line 1 already"),
+    (BASE + "model: {layers: 2\n", r"r.yaml:3: expected YAML, got: "),
+    (BASE + "model: !!python/name:os.system\n", r"r.yaml:2: expected YAML, got: "),
+    (BASE + "model: {layers: 2000-99-99}\n", r"r.yaml: expected YAML, got: month"),
+    ("data: {corpus: web}\n", r"r.yaml:1: data.corpus: expected files, cldr or reverse, got 'web'"),
+    ("data: {corpus: cldr, dev_size: 0}\n", r"data.dev_size: expected at least 1, got 0"),
+    ("data: {max_vocabulary: 1}\n", r"data.max_vocabulary: expected at least 2, got 1"),
+    ("data: {train_source: a}\n", r"r.yaml: data.train_target: expected the name of a file"),
+    ("model: {layers: 1}\n", r"r.yaml: data.train_source: expected the name of a file"),
+    ("- data\n", r"r.yaml: expected a mapping of sections, got list"),
+    ("text\n", r"r.yaml: expected a mapping of sections, got str"),
+    ("", r"r.yaml: expected a mapping of sections, got an empty file"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_a_wrong_file_is_named_with_the_line(tmp_path, text, message) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        load(tmp_path, text)
+    assert str(caught.value).startswith(str(tmp_path / "r.yaml")) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("override", "message"), [
+    ("--train.epoch=3", "override 'train.epoch' .* mean 'train.epochs'"),
+    ("--epochs=3", "override 'epochs' .* mean 'train.epochs'"),
+    ("--epochs", "override 'epochs' .* mean 'train.epochs'"),
+    ("--model=3", "override 'model' is not known"),
+    ("--base=r.yaml", "override 'base' is not known"),
+    ("--model.architecture=gru", "override: model.architecture: expected one of luong, rnnsearch"),
+    ("--model.layer_size=3", "override 'model.layer_size' is not known to the architecture luong"),
+    ("--train.epochs", "override: train.epochs: expected a value, got none"),
+    ("--train.epochs=x", "override: train.epochs: expected int, got 'x'"),
+    ("--train.epochs=-1", "override: train.epochs: expected at least 1, got -1"),
+    ("--train.learning_rate=", "override: train.learning_rate: expected float, got ''"),
+    ("--data.max_length=none", r"override: data.max_length: expected int \| null, got 'none'"),
+    ("other.yaml", "override 'other.yaml' is not known"),
+])
+def test_a_wrong_override_is_named_as_one(tmp_path, override, message) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        load(tmp_path, BASE + "train: {epochs: 2}\n", override)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
+    with pytest.raises(UserError, match=r"absent.yaml: cannot be read: No such file"):
+        load_recipe(Recipe, tmp_path / "absent.yaml")
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        load_recipe(Recipe, tmp_path)
+    (tmp_path / "r.yaml").write_bytes(b"data: {folder: \xff}\n")
+    with pytest.raises(UserError, match=r"r.yaml: expected YAML"):
+        load_recipe(Recipe, tmp_path / "r.yaml")
+
+
+# --- a recipe on another ------------------------------------------------------------------------
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+
+
+def test_a_recipe_says_what_differs_from_its_base(tmp_path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "root.yaml").write_text(
+        "data: {corpus: cldr, max_length: 9}\nmodel: {layers: 3, dropout: 0.5}\ntrain: {seed: 4}\n")
+    write(tmp_path, middle="base: below/root.yaml\nmodel:\ntrain: {epochs: 2}\n",
+          top="model: {layers: 4, unit: rnn, input_feeding: no}\nbase: middle.yaml\n")
+    recipe = load_recipe(Recipe, tmp_path / "top.yaml", ["--model.dropout=0.25"])
+    assert (recipe.data.corpus, recipe.data.max_length) == ("cldr", 9)
+    assert (recipe.train.epochs, recipe.train.seed) == (2, 4)
+    assert (recipe.model.layers, recipe.model.unit, recipe.model.dropout) == (4, "rnn", 0.25)
+    save_recipe(recipe, tmp_path / "saved.yaml")
+    assert "base" not in (tmp_path / "saved.yaml").read_text()
+
+
+@pytest.mark.parametrize(("model", "override", "layers"), [
+    ("{dropout: 0.5}", [], 3), ("{architecture: luong, dropout: 0.5}", [], 3),
+    ("{architecture: rnnsearch}", [], None), ("{}", ["--model.architecture=rnnsearch"], None),
+    ("{architecture: rnnsearch}", ["--model.architecture=luong"], 2),
+])
+def test_another_architecture_drops_the_model_section(tmp_path, model, override, layers) -> None:
+    write(tmp_path, base=BASE + "model: {layers: 3}\n", top=f"base: base.yaml\nmodel: {model}\n")
+    found = load_recipe(Recipe, tmp_path / "top.yaml", override).model
+    assert found == RNNSearchConfig() if layers is None else found.layers == layers
+
+
+def test_a_model_section_of_a_base_with_its_architecture_goes_on(tmp_path) -> None:
+    write(tmp_path, base=BASE + "model: {architecture: rnnsearch, layer: tanh}\n",
+          top="base: base.yaml\nmodel: {layer_size: 7}\n")
+    assert load_recipe(Recipe, tmp_path / "top.yaml").model \
+        == RNNSearchConfig(layer="tanh", layer_size=7)
+
+
+@pytest.mark.parametrize(("files", "message"), [
+    ({"top": "base: absent.yaml\n"}, r"top.yaml:1: base: expected a recipe's file, found none at "),
+    ({"top": "base: .\n"}, r"top.yaml:1: base: expected a recipe's file, found none at "),
+    ({"top": BASE + "base: 3\n"}, r"top.yaml:2: base: expected the name of a recipe's file, got 3"),
+    ({"top": "base:\n"}, r"top.yaml:1: base: expected the name of a recipe's file, got null"),
+    ({"top": "base: top.yaml\n"}, r"top.yaml:1: base: expected another recipe, got one that leads "
+                                  r"back to itself: \S*top.yaml -> \S*top.yaml$"),
+    ({"top": "base: a.yaml\n", "a": "\nbase: ./b.yaml\n", "b": "base: a.yaml\n"},
+     r"b.yaml:1: base: .* itself: \S*top.yaml -> \S*a.yaml -> \S*b.yaml -> \S*a.yaml$"),
+    ({"top": "base: a.yaml\n", "a": "- 1\n"}, r"/a.yaml: expected a mapping of sections, got list"),
+    ({"top": "base: a.yaml\nmodel: {layers: 1}\n", "a": BASE + "model:\n  layer: 2\n"},
+     r"/a.yaml:3: key 'model.layer' is not known"),
+    ({"top": "base: a.yaml\nmodel: {layers: 1}\n", "a": BASE + "train:\n  epochs: 0\n"},
+     r"/a.yaml:3: train.epochs: expected at least 1, got 0"),
+    ({"top": "base: a.yaml\n\nmodel: {layers: x}\n", "a": BASE + "model: {layers: 2}\n"},
+     r"/top.yaml:3: model.layers: expected int, got 'x'"),
+    ({"top": "base: a.yaml\nsearch: {nbest: 3}\n", "a": BASE + "search: {beam: 2}\n"},
+     r"/top.yaml:2: search.nbest: expected at most beam = 2, got 3"),
+    ({"top": "base: a.yaml\nmodel: 3\n", "a": BASE + "model: {layers: 2}\n"},
+     r"/top.yaml:2: model: expected a mapping of keys to values, got 3"),
+])
+def test_an_error_names_the_file_whose_line_it_is(tmp_path, files, message) -> None:
+    write(tmp_path, **files)
+    with pytest.raises(UserError, match=message) as caught:
+        load_recipe(Recipe, tmp_path / "top.yaml")
+    assert str(caught.value).startswith(str(tmp_path)) and "\n" not in str(caught.value)
+
+
+# --- sections in sections -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: int = 1
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size: expected at least 1, got {self.size}")
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=lambda: Inner(size=5))
+    name: str = "n"
+
+
+@dataclass(frozen=True)
+class Nested:
+    outer: Outer = field(default_factory=Outer)
+    other: Inner = field(default_factory=Inner)
+
+
+@pytest.fixture
+def nested(monkeypatch, tmp_path):
+    """Load a recipe of an architecture whose configuration has sections in sections."""
+    monkeypatch.setitem(MODELS, "nested", Architecture(Nested, lambda *_: None, dict))
+
+    def call(model, *overrides, base=""):
+        write(tmp_path, base=BASE + f"model: {{architecture: nested, {base}}}\n",
+              top=f"base: base.yaml\nmodel:\n  architecture: nested\n{model}")
+        return load_recipe(Recipe, tmp_path / "top.yaml", overrides)
+
+    return call
+
+
+def test_sections_nest(nested, tmp_path) -> None:
+    assert nested("").model == Nested()
+    assert nested("  outer: {inner: {rate: 5e-1}}\n").model.outer == Outer(Inner(5, 0.5))
+    recipe = nested("  outer:\n    inner:\n      rate: 2\n", "--model.other.size=3",
+                    "--model.outer.name=4", base="outer: {inner: {size: 7}, name: x}")
+    assert recipe.model == Nested(Outer(Inner(7, 2.0), "4"), Inner(3))
+    assert as_mapping(recipe)["model"]["outer"]["inner"] == {"size": 7, "rate": 2.0}
+    save_recipe(recipe, tmp_path / "saved.yaml")
+    assert load_recipe(Recipe, tmp_path / "saved.yaml") == recipe
+
+
+@pytest.mark.parametrize(("model", "override", "message"), [
+    ("  outer:\n    inner:\n      sise: 2\n", None,
+     r"top.yaml:6: key 'model.outer.inner.sise' is not known; .* mean 'model.outer.inner.size'"),
+    ("  outer:\n    inner: {size: 0}\n", None,
+     r"top.yaml:5: model.outer.inner.size: expected at least 1, got 0"),
+    ("  outer: {inner: {rate: x}}\n", None,
+     r"top.yaml:4: model.outer.inner.rate: expected float \| null, got 'x'"),
+    ("  outer: {inner: 3}\n", None, r"top.yaml:4: model.outer.inner: expected a mapping .*, got 3"),
+    ("", "--model.other.size=0", r"override: model.other.size: expected at least 1, got 0"),
+    ("", "--model.inner.size=0", r"override 'model.inner.size' is not known; .*inner.size'"),
+])
+def test_a_wrong_value_in_a_section_of_a_section(nested, model, override, message) -> None:
+    with pytest.raises(UserError, match=message):
+        nested(model, *([override] if override else []))
+
+
+def test_a_language_model_recipe_has_its_own_sections(tmp_path) -> None:
+    path = tmp_path / "lm.yaml"
+    path.write_text("text: {train: a.txt}\nmodel: {architecture: language_model, hidden_size: 7}\n")
+    recipe = load_recipe(LanguageModelRecipe, path)
+    assert recipe.text.dev == "" and recipe.model.hidden_size == 7
+    for text, message in (
+        ("data: {corpus: cldr}\n", "lm.yaml:2: key 'data' is not known to the architecture lang"),
+        ("", "text.train: expected the name of a file, got nothing"),
+        ("text: {train: a, dev_share: 1.0}\n", "text.dev_share: expected 0 < dev_share < 1"),
+        ("text: {train: a, level: bytes}\n", "text.level: expected words or characters"),
+        ("text: {train: a}\ntrain: {criterion: bleu}\n", ":3: train.criterion: expected perpl"),
+    ):
+        path.write_text("model: {architecture: language_model}\n" + text)
+        with pytest.raises(UserError, match=message):
+            load_recipe(LanguageModelRecipe, path)
+    path.write_text(BASE)
+    with pytest.raises(UserError, match=r"lm.yaml: model.architecture: expected one of "
+                                        r"language_model, got 'luong'$"):
+        load_recipe(LanguageModelRecipe, path)
+
+
+def test_a_recipe_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path) -> None:
+    (tmp_path / "r.yaml").write_text(BASE)
+    recipe = load_recipe(Recipe, tmp_path / "r.yaml")
+    with pytest.raises(UserError, match="cannot be written"):
+        save_recipe(recipe, tmp_path / "r.yaml" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.yaml"]

@@ -1,0 +1,67 @@
+"""docs/recipe.md is what the code says, and every key has its line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny_run import complaint, nmt
+
+import nmt as package
+from nmt.models.registry import MODELS
+from nmt.recipe.keys import ARCHITECTURE, keys_of
+from nmt.recipe.page import meaning, page
+
+RECIPES = Path(package.__file__).parent / "recipes"
+PAGE = RECIPES.parents[1] / "docs" / "recipe.md"
+
+
+def test_the_page_is_the_code_s(capsys) -> None:
+    assert nmt("recipe", "--doc") == 0
+    printed = capsys.readouterr().out
+    assert printed == PAGE.read_text("utf-8"), "nmt recipe --doc > docs/recipe.md"
+
+
+@pytest.mark.parametrize("architecture", MODELS)
+def test_every_key_has_a_meaning_and_stands_on_the_page(architecture) -> None:
+    text = page()
+    for name, key in keys_of(architecture).items():
+        assert f"`{name}`" in text
+        assert name == ARCHITECTURE or meaning(key.section, name.split(".")[-1]), name
+
+
+@dataclass
+class Parent:
+    size: int = 1  # units: a # sign may stand here
+    bare: int = 2
+
+
+@dataclass
+class Child(Parent):
+    other: str = "x"  # of the child
+
+
+def test_the_meaning_is_the_comment_behind_the_field() -> None:
+    assert meaning(Child, "other") == "of the child"
+    assert meaning(Child, "size") == "units: a # sign may stand here"
+    assert meaning(Child, "bare") == meaning(Child, "absent") == ""
+
+
+def test_a_recipe_is_printed_as_it_is_used(capsys) -> None:
+    recipe = RECIPES / "thesis" / "local-m-dot.yaml"
+    assert nmt("recipe", recipe, "--train.epochs", 3) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert printed["model"]["architecture"] == "luong" and "base" not in printed
+    assert (printed["model"]["attention"], printed["model"]["dropout"]) == ("local-m", 0.2)
+    assert (printed["train"]["epochs"], printed["train"]["plateau_patience"]) == (3, 3)
+    assert nmt("recipe", RECIPES / "words.yaml") == 0
+    assert yaml.safe_load(capsys.readouterr().out)["text"]["level"] == "words"
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["absent.yaml"], "absent.yaml: cannot be read"),
+    ([], "one of the arguments recipe --doc is required"),
+    (["a.yaml", "--doc"], "not allowed with argument"),
+])
+def test_what_it_does_not_print(capsys, arguments, message) -> None:
+    assert message in complaint(capsys, "recipe", *arguments)

@@ -6,7 +6,7 @@
 # look, and learn to distrust what you read.
 #
 # Beside this page: `grads/derivations/attention.py`, `attention/attention.py`,
-# `nmt/models/input_feeding.py`.
+# `nmt/models/feeding.py`.
 
 # %%
 from dataclasses import replace

@@ -1,4 +1,4 @@
-// Recurrent cells: lstm/lstm.py, lstm/rnn.py, lstm/gru.py, lstm/recurrence.py.
+// Recurrent cells: lstm/cells/.
 
 // All of an LSTM's step between two products: z + recurrent + b, the gates, c, tanh c, h; where
 // `dead` the state before passes through. u overwrites z. Eqs. 2.35-2.39.

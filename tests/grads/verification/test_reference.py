@@ -117,7 +117,7 @@ def test_the_kernels_of_pytorch(architecture, options, shape):
     """Layers that PyTorch's kernels run give the same loss, and gradients in their layout."""
     made = run(variant(architecture, shape, **options))
     leaves = in_their_layout(made)
-    assert not any(name.endswith(".W") for name in leaves)
+    assert not any(name.endswith(".W") for name in leaves if not name.startswith("bridge"))
     loss = REFERENCES[architecture](made.config, leaves, made.batch, made.noise, **made.options)
     found = torch.autograd.grad(loss, list(leaves.values()))
     expected = unfused(made.config.unit, dict(zip(leaves, found, strict=True)))

@@ -183,6 +183,11 @@ class Score(NamedTuple):
     keys: Map | None = None
     in_window: tuple[Map | None, Map | None] | None = None  # query and keys, where others there
 
+    @property
+    def one_width(self) -> bool:
+        """Whether h_t is compared with hbar_s as they are, so that H = He."""
+        return self.query is None and self.keys is None
+
 
 SCORES: dict[str, Score] = {
     "dot": Score(lambda n: {}, PRODUCT),                                   # (4.2.1 dot)
@@ -218,7 +223,7 @@ def score_weights(
     if variant.score not in SCORES:
         raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {variant.score!r}")
     score = SCORES[variant.score]
-    if score.energy is PRODUCT and score.keys is None and H != He:
+    if score.one_width and H != He:
         raise ValueError(f"score: {variant.score!r} needs source and target states of one width, "
                          f"got {He} and {H}")
     halves = {"forward": He // 2, "backward": He // 2}

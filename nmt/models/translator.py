@@ -85,8 +85,9 @@ class ModelConfig:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
         if self.input_feeding and self.attention == "none":
             raise ValueError("input_feeding: expected false where attention is 'none', got true")
-        if self.attention != "none" and self.score == "dot" and self.bidirectional:
-            raise ValueError("score: 'dot' needs states of one width, not a bidirectional encoder")
+        if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
+            raise ValueError(f"score: {self.score!r} needs states of one width, not a bidirectional "
+                             "encoder")
         if self.attention.startswith("local") and self.score not in CONTENT:
             raise ValueError(f"score: expected one that looks at the words in the window where "
                              f"attention is {self.attention!r}, got {self.score!r}")

@@ -26,6 +26,15 @@ from grads.derivations.calculus import Array, softmax, softmax_grad, tanh_prime
 CONTENT = ("dot", "general", "concat", "concat-identity", "additive")  # they look at h_bar
 SCORES = (*CONTENT, "location")
 
+
+def weight_shapes(kind: str, H: int, A: int, L_max: int) -> dict[str, tuple[int, ...]]:
+    """The weights of a score by name, where h_t and hbar_s are H wide and hidden layers A."""
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
+        "dot": {}, "general": {"W_a": (H, H)}, "concat": {"W_a": (A, 2 * H), "v_a": (A,)},
+        "concat-identity": {"W_a": (H, H), "v_a": (H,)}, "location": {"W_a": (L_max, H)},
+        "additive": {"W_a": (A, H), "U_a": (A, H), "v_a": (A,)}}
+    return shapes[kind]
+
 # --- content-based scores -----------------------------------------------------------------------
 
 

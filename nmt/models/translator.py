@@ -62,7 +62,7 @@ class ModelConfig:
     biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
     output_bias: bool = False  # of the prediction layer
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
-    score: str = "general"  # dot, general, concat, location (4.2.1) or additive (Bahdanau et al.)
+    score: str = "general"  # how h_t is compared with hbar_s: a row of attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
     window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
     renormalise: bool = False  # local-p: a_t is made to sum to one (the thesis's is not: erratum 8)
@@ -86,8 +86,8 @@ class ModelConfig:
         if self.input_feeding and self.attention == "none":
             raise ValueError("input_feeding: expected false where attention is 'none', got true")
         if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
-            raise ValueError(f"score: {self.score!r} needs states of one width, not a bidirectional "
-                             "encoder")
+            raise ValueError(f"score: {self.score!r} needs states of one width, not a "
+                             "bidirectional encoder")
         if self.attention.startswith("local") and self.score not in CONTENT:
             raise ValueError(f"score: expected one that looks at the words in the window where "
                              f"attention is {self.attention!r}, got {self.score!r}")

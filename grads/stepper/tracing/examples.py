@@ -11,7 +11,7 @@ import numpy as np
 from backend.errors import UserError
 from grads.derivations.attention_step import Way, weights_of
 from grads.derivations.gru import ContextUnit, Unit
-from grads.derivations.scores import CONTENT, SCORES
+from grads.derivations.scores import CONTENT, SCORES, weight_shapes
 
 WINDOWS = ("global", "local-m", "local-p")
 L_MAX = 6  # rows of W_a for the score location
@@ -176,12 +176,9 @@ def translation_shapes(V_s: int, V_t: int, sizes: Sizes, attentional: bool
 def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """The parameters of a score, and of a predicted position."""
     H, A = sizes.hidden, sizes.hidden + 1  # another number, so that shapes tell tensors apart
-    shapes: dict[str, dict[str, tuple[int, ...]]] = {
-        "dot": {}, "general": {"W_a": (H, H)}, "concat": {"W_a": (A, 2 * H), "v_a": (A,)},
-        "concat-identity": {"W_a": (H, H), "v_a": (H,)}, "location": {"W_a": (L_MAX, H)},
-        "additive": {"W_a": (A, H), "U_a": (A, H), "v_a": (A,)}}
     position: dict[str, tuple[int, ...]] = {"W_p": (A, H), "v_p": (A,)}
-    found = shapes[sizes.score] | (position if sizes.window == "local-p" else {})
+    found = weight_shapes(sizes.score, H, A, L_MAX)
+    found |= position if sizes.window == "local-p" else {}
     return {f"attention.{name}": shape for name, shape in found.items()}
 
 

@@ -92,7 +92,7 @@ def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
     def ours(method: str) -> Callable[[], None]:
         def check() -> None:
             check_gradients(lambda p: model.loss(p, batch)[0], parameters, gradients,
-                            method=method, sample=None).raise_if_wrong()
+                            method=method, every_entry=True).raise_if_wrong()
         return check
 
     rivals = {"both opinions": ours("both"), "complex step": ours("complex"), "gradcheck": theirs}

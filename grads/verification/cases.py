@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, product
@@ -12,15 +12,12 @@ import numpy as np
 
 import backend
 from backend import to_device, to_host
-from grads.check.case import Block, Case, Inputs, Labels, Shape, draw_parameters, scaled
+from grads.check.case import Block, Case, Inputs, Labels, dense
+from grads.verification.shapes import Shape, draw_batch, draw_parameters
 from lstm.parameters import Weight
-from nmt.data.batches import Batch, Side
-from nmt.data.vocabulary import END
+from nmt.data.batches import Batch
 from nmt.models.contract import Architecture, Tables
 from nmt.models.parametrization import Frozen, Parametrized
-
-FIRST = END + 1  # ids of words; those before are the special symbols
-RESTING = 1  # words at the end of every vocabulary that no batch has
 
 
 class Drawn(NamedTuple):
@@ -41,38 +38,20 @@ def draw_model(
 ) -> Drawn:
     """The model of a configuration, and normal parameters, words, noise and first states."""
     config = architecture.config(**options)
-    V = shape.words + FIRST + RESTING
+    V = shape.vocabulary
     tables = Tables((V,) * architecture.sources, V, shape.reverse)
     build = partial(architecture.build, config, tables)
     model = build()
     parameters = draw_parameters(rng, model.weights())
     with backend.using("numpy"):
-        batch = draw_batch(architecture.sources, shape, rng)
+        batch = draw_batch(rng, architecture.sources, shape)
         if not architecture.sources:  # it goes on where another piece of the streams ended
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
-            batch = replace(batch, target=draw_batch(0, shape, rng).target)
+            batch = replace(batch, target=draw_batch(rng, 0, shape).target)
         noise = model.noise(batch, rng, "float64")
     made = model.table if isinstance(model, Parametrized) else {}
     frozen = frozenset(name for name, one in made.items() if isinstance(one, Frozen))
     return Drawn(model, build, tables, parameters, frozen, batch, noise)
-
-
-def draw_batch(sources: int, shape: Shape, rng: np.random.Generator) -> Batch:
-    """Sides of the shape's lengths; targets have them in another order, streams have no end."""
-    B, targets = shape.batch, shape.targets or tuple(np.roll(shape.lengths, 1).tolist())
-    sides = tuple(draw_side(shape.lengths, shape, rng) for _ in range(sources))
-    target = draw_side(targets if sources else (shape.steps,) * B, shape, rng)
-    before = np.full((1, B), END) if sources else draw_side((1,) * B, Shape(()), rng).ids
-    return Batch(sides, Side(np.concatenate([before, target.ids]), target.lengths), np.arange(B))
-
-
-def draw_side(lengths: Sequence[int], shape: Shape, rng: np.random.Generator) -> Side:
-    """Sequences of these lengths, all words about equally often; END on padding."""
-    count = np.array(lengths, dtype=np.int64)
-    ids = np.full((max(shape.least, int(count.max(initial=0))), len(count)), END)
-    real = np.arange(len(ids))[:, None] < count
-    ids[real] = FIRST + rng.permutation(np.arange(real.sum()) % shape.words)
-    return Side(ids, count)
 
 
 def model_case(drawn: Drawn) -> Case:
@@ -91,7 +70,8 @@ def model_case(drawn: Drawn) -> Case:
 
     def pull(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
         model, cache = kept
-        return scaled(model.backward(cache), d["loss"])
+        return {name: dense(gradient) * d["loss"]
+                for name, gradient in model.backward(cache).items()}
 
     labels = {name: labels_of(weight) for name, weight in drawn.model.weights().items()}
     return Case(trained, run, pull, labels={**labels, "loss": Labels(())})

@@ -18,12 +18,13 @@ import numpy as np
 from attention import blocks
 from backend import to_host
 from grads.check import check_case
-from grads.check.case import SHAPES, dense
+from grads.check.case import dense
 from grads.check.report import Report
 from grads.verification.cases import Drawn, draw_model, model_case
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import gradients_of, rules
+from grads.verification.shapes import SHAPES
 from grads.verification.variants import name_of, pairwise, valid
 from nmt.models.contract import Architecture
 from nmt.models.registry import MODELS
@@ -44,8 +45,8 @@ class Entry(NamedTuple):
     architecture: str  # a name in `architectures`
     variant: str  # what distinguishes the configuration
     options: Mapping[str, Any]  # of the configuration
-    tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: all configurations
-    shape: str  # a name in `grads.check.case.SHAPES`
+    tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: other combinations
+    shape: str  # a name in `grads.verification.shapes.SHAPES`
 
     @property
     def name(self) -> str:
@@ -74,7 +75,10 @@ def _entries(name: str, tier: str) -> Iterator[Entry]:
     variants = one.variants().get("tiny" if tier == "every" else tier)
     if variants is None:
         return
-    for options in (valid if tier == "every" else pairwise)(one.config, variants):
+    chosen = pairwise(one.config, variants)
+    if tier == "every":
+        chosen = [options for options in valid(one.config, variants) if options not in chosen]
+    for options in chosen:
         for shape in SHAPES_OF[tier]:
             yield Entry(name, name_of(options, variants), options, tier, shape)
 
@@ -86,21 +90,30 @@ def drawn(entry: Entry, seed: int = 0) -> Drawn:
 
 
 def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
-    """Check the gradients of an entry, and that it keeps to the rules.
+    """Check the gradients of an entry, and that it keeps to the rules: `check_model`.
+
+    Arguments: seed of parameters, batch, noise and directions; extent as there.
+    """
+    with _blocks(entry):
+        return check_model(drawn(entry, seed), entry.name, seed, entry.shape not in TELLING,
+                           **extent)
+
+
+def check_model(
+    made: Drawn, title: str, seed: int = 0, vanish: bool = True, **extent: Any
+) -> Report:
+    """Check the gradients of a drawn model, and that it keeps to the rules.
 
     In float64, on the backend in use: forward and backward run there (`grads.verification.device`).
-    Arguments: seed of parameters, batch, noise and directions; extent, how much is differentiated
-    and by what, as in `grads.check.check_case`: by default all tensors along two directions each,
-    and at one entry, by complex step.
+    Arguments: seed of directions; vanish, whether a gradient may be zero throughout; extent, how
+    much is differentiated and by what, as in `grads.check.check_case`: by default all tensors along
+    two directions each, and at one entry, by complex step.
     """
-    made = drawn(entry, seed)
     case = on_device(model_case(made))
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
-    with _blocks(entry):
-        report = check_case(case, rng=np.random.default_rng(seed), title=entry.name,
-                            vanish=entry.shape not in TELLING, **how)
-        if report.rows:
-            report.findings.extend(rules(case, made, gradients_of(case)))
+    report = check_case(case, rng=np.random.default_rng(seed), title=title, vanish=vanish, **how)
+    if report.rows:
+        report.findings.extend(rules(case, made, gradients_of(case)))
     return report
 
 

@@ -29,9 +29,10 @@ from grads.verification.rules import FLOAT32, distance, gradients_of
 
 COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTorch",
            "float32": "float32", "cupy": "CuPy"}
-LIMITS = {"torch": 1e-10, "cupy": 1e-10, "float32": FLOAT32}  # more is wrong; checks have their own
+LIMITS = {"torch": 1e-10, "float32": FLOAT32, "cupy": 1e-10}  # more is wrong; checks have their own
 NO_GPU, NO_TORCH = "not run: no GPU", "not run: no PyTorch"
 EXACT = 1e-17  # errors below are shown as none
+FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
 Errors = dict[str, float | str]  # by column; or why there is none
 
@@ -79,9 +80,10 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 def family_of(entry: catalogue.Entry) -> str:
     """Architecture, tier, and the value of the option that its choices begin with."""
-    options = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
-    first = next(iter(options), "")
-    return f"{entry.architecture}, {first} {entry.options.get(first, '')}, {entry.tier}"
+    choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
+    option, values = next(iter(choices.items()), ("", ()))
+    value = [f"{option} {entry.options[option]}"] if 1 < len(values) <= FAMILIES else []
+    return ", ".join([entry.architecture, *value, entry.tier])
 
 
 def against_reference(
@@ -127,15 +129,35 @@ def worst(errors: Iterable[float | str]) -> float | str:
 
 
 def to_json(lines: Iterable[Line], seed: int) -> str:
-    """What the lines were made with, and one text a line, as strict JSON."""
+    """What the lines were made with, and a text a line, as strict JSON.
+
+    A line is its name, the numbers of entries and directions, the errors in the order of COLUMNS
+    (null where there is none), and what is wrong.
+    """
     head = {"seed": seed, "limits": LIMITS,
             "versions": {name: installed(name) for name in ("numpy", "torch", "cupy")}}
-    rows = [[*line[:4], {kind: digit(error) for kind, error in line.errors.items()},
-             list(line.wrong)] for line in lines]
     parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
-    parts.append('"lines": [\n' + ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
-                 + "]")
+    families: dict[str, list[str]] = {}
+    for line in lines:
+        errors = [digit(line.errors[kind]) if kind in line.errors else None for kind in COLUMNS]
+        row = [line.name, line.entries, line.directions, errors, *([line.wrong] * bool(line.wrong))]
+        families.setdefault(line.family, []).append(
+            json.dumps(row, allow_nan=False, separators=(",", ":")))
+    parts.append('"families": {\n' + ",\n".join(
+        f"{json.dumps(family)}: [\n" + ",\n".join(rows) + "]"
+        for family, rows in families.items()) + "}")
     return "{" + ",\n".join(parts) + "}\n"
+
+
+def from_json(text: str) -> tuple[dict[str, Any], list[Line]]:
+    """What `to_json` wrote: the head, and the lines, family by family."""
+    page = json.loads(text)
+    lines = [Line(family, name, entries, directions,
+                  {kind: error for kind, error in zip(COLUMNS, errors, strict=True)
+                   if error is not None}, tuple(*wrong))
+             for family, rows in page.pop("families").items()
+             for name, entries, directions, errors, *wrong in rows]
+    return page, lines
 
 
 def installed(name: str) -> str | None:
@@ -167,9 +189,10 @@ worst relative error of all of them. *Complex step* differentiates entries one b
 tiny sizes, one a tensor elsewhere. *Directions* are two random ones a tensor. *PyTorch* is the
 difference from an independent implementation's automatic derivatives, as a part of a tensor's
 largest gradient; *float32* and *CuPy* are the same kernels' in single precision and on a GPU.
-`grads check` says which differences are rounding; more than {limits} is wrong. Single
-configurations are in `gradient-matrix.json`. {checks} checks, {wrong} wrong. Made with {made},
-seed {seed}.
+`grads check` says which differences are rounding; of the last three, more than {limits} is
+wrong. Single configurations are in `gradient-matrix.json`.
+
+{checks} checks, {wrong} wrong. Made with {made}, seed {seed}.
 
 | family | checks | entries | directions | {columns} | |
 |---|---|---|---|{rule}---|
@@ -178,10 +201,9 @@ seed {seed}.
 
 def to_markdown(text: str) -> str:
     """The page of what `to_json` wrote."""
-    page = json.loads(text)
-    lines = [Line(*row) for row in page["lines"]]
+    page, lines = from_json(text)
     head = PAGE.format(
-        limits=", ".join(f"{limit:g} ({COLUMNS[name]})" for name, limit in page["limits"].items()),
+        limits=", ".join(f"{limit:g}" for limit in page["limits"].values()),
         checks=len(lines), wrong=sum(bool(line.wrong) for line in lines), seed=page["seed"],
         made=", ".join(f"{name} {one}" for name, one in page["versions"].items() if one),
         columns=" | ".join(COLUMNS.values()), rule="---|" * len(COLUMNS))

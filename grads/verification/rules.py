@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from backend import to_host
-from grads.check.case import Case, dense, draw
+from grads.check.case import Case, dense
 from grads.check.claims import same_bits
 from grads.check.report import Finding
-from grads.verification.cases import FIRST, Drawn, model_case
+from grads.verification.cases import Drawn, model_case
 from grads.verification.device import on_device
+from grads.verification.shapes import FIRST, draw
 from nmt.data.batches import Side
 
 FLOAT32 = 1e-3  # the largest difference in a tensor, as a part of its largest gradient

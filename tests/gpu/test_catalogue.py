@@ -11,9 +11,10 @@ import pytest
 from gpu.arrays import to_gpu, to_numpy
 
 import backend
-from grads.check.case import dense, draw
+from grads.check.case import dense
 from grads.verification.cases import model_case
 from grads.verification.catalogue import drawn, entries
+from grads.verification.shapes import draw
 
 TOLERANCE = {"float64": 1e-10, "float32": 5e-4}
 ENTRIES = [entry for entry in entries() if entry.shape in ("ragged", "smallest", "real")]

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from grads.case import SHAPES
 from grads.catalogue import configurations, rnnsearch
 from same_numbers import draws, trees, work
-
-from grads.check.case import SHAPES
 
 COMMIT = "dce07e8"
 SIZES = {"tiny": 6, "real": 30}  # words of a vocabulary; so few that ids repeat

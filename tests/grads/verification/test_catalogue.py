@@ -6,12 +6,24 @@ import inspect
 from importlib import import_module
 from types import FunctionType, ModuleType
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from toy_model import registered, toys
 
 from grads.verification import derivations
-from grads.verification.catalogue import TIERS, check, drawn, entries
+from grads.verification.cases import draw_model
+from grads.verification.catalogue import (
+    TIERS,
+    architectures,
+    check,
+    check_model,
+    drawn,
+    entries,
+)
 from grads.verification.completeness import backward_functions, never_run, product_modules
+from grads.verification.shapes import Shape
 
 EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
 
@@ -24,6 +36,17 @@ def test_gradients(entry):
 @pytest.mark.parametrize("entry", entries("every")[::EVERY], ids=lambda entry: entry.name)
 def test_some_of_all_configurations(entry):
     check(entry).raise_if_wrong()
+
+
+@pytest.mark.parametrize("entry", [e for e in entries("tiny") if e.shape == "ragged"],
+                         ids=lambda entry: entry.name)
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=5).map(tuple), st.booleans(),
+       st.integers(0, 2**32 - 1))
+def test_shapes_that_nobody_thought_of(entry, lengths, reverse, seed):
+    made = draw_model(architectures()[entry.architecture], entry.options,
+                      Shape(lengths, reverse=reverse), np.random.default_rng(seed))
+    check_model(made, entry.name, seed).raise_if_wrong()
 
 
 @pytest.mark.parametrize("entry", derivations.entries(), ids=lambda entry: entry.name)

@@ -12,10 +12,10 @@ from backend.errors import UserError
 
 BENCHMARKS = {
     "step": "a training step of a 2x512 translator against eager PyTorch",
-    "recipes": "words per second of the recipes, with the time split by part",
+    "recipes": "target tokens/s of the recipes, with the time split by part",
     "memory": "peak memory of a training step, beside what it cannot do without",
     "search": "greedy and beam search against batched PyTorch",
-    "kernels": "each kernel against PyTorch, and against the roof of the machine",
+    "kernels": "each kernel against PyTorch, and against the roofline of the machine",
     "naive": "textbook code, then the structural ideas added one by one",
     "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",
     "scaling": "time against length, width, vocabulary, batch and window, with exponents",

@@ -15,7 +15,7 @@ from nmt.models.contract import Tables
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 
-FOLDER = Path(nmt.__file__).parent / "recipes"
+DIRECTORY = Path(nmt.__file__).parent / "recipes"
 
 
 class Case(NamedTuple):
@@ -64,7 +64,7 @@ def load_case(name: str, options: argparse.Namespace) -> Case:
     tiny = TINY if options.quick else ()
     if name in KNOWN:
         file, vocabularies, lengths, overrides = KNOWN[name]
-        recipe = load_recipe(Recipe, FOLDER / file, (*overrides, *tiny))
+        recipe = load_recipe(Recipe, DIRECTORY / file, (*overrides, *tiny))
     elif name.endswith((".yaml", ".yml")):
         vocabularies, lengths = (options.vocabulary,) * 2, (options.length,) * 2
         recipe = load_recipe(Recipe, name, tiny)
@@ -86,8 +86,8 @@ def random_batch(case: Case, rng: np.random.Generator, sentences: int | None = N
 
 
 def short(name: str) -> str:
-    """A recipe's name: of a file of ours from its folder on, of another the file's."""
+    """A recipe's name: of a file of ours from its directory on, of another the file's."""
     if name in KNOWN:
         return name
     path = Path(name).resolve().with_suffix("")
-    return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else path.name
+    return str(path.relative_to(DIRECTORY)) if path.is_relative_to(DIRECTORY) else path.name

@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
             with get_context("spawn").Pool(1) as fresh:
                 rows.append(fresh.apply(measure, (name, options, device.name)))
             report(rows[-1])
-        publish_rows("memory", vars(options), rows, picture, folder=options.output,
+        publish_rows("memory", vars(options), rows, picture, directory=options.output,
                      gpu=device.name == "gpu")
 
 
@@ -88,7 +88,7 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
             del noise, loss, cache, gradients
     needed = {"parameters": held, "gradients": gradient_bytes, "saved": saved}
     return {
-        "recipe": name, "device": device.name, "target_words": int(batch.target.lengths.sum()),
+        "recipe": name, "device": device.name, "target_tokens": int(batch.target.lengths.sum()),
         "bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes,
                   "by_part": dict(watch.highest)},
         "ratio": max(peaks) / sum(needed.values()), "peak_in": watch.where,
@@ -194,7 +194,7 @@ def extent(array: Any) -> tuple[int, int]:
 def report(row: dict[str, Any]) -> None:
     """Print one row, in MB of 10^6 bytes."""
     sizes = row["bytes"]
-    print(f"\n{row['recipe']}, {row['device']}: one step over {row['target_words']} target words")
+    print(f"\n{row['recipe']}, {row['device']}: one step over {row['target_tokens']} target tokens")
     for name in ("parameters", "gradients", "saved"):
         print(f"  {name:>12} {sizes[name] / 1e6:9.1f} MB")
     print(f"  {'sum':>12} {sum(sizes[n] for n in ('parameters', 'gradients', 'saved')) / 1e6:9.1f}")

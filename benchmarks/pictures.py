@@ -58,20 +58,21 @@ def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
 def bars(
     plt: Any, rows: Mapping[str, Mapping[str, Mapping[str, float]]], title: str, log: bool = False
 ) -> Any:
-    """Milliseconds with quartiles: a group of bars for each row, a bar for each of its sides.
+    """Milliseconds with quartiles: a group of bars for each row, a bar for each of its
+    implementations.
 
-    Arguments: rows, by name, of sides, by name, of "median", "low" and "high" in seconds.
+    Arguments: rows, by name, of implementations, by name, of "median", "low" and "high" in seconds.
     """
-    sides = list(dict.fromkeys(side for own in rows.values() for side in own))
-    step = 0.8 / len(sides)
-    figure, axes = plt.subplots(figsize=(8.5, 1.2 + 0.22 * len(rows) * len(sides)),
+    implementations = list(dict.fromkeys(implementation for own in rows.values() for implementation in own))
+    step = 0.8 / len(implementations)
+    figure, axes = plt.subplots(figsize=(8.5, 1.2 + 0.22 * len(rows) * len(implementations)),
                                 layout="constrained")
-    for order, side in enumerate(sides):
-        own = [(place, row[side]) for place, row in enumerate(rows.values()) if side in row]
+    for order, implementation in enumerate(implementations):
+        own = [(place, row[implementation]) for place, row in enumerate(rows.values()) if implementation in row]
         low, median, high = (np.array([1e3 * timing[key] for _, timing in own])
                              for key in ("low", "median", "high"))
         places = [place - 0.4 + step * (order + 0.5) for place, _ in own]
-        axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=side,
+        axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=implementation,
                   xerr=[median - low, high - median], error_kw={"linewidth": 0.8})
         for place, value, end in zip(places, median, high, strict=True):
             axes.text(end, place, f" {number(value)}", va="center", fontsize=7)
@@ -81,6 +82,6 @@ def bars(
     axes.margins(x=0.12)
     if log:
         plain_numbers(axes.xaxis)
-    figure.legend(loc="outside lower center", ncols=len(sides), frameon=False)
+    figure.legend(loc="outside lower center", ncols=len(implementations), frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure

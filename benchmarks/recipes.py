@@ -1,10 +1,10 @@
-"""Words per second of a training step for the recipes, with the time split by part.
+"""Target tokens/s of a training step for the recipes, with the time split by part.
 
 Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
 length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
 update. Against eager PyTorch. Loss and gradients, with the same dropout
-masks on both sides, agree in float64 before anything is timed. `thesis-size` (4 layers, 1000
-units, 50,000 words, batch 128, no dropout) runs only when named: minutes on two cores.
+masks on both implementations, agree in float64 before anything is timed. `thesis-size` (4 layers,
+1000 units, 50,000 words, batch 128, no dropout) runs only when named: minutes on two cores.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import numpy as np
 import backend
 from backend.command import positive
 from benchmarks.cases import KNOWN, LARGE, Case, load_case, random_batch, short
-from benchmarks.contest import timed
 from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser, not_whole
 from benchmarks.options import parse as read_options
+from benchmarks.paired import timed
 from benchmarks.parts import PARTS, REST, Stopwatch, watching
 from benchmarks.pictures import headline
 from benchmarks.record import RESULTS, publish_rows
-from benchmarks.rivals import furthest
 from benchmarks.timing import Timing, describe, environment, interleave
+from benchmarks.training_step import furthest
 from nmt.data.batches import Batch
 from nmt.models.registry import make_model
 from nmt.training.optimizers import gradient_scale
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
         record = "recipes-large" if set(options.recipe) <= set(LARGE) else "recipes"
         record += "" if options.gemm == "float32" else f"-{options.gemm}"
         asked = vars(options) | {"recipe": [short(name) for name in options.recipe]}
-        publish_rows(record, asked, rows, picture, folder=options.output,
+        publish_rows(record, asked, rows, picture, directory=options.output,
                      gpu=device.name == "gpu")
 
 
@@ -56,7 +56,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--recipe", nargs="+", default=small, metavar="NAME",
                         help=f"of {', '.join(KNOWN)}, or a YAML file (default the small ones)")
     parser.add_argument("--vocabulary", type=positive, default=10000,
-                        help="words a side, for a file default 10000")
+                        help="words each, for a file default 10000")
     parser.add_argument("--length", type=positive, default=20,
                         help="words of a sentence, for a file default 20")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and words default 1")
@@ -79,20 +79,20 @@ def run(name: str, options: argparse.Namespace, device: Device) -> dict[str, Any
         parameters, batch = model.initial_parameters(rng), random_batch(case, rng)
         peer = peer_on(device, model, parameters)
         differences = compare(model, parameters, batch, peer, case)
-        train, rounds_by_part = case.recipe.train, list[dict[str, float]]()
-        rivals = {
+        train, iterations_by_part = case.recipe.train, list[dict[str, float]]()
+        implementations = {
             "ours": our_step(model, parameters, batch, train, Stopwatch()),
-            "split": split_step(model, parameters, batch, train, device, rounds_by_part),
+            "split": split_step(model, parameters, batch, train, device, iterations_by_part),
         }
         if peer is not None:
-            rivals["pytorch"] = their_step(peer, batch, train)
-        waited = {key: device.finished(rival) for key, rival in rivals.items()}
+            implementations["pytorch"] = their_step(peer, batch, train)
+        waited = {key: device.finished(implementation) for key, implementation in implementations.items()}
         if name in LARGE and device.name == "cpu" and not options.quick:
             timings = interleave(waited, 2, 0)  # a round takes a minute; what is compared warms up
         else:
             timings = timed(waited, 0.01 if options.quick else 3 * options.seconds)
-            del rounds_by_part[0]  # of the warm-up
-    row = make_row(name, device, batch, timings, medians(rounds_by_part), differences)
+            del iterations_by_part[0]  # of the warm-up
+    row = make_row(name, device, batch, timings, medians(iterations_by_part), differences)
     report(row, case)
     return row
 
@@ -101,12 +101,12 @@ def make_row(
     name: str, device: Device, batch: Batch, timings: Mapping[str, Timing],
     parts: Mapping[str, float], differences: Mapping[str, float],
 ) -> dict[str, Any]:
-    """What the record holds of one recipe: seconds a step, words a second, seconds by part."""
+    """What the record holds of one recipe: seconds a step, tokens/s, seconds by part."""
     words = int(batch.target.lengths.sum())
     row = {
-        "recipe": short(name), "device": device.name, "target_words": words,
+        "recipe": short(name), "device": device.name, "target_tokens": words,
         "seconds": {key: timing._asdict() for key, timing in timings.items()},
-        "words_per_second": {key: words / timing.median for key, timing in timings.items()
+        "tokens_per_second": {key: words / timing.median for key, timing in timings.items()
                              if key != "split"},
         "parts": dict(parts), "differences": dict(differences),
     }
@@ -155,9 +155,9 @@ def split_step(
     return split
 
 
-def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
     """The median seconds of each part that took any, in the order of `PARTS`."""
-    found = {part: float(np.median([seconds.get(part, 0.0) for seconds in rounds]))
+    found = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
              for part in PARTS}
     return {part: seconds for part, seconds in found.items() if seconds}
 
@@ -268,9 +268,9 @@ def report(row: Mapping[str, Any], case: Case) -> None:
     equal = ", ".join(f"{name} to {value:.1e}" for name, value in row["differences"].items())
     print(f"  equal: {equal or 'not compared, PyTorch is absent'}")
     for name in seconds:
-        speed = row["words_per_second"].get(name)
+        speed = row["tokens_per_second"].get(name)
         print(f"  {name:>8} {Timing(**seconds[name])}"
-              + (f"{speed:12,.0f} target words/s" if speed else ""))
+              + (f"{speed:12,.0f} target tokens/s" if speed else ""))
     if "ratio" in row:
         print(f"     ratio {row['ratio']:8.2f} ours / PyTorch")
     else:
@@ -294,7 +294,7 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
             axes.barh(range(len(rows)), shares, left=start, label=part, color=colours(number))
         start += shares
     for place, row in enumerate(rows):
-        axes.text(1.01, place, f"{row['words_per_second']['ours']:,.0f} target words/s",
+        axes.text(1.01, place, f"{row['tokens_per_second']['ours']:,.0f} target tokens/s",
                   va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [f"{row['recipe']}, {row['device']}" for row in rows])
     axes.set(xlabel="share of a training step", xlim=(0, 1))

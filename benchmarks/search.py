@@ -1,8 +1,8 @@
 """Sentences per second of greedy and beam search, ours against batched PyTorch.
 
 A 2x512 translator with general attention and input feeding, 10,000 words. Its end marker has no
-chance, so that every hypothesis takes the same number of steps and both sides do equal work.
-Hypotheses and scores agree, in float64 exactly, before anything is timed in float32.
+chance, so that every hypothesis takes the same number of steps and both implementations do equal
+work. Hypotheses and scores agree, in float64 exactly, before anything is timed in float32.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 import backend
 from backend.command import positive
 from backend.errors import UserError
-from benchmarks.contest import timed
 from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
+from benchmarks.paired import timed
 from benchmarks.pictures import COLOURS, headline, plain_numbers
 from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
             for beam in options.beams for sentences in options.sentences
         ]
         record = "search" if options.gemm == "float32" else f"search-{options.gemm}"
-        publish_rows(record, vars(options), rows, picture, folder=options.output,
+        publish_rows(record, vars(options), rows, picture, directory=options.output,
                      gpu=device.name == "gpu")
 
 
@@ -96,8 +96,8 @@ def run(
     words = rng.integers(2, options.vocabulary, (sentences, options.source)).tolist()
     difference = compare(model, parameters, words[:COMPARED], beam, device, options.steps)
     ours, theirs = searches(model, parameters, "float32", words, beam, device, options.steps)
-    rivals = {"ours": ours} | ({"pytorch": theirs} if theirs else {})
-    timings = timed({name: device.finished(rival) for name, rival in rivals.items()},
+    implementations = {"ours": ours} | ({"pytorch": theirs} if theirs else {})
+    timings = timed({name: device.finished(implementation) for name, implementation in implementations.items()},
                     options.seconds)
     row = {
         "device": device.name, "beam": beam, "sentences": sentences, "steps": options.steps,

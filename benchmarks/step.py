@@ -1,10 +1,10 @@
 """One training step, ours against eager PyTorch: forward, backward, clip, SGD update.
 
 The model is that of the thesis's section 4.3 in small: two LSTM layers, global `general` attention
-or any other way, input feeding, sentences of one length. `--ways` goes through all of them but the
-renormalised Gaussian of local-p, and RNNsearch (Bahdanau et al., 2015). Losses, gradients and
-updated parameters must agree in float64 before anything is timed (`benchmarks.rivals`); timed is
-float32 on all cores.
+or any other way, input feeding, sentences of one length. `--variants` goes through all of them but
+the renormalised Gaussian of local-p, and RNNsearch (Bahdanau et al., 2015). Losses, gradients and
+updated parameters must agree in float64 before anything is timed (`benchmarks.training_step`);
+timed is float32 on all cores.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 
 from backend.errors import UserError
 from backend.files import write_text
-from benchmarks.contest import timed
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
+from benchmarks.paired import timed
 from benchmarks.pictures import bars, draw, headline
 from benchmarks.record import publish
-from benchmarks.rivals import Config, Sizes, compare, make_rivals
 from benchmarks.timing import Timing, describe, environment
+from benchmarks.training_step import Config, Sizes, compare, make_implementations
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import CHOICES, ModelConfig
 
 SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "vocabulary": 10000}
-SMALLER = 4  # `--ways` compares in float64 with a quarter of the units, sentences and words
+SMALLER = 4  # `--variants` compares in float64 with a quarter of the units, sentences and words
 LOOKS = {  # windows and scores of the table, in its order
     "global": ("dot", "general", "concat", "concat, identity", "location", "additive"),
     "local-m": ("dot", "general", "concat", "concat, identity", "additive"),
@@ -44,15 +44,15 @@ def main(arguments: list[str]) -> None:
     options = parse(arguments)
     if find_spec("torch") is None:
         raise UserError("step: PyTorch is not installed; install the extra `oracle` to compare")
-    if options.ways is not None:
-        return run_ways(options)
-    config, sizes = one_way(options), sizes_of(options)
+    if options.variants is not None:
+        return run_variants(options)
+    config, sizes = one_variant(options), sizes_of(options)
     equality = compare(config, sizes, options.seed)
     print("equal: " + ", ".join(f"{name} to {value:.1e}" for name, value in equality.items()))
     found = environment()
     print(describe(found))
-    rivals = make_rivals(config, sizes, options.seed)
-    timings = timed(rivals, 3 * options.seconds)
+    implementations = make_implementations(config, sizes, options.seed)
+    timings = timed(implementations, 3 * options.seconds)
     report(options, timings)
     save(options, found, equality, timings)
 
@@ -67,11 +67,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--window", type=int, default=10, help="D of local attention, default 10")
     parser.add_argument("--no-feeding", action="store_true", help="without input feeding")
     parser.add_argument(
-        "--ways", nargs="*", metavar="WORDS",
+        "--variants", nargs="*", metavar="WORDS",
         help="every way of attending, with and without feeding, and RNNsearch, or those with "
-             "such words in their names; one row each in results/ways-<mode>.json")
+             "such words in their names; one row each in results/variants-<mode>.json")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and words, default 1")
-    options = read_options(parser, arguments, free=("attention", "score", "no_feeding", "ways"))
+    options = read_options(parser, arguments, free=("attention", "score", "no_feeding", "variants"))
     if options.quick:
         vars(options).update(QUICK)
     return options
@@ -83,23 +83,23 @@ def sizes_of(options: argparse.Namespace, smaller: int = 1) -> Sizes:
                  max(3, options.vocabulary // smaller))
 
 
-def one_way(options: argparse.Namespace) -> ModelConfig:
+def one_variant(options: argparse.Namespace) -> ModelConfig:
     """The translator that the options describe."""
     return make_config(options, attention=options.attention, score=options.score,
                        input_feeding=not options.no_feeding)
 
 
-def make_config(options: argparse.Namespace, smaller: int = 1, **way: Any) -> ModelConfig:
+def make_config(options: argparse.Namespace, smaller: int = 1, **variant: Any) -> ModelConfig:
     """A translator of the options' sizes, or of a part of its units."""
     width = max(1, options.hidden // smaller)
     return ModelConfig(layers=options.layers, hidden_size=width, embedding_size=width,
-                       window=options.window, **way)
+                       window=options.window, **variant)
 
 
 # --- all of them ----------------------------------------------------------------------------------
 
 
-def ways(options: argparse.Namespace, smaller: int = 1) -> dict[str, Config]:
+def variants(options: argparse.Namespace, smaller: int = 1) -> dict[str, Config]:
     """The configurations of the table, by name."""
     found: dict[str, Config] = {
         "no attention": make_config(options, smaller, attention="none", input_feeding=False)}
@@ -109,52 +109,52 @@ def ways(options: argparse.Namespace, smaller: int = 1) -> dict[str, Config]:
                    "concat_identity": "identity" in score}
             for feeding in (True, False):
                 name = f"{attention} {score}, {'' if feeding else 'no '}feeding"
-                found[name] = make_config(options, smaller, input_feeding=feeding, **way)
+                found[name] = make_config(options, smaller, input_feeding=feeding, **variant)
     width = max(2, options.hidden // smaller)
     found["RNNsearch"] = RNNSearchConfig(hidden_size=width, embedding_size=width,
                                          layer_size=width // 2)
     return found
 
 
-def run_ways(options: argparse.Namespace) -> None:
+def run_variants(options: argparse.Namespace) -> None:
     """One row of the table after the other; each is stored as soon as it is there."""
-    wanted = options.ways or [""]
-    chosen = [name for name in ways(options) if any(words in name for words in wanted)]
+    wanted = options.variants or [""]
+    chosen = [name for name in variants(options) if any(words in name for words in wanted)]
     if not chosen:
-        raise UserError(f"--ways: expected words of one of {'; '.join(ways(options))}; "
+        raise UserError(f"--variants: expected words of one of {'; '.join(variants(options))}; "
                         f"got {' '.join(wanted)!r}")
     found = environment()
     print(f"{describe(found)}\ntraining step, float32, cpu: "
           + ", ".join(f"{name} {getattr(options, name)}" for name in (*SIZES, "window")))
     print(f"{'way':36}{'ours, ms (quartiles)':>24}{'PyTorch':>24}{'ratio':>7}{'equal to':>10}")
     for name in chosen:
-        equality = compare(ways(options, SMALLER)[name], sizes_of(options, SMALLER), options.seed)
-        rivals = make_rivals(ways(options)[name], sizes_of(options), options.seed)
-        timings = timed(rivals, options.seconds)
+        equality = compare(variants(options, SMALLER)[name], sizes_of(options, SMALLER), options.seed)
+        implementations = make_implementations(variants(options)[name], sizes_of(options), options.seed)
+        timings = timed(implementations, options.seconds)
         row = result(equality, timings)
-        spreads = [f"{1e3 * timings[side].median:.1f} ({1e3 * timings[side].low:.0f}-"
-                   f"{1e3 * timings[side].high:.0f})" for side in ("ours", "pytorch")]
+        spreads = [f"{1e3 * timings[implementation].median:.1f} ({1e3 * timings[implementation].low:.0f}-"
+                   f"{1e3 * timings[implementation].high:.0f})" for implementation in ("ours", "pytorch")]
         print(f"{name:36}{spreads[0]:>24}{spreads[1]:>24}{row['ratio']:7.2f}"
               f"{max(equality.values()):10.0e}", flush=True)
         path = add_row(options, found, name, row)
-    draw(path.with_suffix(".png"), partial(picture_of_ways, record=json.loads(path.read_text())))
+    draw(path.with_suffix(".png"), partial(picture_of_variants, record=json.loads(path.read_text())))
 
 
 def add_row(
     options: argparse.Namespace, found: dict[str, Any], name: str, row: dict[str, Any]
 ) -> Path:
-    """Put a row into `ways-<mode>.json`, its path; rows of other sizes there are dropped."""
-    path = options.output / f"ways-{found['mode']}.json"
+    """Put a row into `variants-<mode>.json`, its path; rows of other sizes there are dropped."""
+    path = options.output / f"variants-{found['mode']}.json"
     sizes = {size: getattr(options, size) for size in (*SIZES, "window", "seed")}
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     rows = before.get("rows", {}) if before.get("sizes") == sizes else {}
     rows[name] = row
-    rows = {way: rows[way] for way in ways(options) if way in rows}
+    rows = {way: rows[way] for way in variants(options) if way in rows}
     write(path, {"sizes": sizes, "environment": found, "rows": rows})
     return path
 
 
-def picture_of_ways(plt: Any, record: dict[str, Any]) -> Any:
+def picture_of_variants(plt: Any, record: dict[str, Any]) -> Any:
     """A pair of bars for each way."""
     rows = {f"{name}  ({row['ratio']:.2f})": row["seconds"]
             for name, row in record["rows"].items()}
@@ -176,7 +176,7 @@ def report(options: argparse.Namespace, timings: dict[str, Timing]) -> None:
     )
     words = options.batch * options.target
     for name, timing in timings.items():
-        print(f"{name:>8} {timing}{words / timing.median:10,.0f} target words/s")
+        print(f"{name:>8} {timing}{words / timing.median:10,.0f} target tokens/s")
     print(f"   ratio {timings['ours'].median / timings['pytorch'].median:8.2f} ours / PyTorch")
 
 
@@ -199,7 +199,7 @@ def save(
     way = options.attention, options.score
     kind = "step" if way == ("global", "general") else f"step-{'-'.join(way)}"
     kind += "-no-feeding" * options.no_feeding
-    left_out = "ways", "output"
+    left_out = "variants", "output"
     chosen = {name: value for name, value in vars(options).items() if name not in left_out}
     path = options.output / f"{kind}-{found['mode']}.json"
     made = {"options": chosen, "environment": found, **result(equality, timings)}

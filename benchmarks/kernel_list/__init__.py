@@ -1,12 +1,12 @@
-"""The kernels of the product as `benchmarks.sides.Kernel`s, each with what PyTorch has instead."""
+"""The kernels of the product as `benchmarks.implementations.Kernel`s, each with what PyTorch has instead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from benchmarks.implementations import Kernel
 from benchmarks.kernel_list import attention, recurrent, updates, words
-from benchmarks.sides import Kernel
 from benchmarks.timing import mode
 
 # Our time / theirs, from the table of what a prototype reached, in mode S: the machine's own BLAS
@@ -16,8 +16,8 @@ LSTM_GOALS = {
     (30, 64, 512): {("nn.LSTM", "both"): 0.95, ("nn.LSTMCell loop", "both"): 0.4},
     (30, 128, 1000): {("nn.LSTM", "both"): 0.97},
 }
-ROOF_GOAL = 0.88  # of NumPy's own product, for the layer of ROOF_SIZES, forward and backward
-ROOF_SIZES = {"T": 30, "B": 64, "H": 512}
+ROOFLINE_GOAL = 0.88  # of NumPy's own product, for the layer of ROOFLINE_SIZES, forward and backward
+ROOFLINE_SIZES = {"T": 30, "B": 64, "H": 512}
 
 
 def all_kernels(quick: bool) -> Iterator[Callable[[], Kernel]]:

@@ -23,7 +23,7 @@ from attention.attention import (
     memory_forward,
 )
 from attention.scores import SCORES, Variant, score_weights
-from benchmarks.sides import Arrays, Kernel, Passes, Results
+from benchmarks.implementations import Arrays, Kernel, Passes, Results
 from lstm.parameters import Scheme
 
 PREFIX = "attention"

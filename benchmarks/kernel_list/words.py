@@ -13,7 +13,7 @@ import numpy as np
 from backend import array_module, on_host, to_device
 from backend.rows import row_index
 from backend.workspace import Workspace
-from benchmarks.sides import Arrays, Kernel, Passes, Results
+from benchmarks.implementations import Arrays, Kernel, Passes, Results
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.prediction import CHUNK, cross_entropy, prediction_backward, prediction_forward
 

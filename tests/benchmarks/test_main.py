@@ -47,7 +47,7 @@ def test_an_unknown_name_is_one_line_and_nothing_runs(ran, capsys, words, said):
     assert said in error and error.count("\n") == 1 and not ran
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+def test_a_directory_that_cannot_be_written_is_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["recipes", "--recipe", "multi30k-rnnsearch", "--quick", "--device", "cpu",
                  "--output", str(tmp_path / "file")]) == 2

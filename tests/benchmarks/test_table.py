@@ -15,9 +15,9 @@ SLOWER = TIMING | {"median": 1.25}
 ENVIRONMENT = {"cpu": "a processor", "cores": 2, "versions": {"numpy": "2.4", "cupy": None},
                "thread_pools": [{"internal_api": "openblas", "version": "0.3",
                                  "architecture": "Haswell"}], "gpu": None}
-RECIPE = {"recipe": "demo", "device": "cpu", "target_words": 100,
+RECIPE = {"recipe": "demo", "device": "cpu", "target_tokens": 100,
           "seconds": {"ours": TIMING, "split": TIMING, "pytorch": SLOWER},
-          "words_per_second": {"ours": 12345.6, "pytorch": 80.0}, "ratio": 0.4,
+          "tokens_per_second": {"ours": 12345.6, "pytorch": 80.0}, "ratio": 0.4,
           "parts": {"encoder forward": 1.0, "rest": 3.0}}
 SIZES = {"parameters": 10**9, "gradients": 10**9, "saved": 2 * 10**9, "peaks": [1, 5 * 10**9]}
 ROWS = {
@@ -28,42 +28,42 @@ ROWS = {
                 "sentences_per_second": {"ours": 30.0 * n, "pytorch": 12.0}}
                for beam in (1, 10) for n in (4, 16)],
     "kernels": [{"kernel": "LSTM layer", "sizes": {"T": 30, "B": 64, "H": 512}, "pass": "both",
-                 "side": side, "median": median, "rate": 8e10, "roof": 1e11, "fraction": 0.8}
-                for side, median in (("NumPy", 0.5), ("nn.LSTM", 0.625), ("nn.LSTMCell loop", 1.0),
+                 "implementation": implementation, "median": median, "rate": 8e10, "roofline": 1e11, "fraction": 0.8}
+                for implementation, median in (("NumPy", 0.5), ("nn.LSTM", 0.625), ("nn.LSTMCell loop", 1.0),
                                      ("CuPy", 0.01), ("nn.LSTM, CUDA", 0.02))],
 }
 ROWS |= {
     "naive": [{"form": f"{n} form", "sizes": {"T": 30, "B": 8}, "median": 0.02 / n}
               for n in (1, 2)],
-    "scaling": [{"sweep": "LSTM layer", "letter": "H", "value": n, "side": "NumPy",
+    "scaling": [{"sweep": "LSTM layer", "letter": "H", "value": n, "implementation": "NumPy",
                  "exponent": 1.84, "expected": 1.96} for n in (64, 128)],
 }
-ROWS["peers"] = [{"side": side, "sizes": {"T": 30}, "pass": "both", "median": median, "note": note}
-                 for side, median, note in (("thinc", 0.04, None),
+ROWS["peers"] = [{"implementation": implementation, "sizes": {"T": 30}, "pass": "both", "median": median, "note": note}
+                 for implementation, median, note in (("thinc", 0.04, None),
                                             ("other", None, "not right: dx by 1.0"))]
-WAYS = {"global dot, feeding": {"seconds": {"ours": TIMING, "pytorch": SLOWER}, "ratio": 0.4}}
+VARIANTS = {"global dot, feeding": {"seconds": {"ours": TIMING, "pytorch": SLOWER}, "ratio": 0.4}}
 CHECK = {"environment": ENVIRONMENT, "entries": 2736,
-         "ratios": {"both opinions": 0.1, "complex step": 0.05, "gradcheck": 1.0},
-         "seconds": {"both opinions": {"median": 1.0}, "complex step": {"median": 0.5},
+         "ratios": {"both methods": 0.1, "complex step": 0.05, "gradcheck": 1.0},
+         "seconds": {"both methods": {"median": 1.0}, "complex step": {"median": 0.5},
                      "gradcheck": {"median": 10.0}}}
 LOOK = {"environment": ENVIRONMENT, "options": {},
-        "ways": {"local-m dot": {"exponents": {"step": 0.02, "operations": 0.0}}}}
+        "variants": {"local-m dot": {"exponents": {"step": 0.02, "operations": 0.0}}}}
 STEP = {"options": {"no_feeding": False}, "environment": ENVIRONMENT, "ratio": 0.4,
         "seconds": {"ours": TIMING, "pytorch": SLOWER}}
 
 
-def write(folder, mode="S", only=None):
+def write(directory, mode="S", only=None):
     """Result files of one mode."""
     for name, rows in ROWS.items():
         if only is None or name in only:
             record = {"benchmark": name, "options": {}, "environment": ENVIRONMENT, "rows": rows}
-            (folder / f"{name}-{mode}.json").write_text(json.dumps(record))
+            (directory / f"{name}-{mode}.json").write_text(json.dumps(record))
     if only is None:
-        (folder / f"step-{mode}.json").write_text(json.dumps(STEP))
-        (folder / f"gradcheck-{mode}.json").write_text(json.dumps(CHECK))
-        (folder / f"attention-{mode}.json").write_text(json.dumps(LOOK))
-        record = {"environment": ENVIRONMENT, "rows": WAYS}
-        (folder / f"ways-{mode}.json").write_text(json.dumps(record))
+        (directory / f"step-{mode}.json").write_text(json.dumps(STEP))
+        (directory / f"gradcheck-{mode}.json").write_text(json.dumps(CHECK))
+        (directory / f"attention-{mode}.json").write_text(json.dumps(LOOK))
+        record = {"environment": ENVIRONMENT, "rows": VARIANTS}
+        (directory / f"variants-{mode}.json").write_text(json.dumps(record))
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ def readme(tmp_path):
     return path
 
 
-def made(readme, folder):
+def made(readme, directory):
     """The page after the command."""
-    assert main(["table", "--readme", str(readme), "--results", str(folder)]) == 0
+    assert main(["table", "--readme", str(readme), "--results", str(directory)]) == 0
     return readme.read_text()
 
 
@@ -129,7 +129,7 @@ def test_what_is_missing_is_left_out(readme, tmp_path):
     assert " | 0.70 |" in page and "on a GPU: not run" in page
 
 
-def test_every_mode_has_its_own_sides(readme, tmp_path):
+def test_every_mode_has_its_own_implementations(readme, tmp_path):
     """On a GPU CuPy stands against CUDA; goals are those of mode S."""
     for mode in ("H", "gpu"):
         write(tmp_path, mode, only=["kernels"])

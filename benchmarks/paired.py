@@ -1,4 +1,4 @@
-"""Runs the sides of a kernel against each other and against the roof; rows of numbers and lines."""
+"""Runs the implementations of a kernel against each other and against the roofline; rows of numbers and lines."""
 
 from __future__ import annotations
 
@@ -7,75 +7,75 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.roofs import Roof, make_roof
-from benchmarks.sides import (
+from benchmarks.implementations import (
     Differences,
+    Implementation,
     Kernel,
-    Side,
     check_equal,
     find_cupy,
     find_torch,
-    sides_of,
+    implementations_of,
 )
+from benchmarks.roofline import Roofline, make_roofline
 from benchmarks.timing import Timing, interleave, rest
 
 Row = dict[str, Any]
-ROUNDS = 5, 50  # at least, at most
+ITERATIONS = 5, 50  # at least, at most
 TITLES = {"forward": "forward", "both": "forward+backward"}
 
 
-def timed(rivals: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Timing]:
+def timed(implementations: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Timing]:
     """`interleave` for about that long, after a round that warms up and tells how long it takes."""
-    least, most = ROUNDS
-    first = interleave(rivals, 1, 0)
-    a_round = sum(timing.median + rest(timing.median) for timing in first.values())
-    return interleave(rivals, max(least, min(most, int(seconds / a_round))), 0)
+    least, most = ITERATIONS
+    first = interleave(implementations, 1, 0)
+    an_iteration = sum(timing.median + rest(timing.median) for timing in first.values())
+    return interleave(implementations, max(least, min(most, int(seconds / an_iteration))), 0)
 
 
 def run_kernel(
     kernel: Kernel, seconds: float, quick: bool, *, doubted: Collection[str] = (),
     absent: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """Compare all sides' results, then time every pass of them: a row for each.
+    """Compare all implementations' results, then time every pass of them: a row for each.
 
-    Arguments: seconds, about how long a pass is timed; quick, whether the roofs may be tiny;
-    doubted, as `check_equal`; absent, sides that are not here, with the reason. A row holds kernel,
-    sizes, pass, side, the quartiles of the time in seconds (None where `note` says why), rate in
-    operations or bytes a second, roof, fraction of it, NumPy's time / the side's as `ratio`, the
-    goal of that ratio, and the difference found.
+    Arguments: seconds, about how long a pass is timed; quick, whether the rooflines may be tiny;
+    doubted, as `check_equal`; absent, implementations that are not here, with the reason. A row
+    holds kernel, sizes, pass, implementation, the quartiles of the time in seconds (None where
+    `note` says why), rate in operations or bytes a second, roofline, fraction of it, NumPy's time /
+    the implementation's as `ratio`, the goal of that ratio, and the difference found.
     """
     absent = dict(absent or {})
     cupy, reason = find_cupy()
     if cupy is None:
         absent["CuPy"] = f"not run: {reason}"
-    sides = sides_of(kernel)
-    differences = check_equal(sides, doubted, kernel.tolerance)
-    roofs = {False: make_roof(kernel.unit, np, lambda: None, gpu=False, quick=quick)}
+    implementations = implementations_of(kernel)
+    differences = check_equal(implementations, doubted, kernel.tolerance)
+    rooflines = {False: make_roofline(kernel.unit, np, lambda: None, gpu=False, quick=quick)}
     if cupy is not None:
         wait = cupy.cuda.Device().synchronize
-        roofs[True] = make_roof(kernel.unit, cupy, wait, gpu=True, quick=quick)
+        rooflines[True] = make_roofline(kernel.unit, cupy, wait, gpu=True, quick=quick)
     rows: list[Row] = []
     for pass_ in kernel.work:
-        able = {name: side for name, side in sides.items()
-                if pass_ in side.passes.run and equal(kernel, differences, name, pass_)}
-        rows += time_pass(kernel, pass_, able, roofs, seconds)
-        for name in sides.keys() - able.keys():
+        able = {name: implementation for name, implementation in implementations.items()
+                if pass_ in implementation.passes.run and equal(kernel, differences, name, pass_)}
+        rows += time_pass(kernel, pass_, able, rooflines, seconds)
+        for name in implementations.keys() - able.keys():
             rows.append(row_without(kernel, pass_, name, why_not(differences, name, pass_)))
         rows += [row_without(kernel, pass_, name, note) for name, note in absent.items()]
     for row in rows:
-        found = differences.get((row["side"], row["pass"]))
+        found = differences.get((row["implementation"], row["pass"]))
         row["difference"] = found.size if found else None
     return rows
 
 
 def equal(kernel: Kernel, differences: Differences, name: str, pass_: str) -> bool:
-    """Whether a side's pass was found to agree; the first side agrees with itself."""
+    """Whether a implementation's pass was found to agree; the first implementation agrees with itself."""
     found = differences.get((name, pass_))
     return found is None or found.size <= kernel.tolerance
 
 
 def why_not(differences: Differences, name: str, pass_: str) -> str:
-    """Why a side's pass is not timed."""
+    """Why a implementation's pass is not timed."""
     found = differences.get((name, pass_))
     if found is None:
         return "does not have it"
@@ -83,26 +83,26 @@ def why_not(differences: Differences, name: str, pass_: str) -> str:
 
 
 def time_pass(
-    kernel: Kernel, pass_: str, sides: Mapping[str, Side], roofs: Mapping[bool, Roof],
+    kernel: Kernel, pass_: str, implementations: Mapping[str, Implementation], rooflines: Mapping[bool, Roofline],
     seconds: float,
 ) -> Iterator[Row]:
-    """One pass of all sides and the roofs of their devices, interleaved."""
-    rivals = {name: side.timeable(pass_) for name, side in sides.items()}
-    timings = timed(rivals | {f"roof {gpu}": roof.run for gpu, roof in roofs.items()}, seconds)
+    """One pass of all implementations and the rooflines of their devices, interleaved."""
+    implementations = {name: implementation.timeable(pass_) for name, implementation in implementations.items()}
+    timings = timed(implementations | {f"roofline {gpu}": roofline.run for gpu, roofline in rooflines.items()}, seconds)
     ours = timings["NumPy"].median
-    for name, side in sides.items():
-        timing, roof = timings[name], roofs.get(side.gpu)
+    for name, implementation in implementations.items():
+        timing, roofline = timings[name], rooflines.get(implementation.gpu)
         rate = kernel.work[pass_] / timing.median
-        best = None if roof is None else roof.work / timings[f"roof {side.gpu}"].median
+        best = None if roofline is None else roofline.work / timings[f"roofline {implementation.gpu}"].median
         yield row_without(kernel, pass_, name, None) | timing._asdict() | {
-            "rate": rate, "roof": best, "fraction": None if best is None else rate / best,
+            "rate": rate, "roofline": best, "fraction": None if best is None else rate / best,
             "ratio": ours / timing.median, "goal": kernel.goals.get((name, pass_)),
         }
 
 
-def row_without(kernel: Kernel, pass_: str, side: str, note: str | None) -> Row:
+def row_without(kernel: Kernel, pass_: str, implementation: str, note: str | None) -> Row:
     """A row that says what it would be of, and why there is no time."""
-    return {"kernel": kernel.name, "sizes": dict(kernel.sizes), "pass": pass_, "side": side,
+    return {"kernel": kernel.name, "sizes": dict(kernel.sizes), "pass": pass_, "implementation": implementation,
             "median": None, "unit": f"{kernel.unit}/s", "note": note}
 
 
@@ -129,14 +129,14 @@ def title(row: Row) -> str:
 
 
 def print_rows(rows: list[Row]) -> None:
-    """One kernel's rows: milliseconds, rate, fraction of the roof, NumPy's time / theirs."""
+    """One kernel's rows: milliseconds, rate, fraction of the roofline, NumPy's time / theirs."""
     worst = max((row["difference"] for row in rows
                  if row["difference"] is not None and row["median"] is not None), default=None)
     print(title(rows[0]) + ("" if worst is None else f"   (equal to {worst:.0e})"))
     for row in rows:
-        if row["side"] == "CuPy" and row["median"] is None:
+        if row["implementation"] == "CuPy" and row["median"] is None:
             continue  # `cupy_line` has said it
-        print(f"  {TITLES.get(row['pass'], row['pass']):17}{row['side']:22}{line(row)}", flush=True)
+        print(f"  {TITLES.get(row['pass'], row['pass']):17}{row['implementation']:22}{line(row)}", flush=True)
 
 
 def line(row: Row) -> str:
@@ -146,7 +146,7 @@ def line(row: Row) -> str:
     digits = 3 if row["median"] < 0.1 else 1
     ms = [f"{1e3 * row[key]:.{digits}f}" for key in ("median", "low", "high")]
     text = f"{ms[0]:>8} ms ({ms[1]}-{ms[2]})".ljust(30) + f"{row['rate'] / 1e9:7.1f} G{row['unit']}"
-    text += "" if row["fraction"] is None else f"{row['fraction']:6.0%} of roof"
-    if row["side"] != "NumPy":
+    text += "" if row["fraction"] is None else f"{row['fraction']:6.0%} of roofline"
+    if row["implementation"] != "NumPy":
         text += f"   NumPy / it {row['ratio']:.2f}"
     return text + ("" if row["goal"] is None else f", goal {row['goal']}")

@@ -1,9 +1,9 @@
 """One training step, ours and eager PyTorch's, and the proof that both compute the same.
 
 The two are compared in float64, where rounding cannot hide a mistake: loss, every gradient and
-every update of one step, each tensor by its own norm. float32 is for the timing: there both sides
-add in their own order, and a score's gradients, small differences of large numbers, keep few digits
-on either. Its loss is compared too, with what is about to be timed.
+every update of one step, each tensor by its own norm. float32 is for the timing: there both
+implementations add in their own order, and a score's gradients, small differences of large numbers,
+keep few digits on either. Its loss is compared too, with what is about to be timed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nmt.training.optimizers import SGD, gradient_scale
 
 LEARNING_RATE = 0.1
 MAX_NORM = 5.0  # of the gradient divided by the batch size (thesis, 4.3.1)
-DEVIATION = 0.1  # of the parameters they are compared at
+STD = 0.1  # of the parameters they are compared at
 # ||a - b|| / ||b|| in float64, where rounding gave 1e-13 and less. PyTorch adds 1e-6 to the norm
 # that it clips by, and its updates are smaller by that.
 TOLERANCES = {"loss": 1e-9, "gradients": 1e-9, "updates": 1e-9 + 1e-6 / MAX_NORM}
@@ -57,7 +57,7 @@ def random_batch(sizes: Sizes, seed: int) -> Batch:
     return make_batch(list(zip(source, target, strict=True)), range(B), reverse_source=True)
 
 
-def make_rivals(config: Config, sizes: Sizes, seed: int) -> dict[str, Step]:
+def make_implementations(config: Config, sizes: Sizes, seed: int) -> dict[str, Step]:
     """Both steps in float32, after one loss was found to be the other's (AssertionError)."""
     import torch
 
@@ -116,7 +116,7 @@ def compare(config: Config, sizes: Sizes, seed: int) -> dict[str, float]:
     from benchmarks.peer import Peer
 
     model, batch = make_model(config, sizes.vocabulary), random_batch(sizes, seed)
-    parameters = drawn(model, np.random.default_rng(seed))
+    parameters = random_parameters(model, np.random.default_rng(seed))
     peer = Peer(model, parameters)
     loss, cache = model.loss(parameters, batch)
     gradients = model.backward(cache)
@@ -136,13 +136,13 @@ def compare(config: Config, sizes: Sizes, seed: int) -> dict[str, float]:
     return {kind: difference for kind, (difference, _) in found.items()}
 
 
-def drawn(model: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def random_parameters(model: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Parameters in float64, normals: wide enough for scores that differ.
 
     A fresh model's hardly do. Then a score's gradients are what large numbers that cancel leave
     over, and of their digits rounding takes more than the tolerance.
     """
-    return {name: rng.normal(scale=DEVIATION, size=weight.shape)
+    return {name: rng.normal(scale=STD, size=weight.shape)
             for name, weight in model.weights().items()}
 
 
@@ -151,7 +151,7 @@ def furthest(
 ) -> tuple[float, str]:
     """The largest relative distance ||a - b|| / ||b|| of a parameter's tensors, and its name."""
     if ours.keys() != theirs.keys():
-        raise AssertionError(f"of one side only: {sorted(ours.keys() ^ theirs.keys())}")
+        raise AssertionError(f"of one implementation only: {sorted(ours.keys() ^ theirs.keys())}")
     distances = []
     for name, b in theirs.items():
         a = dense(ours[name])

@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME... [options]`: several benchmarks in turn, or one with its options."""
+"""`python -m benchmarks NAME... [options]`: runs the named benchmarks, all with the options."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BENCHMARKS = {
     "naive": "textbook code, then the structural ideas added one by one",
     "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",
     "scaling": "time against length, width, vocabulary, batch and window, with exponents",
-    "attention": "a look's time against the source's length: a local window's does not grow",
+    "attention": "attention's time against the source's length: a local window's does not grow",
     "crossover": "batch x width: where the GPU overtakes the CPU",
     "gradcheck": "our gradient check against torch.autograd.gradcheck",
-    "two-trees": "this work tree against another one, the same work in turns",
+    "two-trees": "this work tree against another one, the same work interleaved",
     "table": "rewrites the README's figures from the result files",
 }  # each is the module of that name, - written as _; its docstring says more
 

@@ -1,4 +1,4 @@
-"""What a look at the source costs as the source grows: global attention against a window of it.
+"""Cost of attention against the source's length: global attention, and a window of it.
 
 One decoder step, forward and backward, for sources of 10 to 320 words: wall-clock time, and the
 number of arithmetic operations, counted while it runs. Local attention computes only its window, so
@@ -7,7 +7,7 @@ of cost ~ S^n, fitted to those sources.
 
 What is not a step's: the gradient of the encoder's states is put together once a batch, after the
 last step. It is an array of S rows a sentence. Those that no window held are zero, and zero has to
-be written: this grows with S however one attends, and is timed apart, with its share of writing
+be written: this grows with S whatever the variant, and is timed apart, with its share of writing
 zeros. (The keys of `general` and `concat` are made once a batch as well, for all S words.)
 
 Before anything is timed, contexts are compared with the literal derivation, and gradients with the
@@ -83,7 +83,7 @@ def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str)
 def one_step(
     task: Task, memory: Memory, t: int, sums: Any
 ) -> tuple[AttentionCache, ScoreGradients]:
-    """One decoder step, there and back."""
+    """One decoder step, forward and backward."""
     one = slice(t, t + 1)
     _, cache = attention_forward(task.h[:, one], memory, task.first + t)
     return cache, attention_backward(task.dc[:, one], cache, memory, sums)[1]
@@ -146,7 +146,7 @@ def count(task: Task) -> int:
     return counted(lambda: one_step(task, memory, 0, sums))
 
 
-def make_implementations(task: Task) -> dict[str, Callable[[], Any]]:
+def make_costs(task: Task) -> dict[str, Callable[[], Any]]:
     """The two costs to be timed: all steps of a batch, and what follows the last of them."""
     memory = task.memory()
     caches, steps, sums = all_steps(task, memory)
@@ -212,9 +212,9 @@ def small(options: argparse.Namespace) -> argparse.Namespace:
 def measure(variant: Variant, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and operations by source length, in step with `options.sources`, and exponents."""
     tasks = {S: make_task(variant, S, options, "float32") for S in options.sources}
-    implementations = {(kind, S): act for S, task in tasks.items()
-              for kind, act in make_implementations(task).items()}
-    timings = timed({f"{kind} {S}": act for (kind, S), act in implementations.items()}, options.seconds)
+    calls = {(kind, S): act for S, task in tasks.items()
+              for kind, act in make_costs(task).items()}
+    timings = timed({f"{kind} {S}": act for (kind, S), act in calls.items()}, options.seconds)
     each = {STEP: options.steps, MEMORY: 1, ZEROS: 1}  # what one run has several of
     costs, low, high = ({
         kind: [getattr(timings[f"{kind} {S}"], which) / number for S in tasks]

@@ -45,7 +45,7 @@ def time_cell(B: int, H: int, seconds: float) -> list[Row]:
     """NumPy's row and CuPy's, which without a GPU says that it was not run."""
     kernel = recurrent.layer("lstm", STEPS, B, H).own()
     implementations = implementations_of(kernel)
-    timings = timed({name: implementation.timeable("both") for name, implementation in implementations.items()}, seconds)
+    timings = timed({name: one.timeable("both") for name, one in implementations.items()}, seconds)
     sizes, operations = dict(kernel.sizes), kernel.work["both"]
     rows: list[Row] = [{"sizes": sizes, "implementation": name, **timing._asdict(), "note": None,
                         "rate": operations / timing.median} for name, timing in timings.items()]
@@ -67,12 +67,12 @@ def line(rows: list[Row]) -> str:
             f"{1e3 * cupy['high']:.4g}), NumPy / CuPy {numpy['median'] / cupy['median']:.2f}")
 
 
-def grid(rows: list[Row], implementation: str, key: str) -> tuple[list[int], list[int], np.ndarray]:
-    """Batches, hidden sizes, and the values of one implementation (batches, hidden); nan where not run."""
+def grid(rows: list[Row], name: str, key: str) -> tuple[list[int], list[int], np.ndarray]:
+    """Batches, hidden sizes, one implementation's values (batches, hidden); nan where not run."""
     batches, hidden = (sorted({row["sizes"][letter] for row in rows}) for letter in "BH")
     values = np.full((len(batches), len(hidden)), np.nan)
     for row in rows:
-        if row["implementation"] == implementation and row["median"] is not None:
+        if row["implementation"] == name and row["median"] is not None:
             place = batches.index(row["sizes"]["B"]), hidden.index(row["sizes"]["H"])
             values[place] = row[key]
     return batches, hidden, values
@@ -113,7 +113,7 @@ def heat(
     plt: Any, axes: Any, batches: list[int], hidden: list[int], values: np.ndarray, title: str,
     colours: str,
 ) -> None:
-    """One grid, coloured by the logarithm, with its numbers; a ratio's colours turn at 1."""
+    """One grid, coloured by the logarithm, with its numbers; a ratio's colours change at 1."""
     from matplotlib.colors import LogNorm
 
     low, high = float(np.nanmin(values)), float(np.nanmax(values))

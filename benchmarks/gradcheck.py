@@ -39,10 +39,10 @@ def main(arguments: list[str]) -> None:
         options.hidden = 2
     if find_spec("torch") is None:
         raise UserError("gradcheck: PyTorch is not installed; install the extra `oracle`")
-    implementations, entries = make_implementations(options.hidden)
+    checks, entries = make_checks(options.hidden)
     found = environment()
     print(describe(found))
-    timings = timed(implementations, options.seconds)
+    timings = timed(checks, options.seconds)
     print(f"{entries} entries of all parameters, hidden size {options.hidden}")
     for name, timing in timings.items():
         print(f"{name:24}{timing}  {1e6 * timing.median / entries:8.1f} us an entry")
@@ -61,8 +61,8 @@ def main(arguments: list[str]) -> None:
     publish(path, made, lambda plt, _: bars(plt, rows, title, log=True))
 
 
-def make_implementations(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
-    """The checks by name, after both implementations' gradients were found equal; how many entries
+def make_checks(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
+    """The checks by name, after both gradients were found equal; how many entries
     each has.
 
     Raises UserError where they differ.
@@ -96,5 +96,5 @@ def make_implementations(hidden: int) -> tuple[dict[str, Callable[[], Any]], int
                             method=method, sample=None).raise_if_wrong()
         return check
 
-    implementations = {"both methods": ours("both"), "complex step": ours("complex"), "gradcheck": theirs}
-    return implementations, sum(p.size for p in parameters.values())
+    checks = {"both methods": ours("both"), "complex step": ours("complex"), "gradcheck": theirs}
+    return checks, sum(p.size for p in parameters.values())

@@ -47,7 +47,7 @@ class Kernel:
     sizes: Mapping[str, int]  # by letter of the legend
     inputs: Mapping[str, np.ndarray]
     work: Mapping[str, float]  # floating-point operations, or bytes, of each pass
-    unit: str  # "FLOP" or "B": what `work` counts, and so which roofline it has
+    unit: str  # "FLOP" or "B": what `work` counts, and so its roofline
     ours: Callable[[Arrays], Passes]
     theirs: Mapping[str, Callable[[Arrays], Passes]] = field(default_factory=dict)  # of tensors
     others: Mapping[str, Callable[[Arrays], Passes]] = field(default_factory=dict)  # of NumPy's
@@ -134,7 +134,9 @@ def _moved(value: np.ndarray) -> Any:
     return value if value.dtype.kind == "i" else to_device(value.copy())
 
 
-def their_implementation(kernel: Kernel, make: Callable[[Arrays], Passes], torch: Any, device: str) -> Implementation:
+def their_implementation(
+    kernel: Kernel, make: Callable[[Arrays], Passes], torch: Any, device: str
+) -> Implementation:
     """PyTorch's code over tensors on `device`."""
     tensors = {name: torch.tensor(value, device=device) for name, value in kernel.inputs.items()}
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
@@ -155,7 +157,8 @@ Differences = dict[tuple[str, str], Difference]  # by implementation and pass
 
 
 def check_equal(
-    implementations: Mapping[str, Implementation], doubted: Collection[str] = (), tolerance: float = TOLERANCE
+    implementations: Mapping[str, Implementation], doubted: Collection[str] = (),
+    tolerance: float = TOLERANCE,
 ) -> Differences:
     """Compare every array of every pass with the first implementation's; none may be zero or
     missing.
@@ -170,10 +173,10 @@ def check_equal(
     found: Differences = {}
     for pass_ in trusted.passes.run:
         expected = fetch(trusted, pass_)
-        for name, implementation in others:
-            if pass_ not in implementation.passes.run:
+        for name, other in others:
+            if pass_ not in other.passes.run:
                 continue
-            found[name, pass_] = worst = furthest(fetch(implementation, pass_), expected)
+            found[name, pass_] = worst = furthest(fetch(other, pass_), expected)
             if not worst.size <= tolerance and name not in doubted:
                 raise AssertionError(f"{name} and {first} differ in {pass_}, {worst.name}: "
                                      f"{worst.size:.1e} of its norm")
@@ -184,7 +187,8 @@ def fetch(implementation: Implementation, pass_: str) -> dict[str, np.ndarray]:
     """The results of one pass on the host, in our layout."""
     results = implementation.passes.run[pass_]()
     implementation.wait()
-    return dict(implementation.passes.read({name: host_copy(value) for name, value in results.items()}))
+    on_host = {name: host_copy(value) for name, value in results.items()}
+    return dict(implementation.passes.read(on_host))
 
 
 def host_copy(value: Any) -> np.ndarray:

@@ -65,10 +65,10 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
     case, rng = load_case(name, options), np.random.default_rng(options.seed)
     with backend.using(device.backend):
         gauge = Gauge(backend.module())
-        model: Any = make_model(case.recipe.model, case.tables)
+        model: Any = make_model(case.model, case.tables)
         gauge.start()
         parameters = model.initial_parameters(rng)
-        batch, optimizer = random_batch(case, rng), case.recipe.train.make_optimizer()
+        batch, optimizer = random_batch(case, rng), case.train.make_optimizer()
         held = covered(parameters.values())
         watch, peaks, saved, gradient_bytes = PeakWatch(gauge), [], 0, 0
         for _ in range(STEPS):
@@ -81,7 +81,7 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
                 gradient_bytes = covered(reachable(gradients))
                 with watch.part("clip"):
                     scale, _ = gradient_scale(gradients, len(batch.indices),
-                                              case.recipe.train.max_norm)
+                                              case.train.max_norm)
                 with watch.part("update"):
                     optimizer.update(parameters, gradients, scale)
             peaks.append(gauge.peak())
@@ -166,7 +166,7 @@ def reachable(value: Any) -> Iterator[Any]:
             yield from reachable(part)
     elif dataclasses.is_dataclass(value):
         yield from reachable([getattr(value, field.name) for field in dataclasses.fields(value)])
-    elif type(value).__module__.startswith("nmt."):  # what a loop over time hands to its way back
+    elif type(value).__module__.startswith("nmt."):  # what a loop over time keeps for its backward
         yield from reachable(vars(value))
     elif isinstance(value, FunctionType) and value.__closure__ is None:
         return  # of a cell or a score: it holds no array

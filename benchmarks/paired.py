@@ -1,4 +1,4 @@
-"""Runs the implementations of a kernel against each other and against the roofline; rows of numbers and lines."""
+"""Paired timing of a kernel's implementations, beside the roofline; rows of numbers and lines."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TITLES = {"forward": "forward", "both": "forward+backward"}
 
 
 def timed(implementations: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Timing]:
-    """`interleave` for about that long, after a round that warms up and tells how long it takes."""
+    """`interleave` for about `seconds`; a first iteration warms up and gives the length of one."""
     least, most = ITERATIONS
     first = interleave(implementations, 1, 0)
-    an_iteration = sum(timing.median + rest(timing.median) for timing in first.values())
-    return interleave(implementations, max(least, min(most, int(seconds / an_iteration))), 0)
+    one = sum(timing.median + rest(timing.median) for timing in first.values())
+    return interleave(implementations, max(least, min(most, int(seconds / one))), 0)
 
 
 def run_kernel(
@@ -56,8 +56,8 @@ def run_kernel(
         rooflines[True] = make_roofline(kernel.unit, cupy, wait, gpu=True, quick=quick)
     rows: list[Row] = []
     for pass_ in kernel.work:
-        able = {name: implementation for name, implementation in implementations.items()
-                if pass_ in implementation.passes.run and equal(kernel, differences, name, pass_)}
+        able = {name: one for name, one in implementations.items()
+                if pass_ in one.passes.run and equal(kernel, differences, name, pass_)}
         rows += time_pass(kernel, pass_, able, rooflines, seconds)
         for name in implementations.keys() - able.keys():
             rows.append(row_without(kernel, pass_, name, why_not(differences, name, pass_)))
@@ -69,13 +69,13 @@ def run_kernel(
 
 
 def equal(kernel: Kernel, differences: Differences, name: str, pass_: str) -> bool:
-    """Whether a implementation's pass was found to agree; the first implementation agrees with itself."""
+    """Whether an implementation's pass was found to agree; the first agrees with itself."""
     found = differences.get((name, pass_))
     return found is None or found.size <= kernel.tolerance
 
 
 def why_not(differences: Differences, name: str, pass_: str) -> str:
-    """Why a implementation's pass is not timed."""
+    """Why an implementation's pass is not timed."""
     found = differences.get((name, pass_))
     if found is None:
         return "does not have it"
@@ -83,27 +83,29 @@ def why_not(differences: Differences, name: str, pass_: str) -> str:
 
 
 def time_pass(
-    kernel: Kernel, pass_: str, implementations: Mapping[str, Implementation], rooflines: Mapping[bool, Roofline],
-    seconds: float,
+    kernel: Kernel, pass_: str, implementations: Mapping[str, Implementation],
+    rooflines: Mapping[bool, Roofline], seconds: float,
 ) -> Iterator[Row]:
     """One pass of all implementations and the rooflines of their devices, interleaved."""
-    implementations = {name: implementation.timeable(pass_) for name, implementation in implementations.items()}
-    timings = timed(implementations | {f"roofline {gpu}": roofline.run for gpu, roofline in rooflines.items()}, seconds)
+    calls = {name: one.timeable(pass_) for name, one in implementations.items()}
+    limits = {f"roofline {gpu}": roofline.run for gpu, roofline in rooflines.items()}
+    timings = timed(calls | limits, seconds)
     ours = timings["NumPy"].median
-    for name, implementation in implementations.items():
-        timing, roofline = timings[name], rooflines.get(implementation.gpu)
+    for name, one in implementations.items():
+        timing, roofline = timings[name], rooflines.get(one.gpu)
         rate = kernel.work[pass_] / timing.median
-        best = None if roofline is None else roofline.work / timings[f"roofline {implementation.gpu}"].median
+        best = (None if roofline is None
+                else roofline.work / timings[f"roofline {one.gpu}"].median)
         yield row_without(kernel, pass_, name, None) | timing._asdict() | {
             "rate": rate, "roofline": best, "fraction": None if best is None else rate / best,
             "ratio": ours / timing.median, "goal": kernel.goals.get((name, pass_)),
         }
 
 
-def row_without(kernel: Kernel, pass_: str, implementation: str, note: str | None) -> Row:
+def row_without(kernel: Kernel, pass_: str, name: str, note: str | None) -> Row:
     """A row that says what it would be of, and why there is no time."""
-    return {"kernel": kernel.name, "sizes": dict(kernel.sizes), "pass": pass_, "implementation": implementation,
-            "median": None, "unit": f"{kernel.unit}/s", "note": note}
+    return {"kernel": kernel.name, "sizes": dict(kernel.sizes), "pass": pass_,
+            "implementation": name, "median": None, "unit": f"{kernel.unit}/s", "note": note}
 
 
 def cupy_line() -> str:
@@ -116,7 +118,7 @@ def torch_line() -> str:
     """Whether PyTorch is there to compare with, in words."""
     torch = find_torch()
     if torch is None:
-        return "PyTorch: not installed (extra `oracle`), ours compared with nobody's"
+        return "PyTorch: not installed (extra `oracle`), ours is not compared"
     return f"PyTorch {torch.__version__}, CUDA: {torch.version.cuda or 'none'}"
 
 
@@ -136,7 +138,8 @@ def print_rows(rows: list[Row]) -> None:
     for row in rows:
         if row["implementation"] == "CuPy" and row["median"] is None:
             continue  # `cupy_line` has said it
-        print(f"  {TITLES.get(row['pass'], row['pass']):17}{row['implementation']:22}{line(row)}", flush=True)
+        title_of_pass = TITLES.get(row["pass"], row["pass"])
+        print(f"  {title_of_pass:17}{row['implementation']:22}{line(row)}", flush=True)
 
 
 def line(row: Row) -> str:

@@ -6,8 +6,8 @@ never comes to it; the weights' gradients are begun as the weights, not as zeros
 gradient of step t with h_t where h_{t-1} belongs. So the comparison, which asks for equal results
 first, leaves its backward out for as long as that is so.
 
-Its weights are one flat array: W_x, b_x, W_h, b_h, each of the gates f, i, o, g in turn. The layer
-takes sequences of one length as a `Padded` batch, (T, B, E), as ours does.
+Its weights are one flat array: W_x, b_x, W_h, b_h, gates in the order f, i, o, g. The layer takes
+sequences of one length as a `Padded` batch, (T, B, E), as ours does.
 """
 
 from __future__ import annotations

@@ -49,21 +49,22 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     """A panel for each size: bars of milliseconds, forward inside forward and backward."""
     rows = record["rows"]
     sizes = list(dict.fromkeys(str(row["sizes"]) for row in rows))
-    implementations = [implementation for implementation in dict.fromkeys(row["implementation"] for row in rows)
-             if any(row["median"] for row in rows if row["implementation"] == implementation)]
+    names = [name for name in dict.fromkeys(row["implementation"] for row in rows)
+             if any(row["median"] for row in rows if row["implementation"] == name)]
     figure, panels = plt.subplots(
-        1, len(sizes), figsize=(1.5 + 3.3 * len(sizes), 1.5 + 0.42 * len(implementations)), sharey=True,
+        1, len(sizes), figsize=(1.5 + 3.3 * len(sizes), 1.5 + 0.42 * len(names)), sharey=True,
         squeeze=False, layout="constrained")
     for axes, size in zip(panels[0], sizes, strict=True):
-        own = {(row["implementation"], row["pass"]): row for row in rows if str(row["sizes"]) == size}
+        own = {(row["implementation"], row["pass"]): row for row in rows
+               if str(row["sizes"]) == size}
         for shift, pass_, colour in ((-0.2, "forward", COLOURS[5]), (0.2, "both", COLOURS[0])):
-            for place, implementation in enumerate(implementations):
-                bar(axes, own.get((implementation, pass_)), place + shift, colour)
+            for place, name in enumerate(names):
+                bar(axes, own.get((name, pass_)), place + shift, colour)
             axes.barh([0], [0], color=colour, label=TITLES[pass_])
         longest = max(row["median"] or 0 for row in own.values())
         axes.set(title=", ".join(f"{k}={n}" for k, n in next(iter(own.values()))["sizes"].items()),
                  xlabel="milliseconds", xlim=(0, 1.25e3 * longest))
-        axes.set_yticks(range(len(implementations)), implementations)
+        axes.set_yticks(range(len(names)), names)
     panels[0][0].invert_yaxis()
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower right", ncols=2,
                   frameon=False)

@@ -1,9 +1,9 @@
-"""Target tokens/s of a training step for the recipes, with the time split by part.
+"""Target tokens/s of a training step of the recipes, with the time split by part.
 
 Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
 length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
-update. Against eager PyTorch. Loss and gradients, with the same dropout
-masks on both implementations, agree in float64 before anything is timed. `thesis-size` (4 layers,
+update. The peer is eager PyTorch. Loss and gradients, with the same dropout
+masks in both, agree in float64 before anything is timed. `thesis-size` (4 layers,
 1000 units, 50,000 words, batch 128, no dropout) runs only when named: minutes on two cores.
 """
 
@@ -20,20 +20,28 @@ import backend
 from backend.command import positive
 from benchmarks.cases import KNOWN, LARGE, Case, load_case, random_batch, short
 from benchmarks.devices import Device, device_option, devices
+from benchmarks.implementations import Difference
 from benchmarks.options import make_parser, not_whole
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
-from benchmarks.parts import PARTS, REST, Stopwatch, watching
+from benchmarks.parts import PARTS, Stopwatch, watching
 from benchmarks.pictures import headline
 from benchmarks.record import RESULTS, publish_rows
 from benchmarks.timing import Timing, describe, environment, interleave
-from benchmarks.training_step import furthest
+from benchmarks.training_step import (
+    CLOSE,
+    EXACT,
+    expect_equal,
+    gradient_difference,
+    loss_difference,
+    on_host,
+    our_step,
+    random_parameters,
+    their_step,
+)
 from nmt.data.batches import Batch
 from nmt.models.registry import make_model
-from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
-
-EXACT, CLOSE = 1e-9, 1e-5  # relative differences in float64, and of the loss in float32
 
 
 def main(arguments: list[str]) -> None:
@@ -75,20 +83,20 @@ def run(name: str, options: argparse.Namespace, device: Device) -> dict[str, Any
     case = load_case(name, options)
     with backend.using(device.backend):
         rng = np.random.default_rng(options.seed)
-        model = make_model(case.recipe.model, case.tables)
+        model = make_model(case.model, case.tables)
         parameters, batch = model.initial_parameters(rng), random_batch(case, rng)
         peer = peer_on(device, model, parameters)
         differences = compare(model, parameters, batch, peer, case)
-        train, iterations_by_part = case.recipe.train, list[dict[str, float]]()
-        implementations = {
-            "ours": our_step(model, parameters, batch, train, Stopwatch()),
+        train, iterations_by_part = case.train, list[dict[str, float]]()
+        steps = {
+            "ours": our_step(model, parameters, batch, train),
             "split": split_step(model, parameters, batch, train, device, iterations_by_part),
         }
         if peer is not None:
-            implementations["pytorch"] = their_step(peer, batch, train)
-        waited = {key: device.finished(implementation) for key, implementation in implementations.items()}
+            steps["pytorch"] = their_step(peer, batch, train)
+        waited = {key: device.finished(step) for key, step in steps.items()}
         if name in LARGE and device.name == "cpu" and not options.quick:
-            timings = interleave(waited, 2, 0)  # a round takes a minute; what is compared warms up
+            timings = interleave(waited, 2, 0)  # each takes a minute; what is compared warms up
         else:
             timings = timed(waited, 0.01 if options.quick else 3 * options.seconds)
             del iterations_by_part[0]  # of the warm-up
@@ -101,40 +109,18 @@ def make_row(
     name: str, device: Device, batch: Batch, timings: Mapping[str, Timing],
     parts: Mapping[str, float], differences: Mapping[str, float],
 ) -> dict[str, Any]:
-    """What the record holds of one recipe: seconds a step, tokens/s, seconds by part."""
-    words = int(batch.target.lengths.sum())
+    """What the record holds of one recipe: seconds of a step, tokens/s, seconds by part."""
+    tokens = int(batch.target.lengths.sum())
     row = {
-        "recipe": short(name), "device": device.name, "target_tokens": words,
+        "recipe": short(name), "device": device.name, "target_tokens": tokens,
         "seconds": {key: timing._asdict() for key, timing in timings.items()},
-        "tokens_per_second": {key: words / timing.median for key, timing in timings.items()
+        "tokens_per_second": {key: tokens / timing.median for key, timing in timings.items()
                              if key != "split"},
         "parts": dict(parts), "differences": dict(differences),
     }
     if "pytorch" in timings:
         row["ratio"] = timings["ours"].median / timings["pytorch"].median
     return row
-
-
-def our_step(
-    model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
-    watch: Stopwatch,
-) -> Callable[[], float]:
-    """One update as `nmt.training.trainer` makes it; returns the summed loss."""
-    optimizer, rng = train.make_optimizer(), np.random.default_rng(train.seed)
-    dtype = next(iter(parameters.values())).dtype
-
-    def step() -> float:
-        with watch.part(REST):
-            noise = model.noise(batch, rng, dtype)
-            loss, cache = model.loss(parameters, batch, noise)
-            gradients = model.backward(cache)
-            with watch.part("clip"):
-                scale, _ = gradient_scale(gradients, len(batch.indices), train.max_norm)
-            with watch.part("update"):
-                optimizer.update(parameters, gradients, scale)
-            return float(backend.to_host(loss))
-
-    return step
 
 
 def split_step(
@@ -178,30 +164,6 @@ def peer_on(device: Device, model: Any, parameters: dict[str, Any]) -> Any:
     return Peer(model, on_host(parameters), device.torch)
 
 
-def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Callable[[], float]:
-    """The same update in PyTorch, dropout masks drawn by PyTorch; returns the summed loss."""
-    import torch
-
-    weights, shapes = list(peer.parameters.values()), peer.noise_shapes(batch)
-    made: dict[str, Callable[[], Any]] = {
-        "sgd": lambda: torch.optim.SGD(weights, train.learning_rate, fused=True),
-        "adam": lambda: torch.optim.Adam(weights, train.learning_rate, fused=True),
-        "adadelta": lambda: torch.optim.Adadelta(weights, train.learning_rate, 0.95),
-    }
-    optimizer = made[train.optimizer]()
-
-    def step() -> float:
-        optimizer.zero_grad(set_to_none=True)
-        loss = peer(batch, peer.draw_noise(shapes))
-        (loss / len(batch.indices)).backward()
-        if train.max_norm is not None:
-            torch.nn.utils.clip_grad_norm_(weights, train.max_norm)
-        optimizer.step()
-        return float(loss.item())
-
-    return step
-
-
 # --- equality first -----------------------------------------------------------------------------
 
 
@@ -218,42 +180,27 @@ def compare(
     found = compare_exactly(case)
     if peer is not None:
         noise = model.noise(batch, np.random.default_rng(7), "float32")
-        loss = float(backend.to_host(model.loss(parameters, batch, noise)[0]))
-        found["float32 loss"] = abs(loss / float(peer(batch, on_host(noise)).item()) - 1)
-    for name, difference in found.items():
-        if not difference < (CLOSE if name == "float32 loss" else EXACT):
-            raise AssertionError(f"{name}: ours and PyTorch's differ by {difference:.1e}")
-    return found
+        loss = loss_difference(model, parameters, peer, batch, noise)
+        found["float32 loss"] = Difference(loss, "the loss")
+    expect_equal(found, {"loss": EXACT, "gradients": EXACT, "float32 loss": CLOSE})
+    return {kind: difference.size for kind, difference in found.items()}
 
 
-def compare_exactly(case: Case) -> dict[str, float]:
-    """Loss and gradients of the recipe's model in float64, over two sentences of few words.
-
-    Parameters are normals: a fresh model's scores hardly differ, and of their gradients rounding
-    leaves few digits.
-    """
+def compare_exactly(case: Case) -> dict[str, Difference]:
+    """Loss and gradients of the recipe's model in float64, over two sentences of few words."""
     from benchmarks.peer import Peer
 
     few = case._replace(source_size=50, target_size=51)
     with backend.using("numpy"):
         rng = np.random.default_rng(7)
-        model: Any = make_model(few.recipe.model, few.tables)
-        parameters = {name: rng.normal(scale=0.1, size=weight.shape)
-                      for name, weight in model.weights().items()}
+        model: Any = make_model(few.model, few.tables)
+        parameters = random_parameters(model, rng)
         batch = random_batch(few, rng, sentences=2)
         noise = model.noise(batch, rng, "float64")
-        loss, cache = model.loss(parameters, batch, noise)
-        gradients = model.backward(cache)
-    peer = Peer(model, parameters)
-    theirs = peer(batch, noise)
-    theirs.backward()
-    return {"loss": abs(float(loss) / theirs.item() - 1),
-            "gradients": furthest(gradients, peer.gradients())[0]}
-
-
-def on_host(arrays: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
-    """The same arrays where PyTorch can read them; none of None."""
-    return {name: backend.to_host(array) for name, array in (arrays or {}).items()}
+        peer = Peer(model, parameters)
+        loss = loss_difference(model, parameters, peer, batch, noise)
+        return {"loss": Difference(loss, "the loss"),
+                "gradients": gradient_difference(model, parameters, peer, batch, noise)}
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -261,7 +208,7 @@ def on_host(arrays: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
 
 def report(row: Mapping[str, Any], case: Case) -> None:
     """Print one row."""
-    train, seconds = case.recipe.train, row["seconds"]
+    train, seconds = case.train, row["seconds"]
     print(f"\n{row['recipe']}, {row['device']}: B={train.batch_size}, S={case.source}, "
           f"T={case.target}, V={case.source_size} and {case.target_size}, float32, "
           f"{train.optimizer}")
@@ -279,7 +226,7 @@ def report(row: Mapping[str, Any], case: Case) -> None:
     for part, spent in row["parts"].items():
         print(f"  {part:>20} {1e3 * spent:9.1f} ms {100 * spent / total:5.1f} %")
     print(f"  {'sum':>20} {1e3 * total:9.1f} ms, {total / seconds['ours']['median']:.2f} of the "
-          "median step without borders")
+          "median step timed as a whole")
 
 
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:

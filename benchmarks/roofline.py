@@ -1,7 +1,7 @@
-"""What a machine can do at best, measured in the same run: the rate of a product and of a copy.
+"""The roofline, measured in the same run: the rates of a large matrix product and of a copy.
 
 No kernel of ours multiplies faster than one large float32 product of the same library, and none
-moves memory faster than one large copy: the fraction of that roofline says what is left to gain.
+moves memory faster than one large copy. The fraction of the roofline says what is left to gain.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ def copy_roofline(xp: Any, size: int, wait: Callable[[], Any]) -> Roofline:
     return Roofline(run, 2.0 * size)
 
 
-def make_roofline(unit: str, xp: Any, wait: Callable[[], Any], *, gpu: bool, quick: bool) -> Roofline:
-    """The roofline of work counted in `unit`, "FLOP" or "B"; a GPU needs larger arrays to reach it."""
+def make_roofline(
+    unit: str, xp: Any, wait: Callable[[], Any], *, gpu: bool, quick: bool
+) -> Roofline:
+    """The roofline of work counted in `unit`, "FLOP" or "B"; a GPU needs larger arrays for it."""
     if unit == "FLOP":
         return gemm_roofline(xp, 128 if quick else 8192 if gpu else 1536, wait)
     return copy_roofline(xp, 1 << (16 if quick else 30 if gpu else 26), wait)

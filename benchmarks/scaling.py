@@ -79,20 +79,19 @@ def main(arguments: list[str]) -> None:
 
 
 def run_sweep(sweep: Sweep, seconds: float) -> list[Row]:
-    """A row for each size and implementation of ours, with the exponents of the sweep that it belongs to."""
+    """A row for each size and implementation of ours, with the exponents of its sweep."""
     kernels = {value: sweep.make(value).own() for value in sweep.values}
     rows: list[Row] = []
     for name in implementations_of(kernels[sweep.values[0]]):
-        implementations = {str(value): implementations_of(kernel)[name].timeable("both")
-                  for value, kernel in kernels.items()}
-        timings = timed(implementations, seconds)
+        timings = timed({str(value): implementations_of(kernel)[name].timeable("both")
+                         for value, kernel in kernels.items()}, seconds)
         operations = [kernel.work["both"] for kernel in kernels.values()]
         medians = [timings[str(value)].median for value in sweep.values]
         exponent, r2 = fit(sweep.values, medians)
         expected, _ = fit(sweep.values, operations)
         for value, kernel, count in zip(kernels, kernels.values(), operations, strict=True):
-            rows.append({"sweep": sweep.name, "letter": sweep.letter, "value": value, "implementation": name,
-                         "sizes": dict(kernel.sizes), "operations": count,
+            rows.append({"sweep": sweep.name, "letter": sweep.letter, "value": value,
+                         "implementation": name, "sizes": dict(kernel.sizes), "operations": count,
                          **timings[str(value)]._asdict(), "exponent": exponent, "r2": r2,
                          "expected": expected})
     return rows
@@ -119,11 +118,11 @@ def print_sweep(rows: list[Row]) -> None:
     fixed = {name: n for name, n in rows[0]["sizes"].items() if n == rows[-1]["sizes"][name]}
     print(f"{rows[0]['sweep']}, {LETTERS[rows[0]['letter']]}; other sizes "
           + " ".join(f"{name}={n}" for name, n in fixed.items()))
-    for implementation in dict.fromkeys(row["implementation"] for row in rows):
-        own = [row for row in rows if row["implementation"] == implementation]
+    for name in dict.fromkeys(row["implementation"] for row in rows):
+        own = [row for row in rows if row["implementation"] == name]
         points = "  ".join(f"{row['value']}: {1e3 * row['median']:.3g} "
                            f"({1e3 * row['low']:.3g}-{1e3 * row['high']:.3g})" for row in own)
-        print(f"  {implementation}, ms  {points}\n  exponent {own[0]['exponent']:.2f} (R^2 "
+        print(f"  {name}, ms  {points}\n  exponent {own[0]['exponent']:.2f} (R^2 "
               f"{own[0]['r2']:.3f}), of the operations {own[0]['expected']:.2f}", flush=True)
 
 
@@ -137,7 +136,8 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
         own = [row for row in rows if row["letter"] == letter]
         keys = list(dict.fromkeys((row["sweep"], row["implementation"]) for row in own))
         for colour, key in zip(COLOURS, keys, strict=False):
-            draw_sweep(axes, [row for row in own if (row["sweep"], row["implementation"]) == key], colour)
+            draw_sweep(axes, [row for row in own
+                              if (row["sweep"], row["implementation"]) == key], colour)
         values = sorted({row["value"] for row in own})
         axes.set(xscale="log", yscale="log", xlabel=LETTERS[letter], ylabel="milliseconds")
         axes.set_xticks(values, [f"{value:g}" for value in values])

@@ -1,8 +1,8 @@
-"""Sentences per second of greedy and beam search, ours against batched PyTorch.
+"""Sentences/s of greedy and beam search, ours against batched PyTorch.
 
 A 2x512 translator with general attention and input feeding, 10,000 words. Its end marker has no
-chance, so that every hypothesis takes the same number of steps and both implementations do equal
-work. Hypotheses and scores agree, in float64 exactly, before anything is timed in float32.
+chance, so that every hypothesis takes the same number of steps and both do equal work. Hypotheses
+and scores agree, in float64 exactly, before anything is timed in float32.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="searched at once, default 1 4 16 64")
     parser.add_argument("--beams", type=positive, nargs="+", default=[1, 10],
                         help="hypotheses kept, 1 is greedy; default 1 10")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and words, default 1")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
     device_option(parser)
     options = read_options(parser, arguments)
     if options.quick:
@@ -97,7 +97,7 @@ def run(
     difference = compare(model, parameters, words[:COMPARED], beam, device, options.steps)
     ours, theirs = searches(model, parameters, "float32", words, beam, device, options.steps)
     implementations = {"ours": ours} | ({"pytorch": theirs} if theirs else {})
-    timings = timed({name: device.finished(implementation) for name, implementation in implementations.items()},
+    timings = timed({name: device.finished(one) for name, one in implementations.items()},
                     options.seconds)
     row = {
         "device": device.name, "beam": beam, "sentences": sentences, "steps": options.steps,
@@ -179,7 +179,7 @@ def report(row: Mapping[str, Any], timings: Mapping[str, Timing]) -> None:
 
 
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
-    """Sentences a second against how many are searched at once; a panel for each beam."""
+    """Sentences/s against how many are searched at once; a panel for each beam."""
     rows = record["rows"]
     beams = sorted({row["beam"] for row in rows})
     figure, panels = plt.subplots(1, len(beams), figsize=(1 + 3.7 * len(beams), 3.4),
@@ -194,7 +194,7 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
                                         for row in own] for quartile in ("high", "low")),
                               color=colour, alpha=0.2, linewidth=0)
         axes.set(title="greedy" if beam == 1 else f"beam {beam}", xlabel="sentences at once",
-                 ylabel="sentences a second", xscale="log", yscale="log", xticks=sizes)
+                 ylabel="sentences/s", xscale="log", yscale="log", xticks=sizes)
         axes.set_xticks(sizes, [str(size) for size in sizes])
         plain_numbers(axes.yaxis)
         axes.minorticks_off()

@@ -25,6 +25,9 @@ LIBRARIES = {
 }
 
 
+KERNELS = {"H": "Haswell kernels", "S": "native kernels"}  # of the BLAS, by `mode`
+
+
 class Timing(NamedTuple):
     """Wall-clock times of one implementation, in seconds."""
 
@@ -41,37 +44,36 @@ class Timing(NamedTuple):
 
 
 # BLAS's and OpenMP's worker threads go on spinning for a while after a call, on the cores that the
-# next implementation needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on
-# its own.
-PAUSE = 0.3  # seconds of rest before a implementation's turn, or 30 times what the round before it took
+# next call needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on its own.
+PAUSE = 0.3  # seconds of rest before a call, or 30 times what the call before it took
 BRIEF = 0.05  # seconds; what is shorter runs once more before it counts, to find its data cached
 
 
 def interleave(
     implementations: Mapping[str, Callable[[], Any]], iterations: int, warm_up: int
 ) -> dict[str, Timing]:
-    """Time each implementation once per round, so that a disturbance hits all of them alike.
+    """Time each implementation once per iteration, so that a disturbance hits all of them alike.
 
     Arguments: implementations by name, each returning when its work is done; iterations that count;
-    warm_up iterations before them that do not. The order turns round every round, so that no
-    implementation always runs after the same other one, and before each turn the machine rests
+    warm_up iterations before them that do not. The order is reversed in every second iteration, so
+    that no implementation always runs after the same other one. The machine rests before each call
     (`PAUSE`).
     """
     samples: dict[str, list[float]] = {name: [] for name in implementations}
-    last = 0.0  # seconds that the implementation before took
-    for turn in range(warm_up + iterations):
-        names = list(implementations) if turn % 2 == 0 else list(implementations)[::-1]
-        for name in names:
+    last = 0.0  # seconds that the call before took
+    for iteration in range(warm_up + iterations):
+        names = list(implementations)
+        for name in names if iteration % 2 == 0 else names[::-1]:
             time.sleep(rest(last))
             last = stopped(implementations[name])
-            if turn < warm_up:
+            if iteration < warm_up:
                 continue
             samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
     return {name: summarise(seconds) for name, seconds in samples.items()}
 
 
 def rest(last: float) -> float:
-    """Seconds to wait after a turn that took `last` seconds."""
+    """Seconds to wait after a call that took `last` seconds."""
     return min(PAUSE, 30 * last)
 
 
@@ -128,7 +130,7 @@ def gpu() -> dict[str, Any] | None:
 
 
 def mode() -> str:
-    """ "H" where NumPy's BLAS runs Haswell (AVX2) kernels, else "S", the machine's own.
+    """ "H" where NumPy's BLAS runs Haswell (AVX2) kernels, "S" where it runs the native ones.
 
     An exported OPENBLAS_CORETYPE=Haswell forces the former and halves GEMM where there is AVX-512.
     """
@@ -167,7 +169,8 @@ def describe(found: Mapping[str, Any]) -> str:
         f"runtime {device['runtime']}, products in {device['gemm']}"
     )
     return (
-        f"[{found['mode']}] {found['cpu']}, {found['cores']} cores, load {found['load']:.1f}\n"
+        f"{KERNELS[found['mode']]}: {found['cpu']}, {found['cores']} cores, "
+        f"load {found['load']:.1f}\n"
         f"python {found['python']}, {versions}; {pools}\n"
         f"GPU: {device}"
     )

@@ -53,10 +53,10 @@ def test_the_parts_of_a_step_are_of_the_whole_of_it():
     """What the parts of a step took is what the step took, and the steps train."""
     found: list[dict[str, float]] = []
     case = recipes.load_case("multi30k-thesis", recipes.parse(QUICK))
-    model = make_model(case.recipe.model, case.tables)
+    model = make_model(case.model, case.tables)
     rng = np.random.default_rng(1)
     parameters, batch = model.initial_parameters(rng), recipes.random_batch(case, rng)
-    step = recipes.split_step(model, parameters, batch, case.recipe.train, CPU, found)
+    step = recipes.split_step(model, parameters, batch, case.train, CPU, found)
     losses, took = [], []
     for _ in range(5):
         start = perf_counter()
@@ -76,7 +76,7 @@ def test_the_large_one_is_apart_and_has_the_thesis_sizes(tmp_path):
     name, _ = run(tmp_path, "--recipe", "thesis-size")
     assert name == f"recipes-large-{mode()}.json"
     case = recipes.load_case("thesis-size", recipes.parse(["--device", "cpu"]))
-    model, train = case.recipe.model, case.recipe.train
+    model, train = case.model, case.train
     assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)
     assert (case.source_size, case.target_size, train.batch_size) == (50002, 50002, 128)
     assert model.input_feeding and train.optimizer == "sgd" and train.max_norm == 5.0
@@ -173,7 +173,7 @@ def test_their_dropout_keeps_the_mean():
     case = recipes.load_case("multi30k-de-en", recipes.parse(["--device", "cpu"]))
     small = case._replace(source=6, target=7)
     batch = recipes.random_batch(small, np.random.default_rng(1), 40)
-    peer = make_peer(case.recipe.model)
+    peer = make_peer(case.model)
     shapes = peer.noise_shapes(batch)
     assert list(shapes.values()) == [(6, 40, 256), (7, 40, 256), (7, 40, 768)]
     for site, mask in peer.draw_noise(shapes).items():

@@ -1,10 +1,9 @@
-"""The step benchmark compares before it times, in every way, and can fail."""
+"""The step benchmark compares before it times, in every variant, and can fail."""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,20 +14,19 @@ from benchmarks.record import RESULTS
 from benchmarks.timing import mode
 from nmt.models.translator import Translator
 
-torch = pytest.importorskip("torch")
-implementations = import_module("benchmarks.training_step")
-OPTIONS = step.parse(["--output", os.devnull, "--variants", "--hidden", "8", "--layers", "1", "--batch",
-                      "2", "--source", "6", "--target", "4", "--vocabulary", "12", "--window", "1"])
-SIZES = step.sizes_of(OPTIONS)
+pytest.importorskip("torch")
+OPTIONS = step.parse(["--output", os.devnull, "--variants", "--hidden", "8", "--layers", "1",
+                      "--batch", "2", "--source", "6", "--target", "4", "--vocabulary", "12",
+                      "--window", "1"])
 
 
 @pytest.mark.parametrize("name", step.variants(OPTIONS))
-def test_both_sides_compute_the_same(name):
-    found = implementations.compare(step.variants(OPTIONS)[name], SIZES, 1)
+def test_both_steps_compute_the_same(name):
+    found = step.compare(step.case_of(step.variants(OPTIONS)[name], OPTIONS), 1)
     assert found.keys() == {"loss", "gradients", "updates"}
 
 
-def test_every_way_has_a_row():
+def test_every_variant_has_a_row():
     """No attention, and 16 variants with input feeding and without; RNNsearch."""
     names = list(step.variants(OPTIONS))
     assert len(names) == len(set(names)) == 1 + 2 * 16 + 1
@@ -47,7 +45,7 @@ def test_a_wrong_gradient_is_named(monkeypatch):
     monkeypatch.setattr(Translator, "backward", wrong)
     config = step.variants(OPTIONS)["global general, feeding"]
     with pytest.raises(AssertionError, match=r"gradients: .* in attention\.W_a"):
-        implementations.compare(config, SIZES, 1)
+        step.compare(step.case_of(config, OPTIONS), 1)
 
 
 def test_a_row_is_kept_when_another_is_added(tmp_path):
@@ -82,6 +80,6 @@ def test_another_size_does_not_replace_the_record(option):
     assert step.parse(["--no-feeding", "--score", "dot", "--seconds", "3"]).output == RESULTS
 
 
-def test_words_that_no_way_has():
+def test_words_that_no_variant_has():
     with pytest.raises(UserError, match=r"--variants: expected words of one of .*; got 'cosine'"):
         step.main(["--variants", "cosine"])

@@ -1,4 +1,4 @@
-"""The suite's benchmarks run, agree and write what they print; results go to a temporary directory."""
+"""The suite's benchmarks run, agree and write what they print, into a temporary directory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ import pytest
 from strict.module import strict
 
 from benchmarks import __main__ as suite
-from benchmarks import implementations, paired
+from benchmarks import paired
+from benchmarks.implementations import (
+    check_equal,
+    furthest,
+    implementations_of,
+    our_implementation,
+)
 from benchmarks.kernel_list import all_kernels, recurrent
+from benchmarks.timing import KERNELS
 
 TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch (extra `oracle`) is missing")
 QUICK = ["--quick", "--seconds", "0.01"]
@@ -55,22 +62,22 @@ def test_a_quick_run_writes_its_record_and_picture(name, tmp_path, capsys):
         picture = path.with_suffix(".png").read_bytes()
         assert picture.startswith(b"\x89PNG") and len(picture) > 10_000
     printed = capsys.readouterr().out
-    assert f"[{record['environment']['mode']}]" in printed and path.name in printed
+    assert KERNELS[record['environment']['mode']] in printed and path.name in printed
 
 
 @TORCH
 def test_every_kernel_agrees_with_pytorch(kernels):
     for kernel in kernels:
-        found = implementations.check_equal(implementations.implementations_of(kernel))
+        found = check_equal(implementations_of(kernel))
         assert {name for name, _ in found} >= set(kernel.theirs), kernel.name
         assert kernel.theirs
 
 
 def test_a_kernel_runs_on_the_gpus_stand_in(kernels):
     for kernel in kernels:
-        both = {"NumPy": implementations.our_implementation(kernel, "numpy", lambda: None),
-                "strict": implementations.our_implementation(kernel, strict, lambda: None)}
-        assert implementations.check_equal(both)
+        both = {"NumPy": our_implementation(kernel, "numpy", lambda: None),
+                "strict": our_implementation(kernel, strict, lambda: None)}
+        assert check_equal(both)
         assert both["strict"].gpu and not both["NumPy"].gpu
 
 
@@ -102,11 +109,11 @@ def test_a_wrong_gradient_is_not_timed(kernels):
     ({"h": np.array([1, np.nan])}, np.inf), ({}, np.inf), ({"h": np.ones(2), "c": 1}, np.inf),
 ])
 def test_furthest(got, size):
-    assert implementations.furthest(got, {"h": np.ones(2)}).size == pytest.approx(size)
+    assert furthest(got, {"h": np.ones(2)}).size == pytest.approx(size)
 
 
 def test_zeros_agree_with_nothing():
-    assert implementations.furthest({"h": np.zeros(2)}, {"h": np.zeros(2)}).size == np.inf
+    assert furthest({"h": np.zeros(2)}, {"h": np.zeros(2)}).size == np.inf
 
 
 def test_without_a_gpu_the_column_says_not_run(monkeypatch, tmp_path):
@@ -143,9 +150,9 @@ def test_pictures_of_a_gpu_run(tmp_path):
     from benchmarks.pictures import draw
 
     pytest.importorskip("matplotlib")
-    rows = [{"sizes": {"B": B, "H": H}, "implementation": implementation, "median": ms * (1 if implementation == "CuPy" else B),
-             "rate": 1e9} for B in (1, 4) for H in (8, 16) for implementation, ms in
-            (("NumPy", 1e-3), ("CuPy", 2e-3))]
+    rows = [{"sizes": {"B": B, "H": H}, "implementation": name, "rate": 1e9,
+             "median": ms * (1 if name == "CuPy" else B)}
+            for B in (1, 4) for H in (8, 16) for name, ms in (("NumPy", 1e-3), ("CuPy", 2e-3))]
     made = {}
     environment = {"cpu": "a processor", "cores": 2, "mode": "S"}
 
@@ -163,7 +170,7 @@ def test_pictures_of_a_gpu_run(tmp_path):
 def test_the_doubted_may_be_wrong_and_others_not(kernels):
     kernel = kernels[0]
     with pytest.raises(AssertionError, match="NumPy differ in forward, h"):
-        implementations.check_equal(implementations.implementations_of(kernel) | {"other": implementations.our_implementation(
+        check_equal(implementations_of(kernel) | {"other": our_implementation(
             replace(kernel, inputs={**kernel.inputs, "x": kernel.inputs["x"] * 1.001}), "numpy",
             lambda: None)})
 

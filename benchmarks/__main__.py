@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     if not names and options in (["--help"], ["-h"]):
         print(usage())
         return 0
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a row is seen when it is there, in a file too
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
         sys.stdout.reconfigure(line_buffering=True)
     try:
         for run in [find(name) for name in names or [""]]:
@@ -67,7 +67,7 @@ def module_of(name: str) -> str:
 
 
 def usage() -> str:
-    """What there is."""
+    """The benchmarks by name."""
     lines = [f"  {name:12}{what}" for name, what in BENCHMARKS.items()]
     return "\n".join(["usage: python -m benchmarks NAME... [options]", "", *lines, "",
                       "NAME --help lists the options of one; what has run is in "

@@ -1,4 +1,4 @@
-"""Training steps to be timed without a corpus: model, sizes, and batches of random words."""
+"""Training steps to be timed without a corpus: model, sizes, and batches of random token ids."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def load_case(name: str, options: argparse.Namespace) -> Case:
 
 
 def random_batch(case: Case, rng: np.random.Generator, sentences: int | None = None) -> Batch:
-    """Random words; all sentences of the case's lengths."""
+    """Random token ids; all sentences have the case's lengths."""
     B = sentences or case.train.batch_size
     source = rng.integers(2, case.source_size, (B, case.source)).tolist()
     target = rng.integers(2, case.target_size, (B, case.target - 1)).tolist()

@@ -62,8 +62,7 @@ def main(arguments: list[str]) -> None:
 
 
 def make_checks(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
-    """The checks by name, after both gradients were found equal; how many entries
-    each has.
+    """The checks by name, after both gradients were found equal; how many entries each has.
 
     Raises UserError where they differ.
     """

@@ -42,11 +42,11 @@ def main(arguments: list[str]) -> None:
 
 
 def roofline_summary(rows: list[Row]) -> str:
-    """The fraction of NumPy's own product that the LSTM layer of the goal reaches."""
+    """The fraction of NumPy's own matrix product that the LSTM layer of the goal reaches."""
     for row in rows:
         if (row["kernel"], row["sizes"], row["pass"], row["implementation"]) == (
                 "LSTM layer", ROOFLINE_SIZES, "both", "NumPy"):
-            return f"LSTM layer, {row['fraction']:.0%} of NumPy's product, goal {ROOFLINE_GOAL:.0%}"
+            return f"LSTM layer, {row['fraction']:.0%} of NumPy's GEMM, goal {ROOFLINE_GOAL:.0%}"
     return "LSTM layer of the roofline's goal: not run"
 
 

@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
     parser = make_parser("memory", __doc__)
     parser.add_argument("--recipe", nargs="+", default=["thesis-size"], choices=KNOWN,
                         help="default thesis-size")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and words (default 1)")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
     parser.add_argument("--device", choices=("cpu", "gpu", "all"), default="all",
                         help="where to run, default all there are")
     options = read_options(parser, arguments)
@@ -109,7 +109,7 @@ class Gauge:
             raise UserError("memory: expected Linux's /proc/self/status and clear_refs, got none")
 
     def start(self) -> None:
-        """From here on."""
+        """Count from what is held now."""
         _ = np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
         self._before = 0 if self._pool is not None else _status("VmRSS")
 

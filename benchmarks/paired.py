@@ -103,7 +103,7 @@ def time_pass(
 
 
 def row_without(kernel: Kernel, pass_: str, name: str, note: str | None) -> Row:
-    """A row that says what it would be of, and why there is no time."""
+    """A row without a time, and the reason in `note`."""
     return {"kernel": kernel.name, "sizes": dict(kernel.sizes), "pass": pass_,
             "implementation": name, "median": None, "unit": f"{kernel.unit}/s", "note": note}
 

@@ -2,7 +2,7 @@
 
 On NumPy thinc 9.1.1's forward is right and its backward is not (a central difference of its own
 forward says so too): the first step's dx is exactly zero, because the loop over pairs of steps
-never comes to it; the weights' gradients are begun as the weights, not as zeros; and dW_h pairs the
+never comes to it; the weights' gradients start from the weights, not from zeros; and dW_h pairs the
 gradient of step t with h_t where h_{t-1} belongs. So the comparison, which asks for equal results
 first, leaves its backward out for as long as that is so.
 

@@ -2,9 +2,9 @@
 
 Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
 length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
-update. The peer is eager PyTorch. Loss and gradients, with the same dropout
-masks in both, agree in float64 before anything is timed. `thesis-size` (4 layers,
-1000 units, 50,000 words, batch 128, no dropout) runs only when named: minutes on two cores.
+update. The peer is eager PyTorch. Loss and gradients, with the same dropout masks in both, agree in
+float64 before anything is timed. `thesis-size` (4 layers, 1000 units, 50,000 words, batch 128, no
+dropout) runs only when named: minutes on two cores.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--recipe", nargs="+", default=small, metavar="NAME",
                         help=f"of {', '.join(KNOWN)}, or a YAML file (default the small ones)")
     parser.add_argument("--vocabulary", type=positive, default=10000,
-                        help="words each, for a file default 10000")
+                        help="words of each vocabulary, for a file default 10000")
     parser.add_argument("--length", type=positive, default=20,
                         help="words of a sentence, for a file default 20")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and words default 1")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
     device_option(parser)
     options = read_options(parser, arguments, free=("recipe",))
     if options.output == RESULTS and options.recipe not in (small, list(LARGE)):

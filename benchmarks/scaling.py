@@ -1,7 +1,7 @@
 """How time grows: with sequence length, hidden size, batch, vocabulary, window, source length.
 
 Each sweep doubles one size and leaves the others. The exponent p of time = a size^p is fitted to
-the upper half of the sweep by least squares on logarithms; beside it stands the exponent that the
+the upper half of the sweep by least squares on logarithms; beside it is the exponent that the
 same fit gives for the number of operations. Fixed costs of a call pull the fitted one down, arrays
 that leave a cache pull it up. The smallest size is compared with PyTorch first.
 """

@@ -77,7 +77,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def make_model(options: argparse.Namespace) -> tuple[Translator, dict[str, np.ndarray]]:
     """The translator and its parameters in float64, such that no hypothesis ever ends.
 
-    Weights are drawn wider than for training, so that a step has better words and worse ones.
+    Weights have a larger range than for training, so that scores of words differ.
     """
     config = ModelConfig(layers=options.layers, hidden_size=options.hidden, scale=0.2,
                          embedding_size=options.hidden, output_bias=True)

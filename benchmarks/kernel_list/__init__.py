@@ -15,7 +15,7 @@ LSTM_GOALS = {
     (30, 64, 512): {("nn.LSTM", "both"): 0.95, ("nn.LSTMCell loop", "both"): 0.4},
     (30, 128, 1000): {("nn.LSTM", "both"): 0.97},
 }
-ROOFLINE_GOAL = 0.88  # of NumPy's own product, for the layer of ROOFLINE_SIZES, forward and backward
+ROOFLINE_GOAL = 0.88  # of NumPy's own GEMM, for the layer of ROOFLINE_SIZES, both passes
 ROOFLINE_SIZES = {"T": 30, "B": 64, "H": 512}
 
 

@@ -174,7 +174,7 @@ def torch_vector(a: Arrays) -> Passes:
 
 
 def attention_step(variant: Variant, S: int, B: int, H: int) -> Kernel:
-    """One target state a sentence attends to a memory that is there already, and back to h_t.
+    """One target state a sentence attends to a memory made before; backward to h_t.
 
     What input feeding does T times. The memory's own gradients wait until after the last step.
     """

@@ -1,4 +1,4 @@
-"""What touches every word of a vocabulary or a table: embeddings, softmax and cross-entropy.
+"""Kernels that touch every word of a vocabulary or a table: embeddings, softmax and cross-entropy.
 
 An embedding and a cross-entropy move memory and hardly compute: their work is counted in bytes,
 those that have to be read and written once. The prediction layer around the latter is two products.
@@ -23,7 +23,7 @@ FLOAT = 4  # bytes
 def embedding(N: int, V: int, E: int) -> Kernel:
     """N look-ups in a table of V rows, and the summed rows of its gradient.
 
-    The words are drawn as Zipf has it, so that many stand there several times. PyTorch's gradient
+    The ids are random with Zipf's frequencies, so that many occur several times. PyTorch's gradient
     is a whole table, or with sparse=True one row a look-up, which coalesce() sums.
     """
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Our check and PyTorch's run side by side, and a wrong gradient is seen before any timing."""
+"""Our check is timed beside PyTorch's; a wrong gradient is reported before any timing."""
 
 from __future__ import annotations
 

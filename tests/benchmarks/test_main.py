@@ -14,14 +14,14 @@ from benchmarks.__main__ import BENCHMARKS, main, module_of
 @pytest.fixture
 def ran(monkeypatch):
     """Every benchmark replaced by one that notes its name and its options."""
-    seen = []
+    ran = []
     for name in BENCHMARKS:
-        fake = SimpleNamespace(main=lambda options, name=name: seen.append((name, options)))
+        fake = SimpleNamespace(main=lambda options, name=name: ran.append((name, options)))
         monkeypatch.setitem(sys.modules, module_of(name), fake)
-    return seen
+    return ran
 
 
-def test_several_in_turn_with_their_defaults(ran):
+def test_several_one_after_the_other_with_their_defaults(ran):
     assert main(["step", "search", "kernels"]) == 0
     assert ran == [("step", []), ("search", []), ("kernels", [])]
 

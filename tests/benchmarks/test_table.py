@@ -97,8 +97,10 @@ def test_every_section(readme, tmp_path):
         f"| beam search, beam 10, 16 sentences, 25 steps | native | {times} |",
         "| training step, here / PyTorch | native, ms | native, ratio |",
         "| global dot, feeding | 500 / 1,250 | **0.40** |",
-        "| the same, ours against others | T=30, native |", "| thinc | 40 |", "| other | not right |",
-        "| an LSTM layer's forward and backward, ms | T=30 B=8, native |", "| 2 form | 10 |",
+        "| the same, ours against others | T=30, native |",
+        "| thinc | 40 |", "| other | not right |",
+        "| an LSTM layer's forward and backward, ms | T=30 B=8, native |",
+        "| 2 form | 10 |",
         "| LSTM layer, NumPy | H | native | 1.84 | 1.96 |",
         "| LSTM layer, T=30 B=64 H=512, against nn.LSTM | native | 500 ms | 625 ms | **0.80** "
         "| 0.95 |",

@@ -1,1 +1,1 @@
-"""Speed, side by side with peers: equality first, then interleaved medians."""
+"""Speed beside peers: equality first, then interleaved medians."""

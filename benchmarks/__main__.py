@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME... [options]`: several benchmarks in turn, or one with its options."""
+"""`python -m benchmarks NAME... [options]`: runs the named benchmarks, all with the options."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from backend.errors import UserError
 
 BENCHMARKS = {
     "step": "a training step of a 2x512 translator against eager PyTorch",
-    "recipes": "words per second of the recipes, with the time split by part",
+    "recipes": "target tokens/s of the recipes, with the time split by part",
     "memory": "peak memory of a training step, beside what it cannot do without",
     "search": "greedy and beam search against batched PyTorch",
-    "kernels": "each kernel against PyTorch, and against the roof of the machine",
+    "kernels": "each kernel against PyTorch, and against the roofline of the machine",
     "naive": "textbook code, then the structural ideas added one by one",
     "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",
     "scaling": "time against length, width, vocabulary, batch and window, with exponents",
-    "attention": "a look's time against the source's length: a local window's does not grow",
+    "attention": "attention's time against the source's length: a local window's does not grow",
     "crossover": "batch x width: where the GPU overtakes the CPU",
     "gradcheck": "our gradient check against torch.autograd.gradcheck",
-    "two-trees": "this work tree against another one, the same work in turns",
+    "two-trees": "this work tree against another one, the same work interleaved",
     "table": "rewrites the README's figures from the result files",
 }  # each is the module of that name, - written as _; its docstring says more
 
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     if not names and options in (["--help"], ["-h"]):
         print(usage())
         return 0
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a row is seen when it is there, in a file too
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
         sys.stdout.reconfigure(line_buffering=True)
     try:
         for run in [find(name) for name in names or [""]]:
@@ -67,7 +67,7 @@ def module_of(name: str) -> str:
 
 
 def usage() -> str:
-    """What there is."""
+    """The benchmarks by name."""
     lines = [f"  {name:12}{what}" for name, what in BENCHMARKS.items()]
     return "\n".join(["usage: python -m benchmarks NAME... [options]", "", *lines, "",
                       "NAME --help lists the options of one; what has run is in "

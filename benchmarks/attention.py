@@ -1,4 +1,4 @@
-"""What a look at the source costs as the source grows: global attention against a window of it.
+"""Cost of attention against the source's length: global attention, and a window of it.
 
 One decoder step, forward and backward, for sources of 10 to 320 words: wall-clock time, and the
 number of arithmetic operations, counted while it runs. Local attention computes only its window, so
@@ -7,7 +7,7 @@ of cost ~ S^n, fitted to those sources.
 
 What is not a step's: the gradient of the encoder's states is put together once a batch, after the
 last step. It is an array of S rows a sentence. Those that no window held are zero, and zero has to
-be written: this grows with S however one attends, and is timed apart, with its share of writing
+be written: this grows with S whatever the variant, and is timed apart, with its share of writing
 zeros. (The keys of `general` and `concat` are made once a batch as well, for all S words.)
 
 Before anything is timed, contexts are compared with the literal derivation, and gradients with the
@@ -34,15 +34,15 @@ from attention.attention import (
 )
 from attention.scores import WINDOWS, Variant, score_weights
 from backend.errors import UserError
-from benchmarks.contest import timed
 from benchmarks.counting import counted, counting
 from benchmarks.kernel_list.attention import PREFIX
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
+from benchmarks.paired import timed
 from benchmarks.pictures import headline, plain_numbers
 from benchmarks.record import publish
 from benchmarks.timing import describe, environment
-from grads.derivations.attention_step import Way as LiteralWay
+from grads.derivations.attention_step import Way as LiteralVariant
 from grads.derivations.attention_step import align_in_a_way, weights_of
 from lstm.parameters import Scheme
 
@@ -83,7 +83,7 @@ def make_task(variant: Variant, S: int, options: argparse.Namespace, dtype: str)
 def one_step(
     task: Task, memory: Memory, t: int, sums: Any
 ) -> tuple[AttentionCache, ScoreGradients]:
-    """One decoder step, there and back."""
+    """One decoder step, forward and backward."""
     one = slice(t, t + 1)
     _, cache = attention_forward(task.h[:, one], memory, task.first + t)
     return cache, attention_backward(task.dc[:, one], cache, memory, sums)[1]
@@ -103,7 +103,7 @@ def check(name: str, task: Task) -> None:
     """Assert that contexts are the derivation's, and gradients those of the complex step."""
     S, B, He = task.states.shape
     c = contexts(task, task.h, task.states)
-    literal = LiteralWay(task.variant.score, task.variant.window, task.variant.D)
+    literal = LiteralVariant(task.variant.score, task.variant.window, task.variant.D)
     for b in range(B):
         h_bar = task.states[:, b].T
         for q in range(task.h.shape[1]):
@@ -146,7 +146,7 @@ def count(task: Task) -> int:
     return counted(lambda: one_step(task, memory, 0, sums))
 
 
-def make_rivals(task: Task) -> dict[str, Callable[[], Any]]:
+def make_costs(task: Task) -> dict[str, Callable[[], Any]]:
     """The two costs to be timed: all steps of a batch, and what follows the last of them."""
     memory = task.memory()
     caches, steps, sums = all_steps(task, memory)
@@ -181,7 +181,7 @@ def main(arguments: list[str]) -> None:
     report(options, rows)
     path = options.output / f"attention-{found['mode']}.json"
     asked = {name: value for name, value in vars(options).items() if name != "output"}
-    record = {"options": asked, "environment": found, "ways": rows}
+    record = {"options": asked, "environment": found, "variants": rows}
     publish(path, record, picture)
 
 
@@ -212,9 +212,9 @@ def small(options: argparse.Namespace) -> argparse.Namespace:
 def measure(variant: Variant, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and operations by source length, in step with `options.sources`, and exponents."""
     tasks = {S: make_task(variant, S, options, "float32") for S in options.sources}
-    rivals = {(kind, S): act for S, task in tasks.items()
-              for kind, act in make_rivals(task).items()}
-    timings = timed({f"{kind} {S}": act for (kind, S), act in rivals.items()}, options.seconds)
+    calls = {(kind, S): act for S, task in tasks.items()
+              for kind, act in make_costs(task).items()}
+    timings = timed({f"{kind} {S}": act for (kind, S), act in calls.items()}, options.seconds)
     each = {STEP: options.steps, MEMORY: 1, ZEROS: 1}  # what one run has several of
     costs, low, high = ({
         kind: [getattr(timings[f"{kind} {S}"], which) / number for S in tasks]
@@ -249,11 +249,11 @@ def report(options: argparse.Namespace, rows: dict[str, Any]) -> None:
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:
     """Both costs of a step over the source's length."""
-    options, ways = record["options"], record["ways"]
+    options, variants = record["options"], record["variants"]
     figure, panels = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
     titles = {STEP: ("milliseconds", 1e3), "operations": ("million operations", 1e-6)}
     for axes, (kind, (title, scale)) in zip(panels, titles.items(), strict=True):
-        for name, row in ways.items():
+        for name, row in variants.items():
             axes.loglog(options["sources"], [scale * cost for cost in row["costs"][kind]], "o-",
                         label=f"{name}: $S^{{{row['exponents'][kind]:.2f}}}$")
         axes.axvline(2 * options["window"] + 1, color="0.7", linestyle=":")

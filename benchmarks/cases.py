@@ -1,10 +1,10 @@
-"""Recipes to be timed or weighed without their corpora: sizes, and batches of random words."""
+"""Training steps to be timed without a corpus: model, sizes, and batches of random token ids."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,17 @@ from nmt.data.batches import Batch, make_batch
 from nmt.models.contract import Tables
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
+from nmt.training.options import TrainOptions
 
-FOLDER = Path(nmt.__file__).parent / "recipes"
+DIRECTORY = Path(nmt.__file__).parent / "recipes"
 
 
 class Case(NamedTuple):
-    """A recipe and what its corpus would decide."""
+    """A model, how it is trained, and what a corpus would decide."""
 
-    recipe: Recipe
+    model: Any  # its configuration
+    train: TrainOptions
+    reverse_source: bool
     source_size: int  # words of the vocabulary
     target_size: int
     source: int  # words of every sentence
@@ -30,7 +33,7 @@ class Case(NamedTuple):
     @property
     def tables(self) -> Tables:
         """What the model has to know of it."""
-        return Tables((self.source_size,), self.target_size, self.recipe.data.reverse_source)
+        return Tables((self.source_size,), self.target_size, self.reverse_source)
 
 
 class Sizes(NamedTuple):
@@ -43,7 +46,7 @@ class Sizes(NamedTuple):
 
 
 # Vocabularies and mean lengths of the training sets; the target's with its end marker.
-MULTI30K = (7857, 5919), (12, 14)  # German, English; words seen twice
+MULTI30K = (7857, 5919), (12, 14)  # German, English; words that occur twice or more
 KNOWN = {
     "demo": Sizes("demo.yaml", (1937, 2099), (10, 10)),
     "multi30k-de-en": Sizes("multi30k-de-en.yaml", *MULTI30K),
@@ -64,7 +67,7 @@ def load_case(name: str, options: argparse.Namespace) -> Case:
     tiny = TINY if options.quick else ()
     if name in KNOWN:
         file, vocabularies, lengths, overrides = KNOWN[name]
-        recipe = load_recipe(Recipe, FOLDER / file, (*overrides, *tiny))
+        recipe = load_recipe(Recipe, DIRECTORY / file, (*overrides, *tiny))
     elif name.endswith((".yaml", ".yml")):
         vocabularies, lengths = (options.vocabulary,) * 2, (options.length,) * 2
         recipe = load_recipe(Recipe, name, tiny)
@@ -73,21 +76,21 @@ def load_case(name: str, options: argparse.Namespace) -> Case:
                         f"got {name!r}")
     if options.quick:
         vocabularies, lengths = (30, 31), (5, 4)
-    return Case(recipe, *vocabularies, *lengths)
+    return Case(recipe.model, recipe.train, recipe.reverse_source, *vocabularies, *lengths)
 
 
 def random_batch(case: Case, rng: np.random.Generator, sentences: int | None = None) -> Batch:
-    """Random words; all sentences of the case's lengths."""
-    B = sentences or case.recipe.train.batch_size
+    """Random token ids; all sentences have the case's lengths."""
+    B = sentences or case.train.batch_size
     source = rng.integers(2, case.source_size, (B, case.source)).tolist()
     target = rng.integers(2, case.target_size, (B, case.target - 1)).tolist()
     return make_batch(list(zip(source, target, strict=True)), range(B),
-                      case.recipe.data.reverse_source)
+                      case.reverse_source)
 
 
 def short(name: str) -> str:
-    """A recipe's name: of a file of ours from its folder on, of another the file's."""
+    """A recipe's name: of a file of ours with its directory, of another the file's."""
     if name in KNOWN:
         return name
     path = Path(name).resolve().with_suffix("")
-    return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else path.name
+    return str(path.relative_to(DIRECTORY)) if path.is_relative_to(DIRECTORY) else path.name

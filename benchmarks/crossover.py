@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contest import Row, cupy_line, timed, torch_line
+from benchmarks.implementations import check_equal, find_cupy, implementations_of
 from benchmarks.kernel_list import recurrent
 from benchmarks.options import make_parser, parse
+from benchmarks.paired import Row, cupy_line, timed, torch_line
 from benchmarks.pictures import headline, number
 from benchmarks.record import publish_rows
-from benchmarks.sides import check_equal, find_cupy, sides_of
 from benchmarks.timing import describe, environment
 
 STEPS = 20  # T
@@ -31,27 +31,27 @@ def main(arguments: list[str]) -> None:
     batches, hidden = ((1, 2), (2, 4)) if options.quick else (BATCHES, HIDDEN)
     print(describe(environment()))
     print(f"{torch_line()}; {cupy_line()}")
-    check_equal(sides_of(recurrent.layer("lstm", 3, batches[-1], hidden[0])))
+    check_equal(implementations_of(recurrent.layer("lstm", 3, batches[-1], hidden[0])))
     rows: list[Row] = []
     for B, H in product(batches, hidden):
         found = time_cell(B, H, options.seconds)
         print(line(found), flush=True)
         rows += found
     gpu = find_cupy()[0] is not None
-    publish_rows("crossover", vars(options), rows, picture, folder=options.output, gpu=gpu)
+    publish_rows("crossover", vars(options), rows, picture, directory=options.output, gpu=gpu)
 
 
 def time_cell(B: int, H: int, seconds: float) -> list[Row]:
     """NumPy's row and CuPy's, which without a GPU says that it was not run."""
     kernel = recurrent.layer("lstm", STEPS, B, H).own()
-    sides = sides_of(kernel)
-    timings = timed({name: side.timeable("both") for name, side in sides.items()}, seconds)
+    implementations = implementations_of(kernel)
+    timings = timed({name: one.timeable("both") for name, one in implementations.items()}, seconds)
     sizes, operations = dict(kernel.sizes), kernel.work["both"]
-    rows: list[Row] = [{"sizes": sizes, "side": name, **timing._asdict(), "note": None,
+    rows: list[Row] = [{"sizes": sizes, "implementation": name, **timing._asdict(), "note": None,
                         "rate": operations / timing.median} for name, timing in timings.items()]
     if "CuPy" not in timings:
         note = f"not run: {find_cupy()[1]}"
-        rows.append({"sizes": sizes, "side": "CuPy", "median": None, "note": note})
+        rows.append({"sizes": sizes, "implementation": "CuPy", "median": None, "note": note})
     return rows
 
 
@@ -67,12 +67,12 @@ def line(rows: list[Row]) -> str:
             f"{1e3 * cupy['high']:.4g}), NumPy / CuPy {numpy['median'] / cupy['median']:.2f}")
 
 
-def grid(rows: list[Row], side: str, key: str) -> tuple[list[int], list[int], np.ndarray]:
-    """Batches, hidden sizes, and the values of one side (batches, hidden); nan where not run."""
+def grid(rows: list[Row], name: str, key: str) -> tuple[list[int], list[int], np.ndarray]:
+    """Batches, hidden sizes, one implementation's values (batches, hidden); nan where not run."""
     batches, hidden = (sorted({row["sizes"][letter] for row in rows}) for letter in "BH")
     values = np.full((len(batches), len(hidden)), np.nan)
     for row in rows:
-        if row["side"] == side and row["median"] is not None:
+        if row["implementation"] == name and row["median"] is not None:
             place = batches.index(row["sizes"]["B"]), hidden.index(row["sizes"]["H"])
             values[place] = row[key]
     return batches, hidden, values
@@ -113,7 +113,7 @@ def heat(
     plt: Any, axes: Any, batches: list[int], hidden: list[int], values: np.ndarray, title: str,
     colours: str,
 ) -> None:
-    """One grid, coloured by the logarithm, with its numbers; a ratio's colours turn at 1."""
+    """One grid, coloured by the logarithm, with its numbers; a ratio's colours change at 1."""
     from matplotlib.colors import LogNorm
 
     low, high = float(np.nanmin(values)), float(np.nanmax(values))

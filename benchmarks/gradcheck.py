@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from benchmarks.contest import timed
 from benchmarks.options import make_parser, parse
+from benchmarks.paired import timed
 from benchmarks.pictures import bars, headline
 from benchmarks.record import publish
 from benchmarks.timing import describe, environment
@@ -39,10 +39,10 @@ def main(arguments: list[str]) -> None:
         options.hidden = 2
     if find_spec("torch") is None:
         raise UserError("gradcheck: PyTorch is not installed; install the extra `oracle`")
-    rivals, entries = make_rivals(options.hidden)
+    checks, entries = make_checks(options.hidden)
     found = environment()
     print(describe(found))
-    timings = timed(rivals, options.seconds)
+    timings = timed(checks, options.seconds)
     print(f"{entries} entries of all parameters, hidden size {options.hidden}")
     for name, timing in timings.items():
         print(f"{name:24}{timing}  {1e6 * timing.median / entries:8.1f} us an entry")
@@ -61,8 +61,8 @@ def main(arguments: list[str]) -> None:
     publish(path, made, lambda plt, _: bars(plt, rows, title, log=True))
 
 
-def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
-    """The checks by name, after both sides' gradients were found equal; how many entries each has.
+def make_checks(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
+    """The checks by name, after both gradients were found equal; how many entries each has.
 
     Raises UserError where they differ.
     """
@@ -95,5 +95,5 @@ def make_rivals(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
                             method=method, every_entry=True).raise_if_wrong()
         return check
 
-    rivals = {"both opinions": ours("both"), "complex step": ours("complex"), "gradcheck": theirs}
-    return rivals, sum(p.size for p in parameters.values())
+    checks = {"both methods": ours("both"), "complex step": ours("complex"), "gradcheck": theirs}
+    return checks, sum(p.size for p in parameters.values())

@@ -1,9 +1,9 @@
-"""Each kernel: ours on NumPy and CuPy against PyTorch on CPU and CUDA, and against the roof.
+"""Each kernel: ours on NumPy and CuPy against PyTorch on CPU and CUDA, and against the roofline.
 
 Forward, and forward and backward together, in float32, interleaved in one process. Work bound by
 products is stated in floating-point operations a second beside one large float32 product, work
-bound by memory in bytes a second beside one large copy, both timed in the same rounds. All results
-and gradients of all sides agree before anything is timed.
+bound by memory in bytes a second beside one large copy, both timed in the same iterations. All
+results and gradients of all implementations agree before anything is timed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import argparse
 from typing import Any
 
 from backend.errors import UserError
-from benchmarks.contest import TITLES, Row, cupy_line, print_rows, run_kernel, torch_line
-from benchmarks.kernel_list import ROOF_GOAL, ROOF_SIZES, all_kernels
+from benchmarks.implementations import find_cupy
+from benchmarks.kernel_list import ROOFLINE_GOAL, ROOFLINE_SIZES, all_kernels
 from benchmarks.options import make_parser, parse
+from benchmarks.paired import TITLES, Row, cupy_line, print_rows, run_kernel, torch_line
 from benchmarks.pictures import COLOURS, GREY, headline, number
 from benchmarks.record import publish_rows
-from benchmarks.sides import find_cupy
 from benchmarks.timing import describe, environment
 
 
@@ -37,38 +37,38 @@ def main(arguments: list[str]) -> None:
             rows += found
     if not rows:
         raise UserError(f"kernels: --only: no kernel's name contains {options.only!r}")
-    print(roof_line(rows))
+    print(roofline_summary(rows))
     finish(options, rows)
 
 
-def roof_line(rows: list[Row]) -> str:
-    """The fraction of NumPy's own product that the LSTM layer of the goal reaches."""
+def roofline_summary(rows: list[Row]) -> str:
+    """The fraction of NumPy's own matrix product that the LSTM layer of the goal reaches."""
     for row in rows:
-        if (row["kernel"], row["sizes"], row["pass"], row["side"]) == (
-                "LSTM layer", ROOF_SIZES, "both", "NumPy"):
-            return f"LSTM layer, {row['fraction']:.0%} of NumPy's product, goal {ROOF_GOAL:.0%}"
-    return "LSTM layer of the roof's goal: not run"
+        if (row["kernel"], row["sizes"], row["pass"], row["implementation"]) == (
+                "LSTM layer", ROOFLINE_SIZES, "both", "NumPy"):
+            return f"LSTM layer, {row['fraction']:.0%} of NumPy's GEMM, goal {ROOFLINE_GOAL:.0%}"
+    return "LSTM layer of the roofline's goal: not run"
 
 
 def finish(options: argparse.Namespace, rows: list[Row]) -> None:
     """Record and picture."""
     gpu = find_cupy()[0] is not None
-    publish_rows("kernels", vars(options), rows, picture, folder=options.output, gpu=gpu)
+    publish_rows("kernels", vars(options), rows, picture, directory=options.output, gpu=gpu)
 
 
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10)  # of a ratio
 
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:
-    """Left: NumPy's time over each peer's; right: what fraction of the roof NumPy reaches."""
+    """Left: NumPy's time over each peer's; right: what fraction of the roofline NumPy reaches."""
     rows = [row for row in record["rows"] if row["median"] is not None]
-    places = list(dict.fromkeys(label(row) for row in rows if row["side"] != "NumPy"))
-    compared = {kernel_label(row) for row in rows if row["side"] != "NumPy"}
+    places = list(dict.fromkeys(label(row) for row in rows if row["implementation"] != "NumPy"))
+    compared = {kernel_label(row) for row in rows if row["implementation"] != "NumPy"}
     places += [name for name in dict.fromkeys(map(kernel_label, rows)) if name not in compared]
     figure, panels = plt.subplots(1, 2, figsize=(11, 1.3 + 0.25 * len(places)), sharey=True,
                                   width_ratios=[3, 2], layout="constrained")
-    draw_ratios(panels[0], [row for row in rows if row["side"] != "NumPy"], places)
-    draw_fractions(panels[1], [row for row in rows if row["side"] == "NumPy"], places)
+    draw_ratios(panels[0], [row for row in rows if row["implementation"] != "NumPy"], places)
+    draw_fractions(panels[1], [row for row in rows if row["implementation"] == "NumPy"], places)
     for axes in panels:
         axes.set_ylim(len(places) - 0.4, -0.6)
         axes.grid(axis="x", color="#dddddd", linewidth=0.5)
@@ -99,17 +99,17 @@ def draw_ratios(axes: Any, peers: list[Row], places: list[str]) -> None:
 
 
 def draw_fractions(axes: Any, ours: list[Row], places: list[str]) -> None:
-    """The rate of the longest pass of each kernel, of its roof's."""
+    """The rate of the longest pass of each kernel, of its roofline's."""
     longest = {kernel_label(row): row for row in ours if row["pass"] != "forward"}
-    for unit, colour, roof in (("FLOP/s", COLOURS[1], "product"), ("B/s", COLOURS[4], "copy")):
+    for unit, colour, roofline in (("FLOP/s", COLOURS[1], "product"), ("B/s", COLOURS[4], "copy")):
         for name, row in longest.items():
             if row["unit"] == unit:
                 place = next(k for k, text in enumerate(places) if text.startswith(name))
                 axes.barh(place, row["fraction"], color=colour)
                 axes.text(row["fraction"], place, f" {number(row['rate'] / 1e9)} G{unit}",
                           va="center", fontsize=8)
-        axes.barh([0], [0], color=colour, label=f"of the {roof}'s rate")
-    axes.set(xlabel="NumPy's rate / the roof's, all passes", xlim=(0, None))
+        axes.barh([0], [0], color=colour, label=f"of the {roofline}'s rate")
+    axes.set(xlabel="NumPy's rate / the roofline's, all passes", xlim=(0, None))
     axes.margins(x=0.25)
 
 
@@ -120,4 +120,4 @@ def kernel_label(row: Row) -> str:
 
 def label(row: Row) -> str:
     """The kernel, its size and the peer."""
-    return f"{kernel_label(row)} / {row['side']}"
+    return f"{kernel_label(row)} / {row['implementation']}"

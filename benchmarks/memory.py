@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
     parser = make_parser("memory", __doc__)
     parser.add_argument("--recipe", nargs="+", default=["thesis-size"], choices=KNOWN,
                         help="default thesis-size")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and words (default 1)")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
     parser.add_argument("--device", choices=("cpu", "gpu", "all"), default="all",
                         help="where to run, default all there are")
     options = read_options(parser, arguments)
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
             with get_context("spawn").Pool(1) as fresh:
                 rows.append(fresh.apply(measure, (name, options, device.name)))
             report(rows[-1])
-        publish_rows("memory", vars(options), rows, picture, folder=options.output,
+        publish_rows("memory", vars(options), rows, picture, directory=options.output,
                      gpu=device.name == "gpu")
 
 
@@ -65,10 +65,10 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
     case, rng = load_case(name, options), np.random.default_rng(options.seed)
     with backend.using(device.backend):
         gauge = Gauge(backend.module())
-        model: Any = make_model(case.recipe.model, case.tables)
+        model: Any = make_model(case.model, case.tables)
         gauge.start()
         parameters = model.initial_parameters(rng)
-        batch, optimizer = random_batch(case, rng), case.recipe.train.make_optimizer()
+        batch, optimizer = random_batch(case, rng), case.train.make_optimizer()
         held = covered(parameters.values())
         watch, peaks, saved, gradient_bytes = PeakWatch(gauge), [], 0, 0
         for _ in range(STEPS):
@@ -81,14 +81,14 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
                 gradient_bytes = covered(reachable(gradients))
                 with watch.part("clip"):
                     scale, _ = gradient_scale(gradients, len(batch.indices),
-                                              case.recipe.train.max_norm)
+                                              case.train.max_norm)
                 with watch.part("update"):
                     optimizer.update(parameters, gradients, scale)
             peaks.append(gauge.peak())
             del noise, loss, cache, gradients
     needed = {"parameters": held, "gradients": gradient_bytes, "saved": saved}
     return {
-        "recipe": name, "device": device.name, "target_words": int(batch.target.lengths.sum()),
+        "recipe": name, "device": device.name, "target_tokens": int(batch.target.lengths.sum()),
         "bytes": {**needed, "peaks": peaks, "workspace": model.workspace.nbytes,
                   "by_part": dict(watch.highest)},
         "ratio": max(peaks) / sum(needed.values()), "peak_in": watch.where,
@@ -109,7 +109,7 @@ class Gauge:
             raise UserError("memory: expected Linux's /proc/self/status and clear_refs, got none")
 
     def start(self) -> None:
-        """From here on."""
+        """Count from what is held now."""
         _ = np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
         self._before = 0 if self._pool is not None else _status("VmRSS")
 
@@ -166,7 +166,7 @@ def reachable(value: Any) -> Iterator[Any]:
             yield from reachable(part)
     elif dataclasses.is_dataclass(value):
         yield from reachable([getattr(value, field.name) for field in dataclasses.fields(value)])
-    elif type(value).__module__.startswith("nmt."):  # what a loop over time hands to its way back
+    elif type(value).__module__.startswith("nmt."):  # what a loop over time keeps for its backward
         yield from reachable(vars(value))
     elif isinstance(value, FunctionType) and value.__closure__ is None:
         return  # of a cell or a score: it holds no array
@@ -194,7 +194,7 @@ def extent(array: Any) -> tuple[int, int]:
 def report(row: dict[str, Any]) -> None:
     """Print one row, in MB of 10^6 bytes."""
     sizes = row["bytes"]
-    print(f"\n{row['recipe']}, {row['device']}: one step over {row['target_words']} target words")
+    print(f"\n{row['recipe']}, {row['device']}: one step over {row['target_tokens']} target tokens")
     for name in ("parameters", "gradients", "saved"):
         print(f"  {name:>12} {sizes[name] / 1e6:9.1f} MB")
     print(f"  {'sum':>12} {sum(sizes[n] for n in ('parameters', 'gradients', 'saved')) / 1e6:9.1f}")

@@ -25,14 +25,14 @@ def make_parser(
     parser.add_argument("--seconds", type=positive, default=seconds,
                         help=f"about how long each comparison may be timed, default {seconds:g}")
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="folder of the record and the picture, default benchmarks/results")
+                        help="directory of the record and the picture, default benchmarks/results")
     return parser
 
 
 def parse(
     parser: argparse.ArgumentParser, arguments: list[str], free: Collection[str] = ()
 ) -> argparse.Namespace:
-    """The options, with the folder that the results go to.
+    """The options, with the directory that the results go to.
 
     Arguments: free, options beside those of `FREE` that the benchmark's record may have.
     Raises UserError where a part of a benchmark, or another size of it, would take the place of

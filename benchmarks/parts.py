@@ -1,8 +1,8 @@
-"""The time of a training step by part, from outside: functions at the parts' borders are wrapped.
+"""The time of a training step by part, from outside: the functions of each part are wrapped.
 
 The product knows nothing of it. A part's time is what is spent in it and in no other part called
-from it, so the parts add up to the step; "rest" is what no part claims. Where each part is waited
-for on a GPU, the step takes longer than the whole does without: both are reported.
+from it, so the parts add up to the step; "rest" is what belongs to no part. On a GPU each part is
+waited for, and the step takes longer than without: both are reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MODEL = {
 }
 # Module, then the functions it calls that belong to a part: what it has imported is what is
 # wrapped, so the same function can count for its caller elsewhere.
-BORDERS: dict[str, dict[str, str]] = {
+TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge",
         "input_feeding_forward": "decoder forward",
@@ -84,7 +84,7 @@ class Stopwatch:
         return watched
 
     def _account(self) -> None:
-        """The time since the last border goes to the part that was running."""
+        """The time since the last change of part goes to the part that was running."""
         self._synchronise()
         now = time.perf_counter()
         if self._entered:
@@ -94,9 +94,9 @@ class Stopwatch:
 
 @contextmanager
 def watching(stopwatch: Stopwatch) -> Iterator[None]:
-    """All borders of the models report to `stopwatch`; as they were afterwards."""
+    """Wrap all functions of `TIMED` for `stopwatch`; undone afterwards."""
     with ExitStack() as undo:
-        for module_name, functions in BORDERS.items():
+        for module_name, functions in TIMED.items():
             module = import_module(module_name)
             for name, part in functions.items():
                 function = getattr(module, name)

@@ -69,12 +69,12 @@ class Peer:
 
     def noise_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
         """The shape of each mask that a loss over this batch takes."""
-        drawn = self.model.noise(batch, np.random.default_rng(0), "float32") or {}
-        return {site: mask.shape for site, mask in drawn.items()}
+        noise = self.model.noise(batch, np.random.default_rng(0), "float32") or {}
+        return {site: mask.shape for site, mask in noise.items()}
 
     def draw_noise(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
         """Masks of these shapes as `nn.Dropout` would draw them, where the parameters are."""
-        kept, like = 1 - getattr(self.model.config, "dropout", 0.0), next(
-            iter(self.parameters.values()))
-        return {site: like.new_empty(shape).bernoulli_(kept).div_(kept)
+        keep = 1 - getattr(self.model.config, "dropout", 0.0)
+        like = next(iter(self.parameters.values()))
+        return {site: like.new_empty(shape).bernoulli_(keep).div_(keep)
                 for site, shape in shapes.items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.sides import Arrays, Passes, Results
+from benchmarks.implementations import Arrays, Passes, Results
 
 Cache = tuple[Any, ...]
 

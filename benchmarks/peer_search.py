@@ -3,7 +3,7 @@
 `log_softmax` over the vocabulary, one `topk` over all extensions of a sentence, `index_select` of
 the states, back-pointers read off at the end; tensors stay on the device. The rules are those of
 `nmt.search.beam`: an end marker counts among the K best candidates of its step, K others go on, a
-sentence is done when no live hypothesis can enter its n best.
+sentence is done when no active hypothesis can enter its n best.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """The live hypotheses of B sentences, k each (one at first, then K), best first."""
+    """The active hypotheses of B sentences, k each (one at first, then K), best first."""
 
     scores: Tensor  # (B, k)
     tokens: Tensor  # (B, k), the last word of each
@@ -58,7 +58,7 @@ def beam_search(
 ) -> list[list[Found]]:
     """The n best translations of each sentence, of at most `steps` steps.
 
-    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses stand
+    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses come
     after finished ones.
     """
     config, B = peer.model.config, source.ids.shape[1]
@@ -68,15 +68,15 @@ def beam_search(
                   torch.as_tensor(source.lengths))
     hbar, initial = luong.encode(config, peer.parameters, side, {})
     feed = make_feed(peer, hbar, side.lengths)
-    live = Beam(like.new_zeros(B, 1), torch.full((B, 1), END, device=like.device), initial,
+    active = Beam(like.new_zeros(B, 1), torch.full((B, 1), END, device=like.device), initial,
                 like.new_zeros(B, config.hidden_size))
     history: list[tuple[Tensor, Tensor]] = []  # words and parents, (B, K) each
     ended: list[list[Place]] = [[] for _ in range(B)]
     done = np.zeros(B, dtype=bool)
     for step in range(steps):
-        log_p, live = feed(live)
-        K, V = live.tokens.shape[1], log_p.shape[1]
-        total = (live.scores[:, :, None] + log_p.view(B, K, V)).view(B, K * V)
+        log_p, active = feed(active)
+        K, V = active.tokens.shape[1], log_p.shape[1]
+        total = (active.scores[:, :, None] + log_p.view(B, K, V)).view(B, K * V)
         scores, flat = total.topk(min(2 * beam, K * V), dim=1)
         parents, words = flat // V, flat % V
         is_end = words == END
@@ -85,12 +85,12 @@ def beam_search(
         scores, kept = scores.masked_fill(is_end, -torch.inf).topk(min(beam, K * (V - 1)), dim=1)
         parents, words = parents.gather(1, kept), words.gather(1, kept)
         history.append((words, parents))
-        live = _select(live, scores, words, parents)
+        active = _select(active, scores, words, parents)
         if any(ended):
             done |= _finished(ended, scores, nbest)
             if done.all():
                 break
-    return _read_off(ended, done, live.scores, history, nbest)
+    return _read_off(ended, done, active.scores, history, nbest)
 
 
 def make_feed(peer: Peer, hbar: Tensor, lengths: Tensor) -> Feed:
@@ -102,24 +102,24 @@ def make_feed(peer: Peer, hbar: Tensor, lengths: Tensor) -> Feed:
     attend: Any = luong.attention(config, p, hbar, lengths, peer.options["reverse_source"])
     cells = [cell(config, p, f"decoder.{layer}") for layer in range(config.layers)]
 
-    def feed(live: Beam) -> tuple[Tensor, Beam]:
-        B, k = live.tokens.shape
-        x = F.embedding(live.tokens.view(-1), p["decoder.W_e"])
+    def feed(active: Beam) -> tuple[Tensor, Beam]:
+        B, k = active.tokens.shape
+        x = F.embedding(active.tokens.view(-1), p["decoder.W_e"])
         layers, h_tilde = luong.step_feeding(
-            cells, p["attention.W_c"], x, live.layers, live.h_tilde,
+            cells, p["attention.W_c"], x, active.layers, active.h_tilde,
             lambda h: attend(h.view(B, k, -1), 1).view(B * k, -1), {})
         logits = F.linear(h_tilde, p["output.W_hy"], p.get("output.b"))
-        return logits.log_softmax(dim=1), live._replace(layers=layers, h_tilde=h_tilde)
+        return logits.log_softmax(dim=1), active._replace(layers=layers, h_tilde=h_tilde)
 
     return feed
 
 
-def _select(live: Beam, scores: Tensor, words: Tensor, parents: Tensor) -> Beam:
-    """The chosen extensions as live hypotheses."""
-    B, k = live.tokens.shape
+def _select(active: Beam, scores: Tensor, words: Tensor, parents: Tensor) -> Beam:
+    """The chosen extensions as active hypotheses."""
+    B, k = active.tokens.shape
     rows = (parents + k * torch.arange(B, device=parents.device)[:, None]).view(-1)
-    layers = [tuple(part.index_select(0, rows) for part in state) for state in live.layers]
-    return Beam(scores, words, layers, live.h_tilde.index_select(0, rows))
+    layers = [tuple(part.index_select(0, rows) for part in state) for state in active.layers]
+    return Beam(scores, words, layers, active.h_tilde.index_select(0, rows))
 
 
 def _take_ended(
@@ -136,7 +136,7 @@ def _take_ended(
 
 
 def _finished(ended: list[list[Place]], scores: Tensor, nbest: int) -> np.ndarray:
-    """Which sentences (B,) no live hypothesis can improve: log-probabilities only fall."""
+    """Which sentences (B,) no active hypothesis can improve: log-probabilities only fall."""
     best = scores[:, 0].cpu().numpy()
     return np.array([len(places) == nbest and places[-1].log_probability >= reach
                      for places, reach in zip(ended, best, strict=True)])
@@ -146,7 +146,7 @@ def _read_off(
     ended: list[list[Place]], done: np.ndarray, scores: Tensor,
     history: list[tuple[Tensor, Tensor]], nbest: int,
 ) -> list[list[Found]]:
-    """Each sentence's hypotheses, along their back-pointers; live ones fill up what is missing."""
+    """Each sentence's hypotheses, along their back-pointers; active ones fill the rest."""
     words = [step[0].cpu().numpy() for step in history]
     parents = [step[1].cpu().numpy() for step in history]
     last, values = len(history), scores.cpu().numpy()

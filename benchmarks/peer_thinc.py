@@ -2,12 +2,12 @@
 
 On NumPy thinc 9.1.1's forward is right and its backward is not (a central difference of its own
 forward says so too): the first step's dx is exactly zero, because the loop over pairs of steps
-never comes to it; the weights' gradients are begun as the weights, not as zeros; and dW_h pairs the
+never comes to it; the weights' gradients start from the weights, not from zeros; and dW_h pairs the
 gradient of step t with h_t where h_{t-1} belongs. So the comparison, which asks for equal results
 first, leaves its backward out for as long as that is so.
 
-Its weights are one flat array: W_x, b_x, W_h, b_h, each of the gates f, i, o, g in turn. The layer
-takes sequences of one length as a `Padded` batch, (T, B, E), as ours does.
+Its weights are one flat array: W_x, b_x, W_h, b_h, gates in the order f, i, o, g. The layer takes
+sequences of one length as a `Padded` batch, (T, B, E), as ours does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.sides import Arrays, Passes, Results
+from benchmarks.implementations import Arrays, Passes, Results
 
 
 def passes(a: Arrays) -> Passes:

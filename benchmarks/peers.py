@@ -12,12 +12,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks import peer_cs231n, peer_thinc
-from benchmarks.contest import TITLES, Row, cupy_line, print_rows, run_kernel
+from benchmarks.implementations import find_cupy, find_torch
 from benchmarks.kernel_list import lstm_layers
 from benchmarks.options import make_parser, parse
+from benchmarks.paired import TITLES, Row, cupy_line, print_rows, run_kernel
 from benchmarks.pictures import COLOURS, headline, number
 from benchmarks.record import publish_rows
-from benchmarks.sides import find_cupy, find_torch
 from benchmarks.timing import describe, environment, installed
 
 
@@ -42,28 +42,29 @@ def main(arguments: list[str]) -> None:
         rows += found
     gpu = find_cupy()[0] is not None
     stated = vars(options) | {"thinc": installed("thinc")}
-    publish_rows("peers", stated, rows, picture, folder=options.output, gpu=gpu)
+    publish_rows("peers", stated, rows, picture, directory=options.output, gpu=gpu)
 
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:
     """A panel for each size: bars of milliseconds, forward inside forward and backward."""
     rows = record["rows"]
     sizes = list(dict.fromkeys(str(row["sizes"]) for row in rows))
-    sides = [side for side in dict.fromkeys(row["side"] for row in rows)
-             if any(row["median"] for row in rows if row["side"] == side)]
+    names = [name for name in dict.fromkeys(row["implementation"] for row in rows)
+             if any(row["median"] for row in rows if row["implementation"] == name)]
     figure, panels = plt.subplots(
-        1, len(sizes), figsize=(1.5 + 3.3 * len(sizes), 1.5 + 0.42 * len(sides)), sharey=True,
+        1, len(sizes), figsize=(1.5 + 3.3 * len(sizes), 1.5 + 0.42 * len(names)), sharey=True,
         squeeze=False, layout="constrained")
     for axes, size in zip(panels[0], sizes, strict=True):
-        own = {(row["side"], row["pass"]): row for row in rows if str(row["sizes"]) == size}
+        own = {(row["implementation"], row["pass"]): row for row in rows
+               if str(row["sizes"]) == size}
         for shift, pass_, colour in ((-0.2, "forward", COLOURS[5]), (0.2, "both", COLOURS[0])):
-            for place, side in enumerate(sides):
-                bar(axes, own.get((side, pass_)), place + shift, colour)
+            for place, name in enumerate(names):
+                bar(axes, own.get((name, pass_)), place + shift, colour)
             axes.barh([0], [0], color=colour, label=TITLES[pass_])
         longest = max(row["median"] or 0 for row in own.values())
         axes.set(title=", ".join(f"{k}={n}" for k, n in next(iter(own.values()))["sizes"].items()),
                  xlabel="milliseconds", xlim=(0, 1.25e3 * longest))
-        axes.set_yticks(range(len(sides)), sides)
+        axes.set_yticks(range(len(names)), names)
     panels[0][0].invert_yaxis()
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower right", ncols=2,
                   frameon=False)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.timing import KERNELS
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 GREY = "#888888"
 
@@ -49,29 +51,30 @@ def plain_numbers(axis: Any) -> None:
 
 
 def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
-    """Processor, cores, BLAS mode and GPU of a record's environment, for a figure's title."""
+    """Processor, cores, BLAS kernels and GPU of a record's environment, for a figure's title."""
     gpu = found.get("gpu")
     device = f", {gpu['name']} (products in {gpu['gemm']})" if gpu else ""
-    return f"{found['cpu']}, {found['cores']} cores, mode {found['mode']}, {dtype}{device}"
+    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['mode']]}, {dtype}{device}"
 
 
 def bars(
     plt: Any, rows: Mapping[str, Mapping[str, Mapping[str, float]]], title: str, log: bool = False
 ) -> Any:
-    """Milliseconds with quartiles: a group of bars for each row, a bar for each of its sides.
+    """Milliseconds with quartiles: a group of bars for each row, a bar for each of its
+    implementations.
 
-    Arguments: rows, by name, of sides, by name, of "median", "low" and "high" in seconds.
+    Arguments: rows, by name, of implementations, by name, of "median", "low" and "high" in seconds.
     """
-    sides = list(dict.fromkeys(side for own in rows.values() for side in own))
-    step = 0.8 / len(sides)
-    figure, axes = plt.subplots(figsize=(8.5, 1.2 + 0.22 * len(rows) * len(sides)),
+    names = list(dict.fromkeys(name for own in rows.values() for name in own))
+    step = 0.8 / len(names)
+    figure, axes = plt.subplots(figsize=(8.5, 1.2 + 0.22 * len(rows) * len(names)),
                                 layout="constrained")
-    for order, side in enumerate(sides):
-        own = [(place, row[side]) for place, row in enumerate(rows.values()) if side in row]
+    for order, name in enumerate(names):
+        own = [(place, row[name]) for place, row in enumerate(rows.values()) if name in row]
         low, median, high = (np.array([1e3 * timing[key] for _, timing in own])
                              for key in ("low", "median", "high"))
         places = [place - 0.4 + step * (order + 0.5) for place, _ in own]
-        axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=side,
+        axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=name,
                   xerr=[median - low, high - median], error_kw={"linewidth": 0.8})
         for place, value, end in zip(places, median, high, strict=True):
             axes.text(end, place, f" {number(value)}", va="center", fontsize=7)
@@ -81,6 +84,6 @@ def bars(
     axes.margins(x=0.12)
     if log:
         plain_numbers(axes.xaxis)
-    figure.legend(loc="outside lower center", ncols=len(sides), frameon=False)
+    figure.legend(loc="outside lower center", ncols=len(names), frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -1,10 +1,10 @@
-"""Words per second of a training step for the recipes, with the time split by part.
+"""Target tokens/s of a training step of the recipes, with the time split by part.
 
 Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
 length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
-update. Against eager PyTorch. Loss and gradients, with the same dropout
-masks on both sides, agree in float64 before anything is timed. `thesis-size` (4 layers, 1000
-units, 50,000 words, batch 128, no dropout) runs only when named: minutes on two cores.
+update. The peer is eager PyTorch. Loss and gradients, with the same dropout masks in both, agree in
+float64 before anything is timed. `thesis-size` (4 layers, 1000 units, 50,000 words, batch 128, no
+dropout) runs only when named: minutes on two cores.
 """
 
 from __future__ import annotations
@@ -19,21 +19,29 @@ import numpy as np
 import backend
 from backend.command import positive
 from benchmarks.cases import KNOWN, LARGE, Case, load_case, random_batch, short
-from benchmarks.contest import timed
 from benchmarks.devices import Device, device_option, devices
+from benchmarks.implementations import Difference
 from benchmarks.options import make_parser, not_whole
 from benchmarks.options import parse as read_options
-from benchmarks.parts import PARTS, REST, Stopwatch, watching
+from benchmarks.paired import timed
+from benchmarks.parts import PARTS, Stopwatch, watching
 from benchmarks.pictures import headline
 from benchmarks.record import RESULTS, publish_rows
-from benchmarks.rivals import furthest
 from benchmarks.timing import Timing, describe, environment, interleave
+from benchmarks.training_step import (
+    CLOSE,
+    EXACT,
+    expect_equal,
+    gradient_difference,
+    loss_difference,
+    on_host,
+    our_step,
+    random_parameters,
+    their_step,
+)
 from nmt.data.batches import Batch
 from nmt.models.registry import make_model
-from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
-
-EXACT, CLOSE = 1e-9, 1e-5  # relative differences in float64, and of the loss in float32
 
 
 def main(arguments: list[str]) -> None:
@@ -45,7 +53,7 @@ def main(arguments: list[str]) -> None:
         record = "recipes-large" if set(options.recipe) <= set(LARGE) else "recipes"
         record += "" if options.gemm == "float32" else f"-{options.gemm}"
         asked = vars(options) | {"recipe": [short(name) for name in options.recipe]}
-        publish_rows(record, asked, rows, picture, folder=options.output,
+        publish_rows(record, asked, rows, picture, directory=options.output,
                      gpu=device.name == "gpu")
 
 
@@ -56,10 +64,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--recipe", nargs="+", default=small, metavar="NAME",
                         help=f"of {', '.join(KNOWN)}, or a YAML file (default the small ones)")
     parser.add_argument("--vocabulary", type=positive, default=10000,
-                        help="words a side, for a file default 10000")
+                        help="words of each vocabulary, for a file default 10000")
     parser.add_argument("--length", type=positive, default=20,
                         help="words of a sentence, for a file default 20")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and words default 1")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
     device_option(parser)
     options = read_options(parser, arguments, free=("recipe",))
     if options.output == RESULTS and options.recipe not in (small, list(LARGE)):
@@ -75,24 +83,24 @@ def run(name: str, options: argparse.Namespace, device: Device) -> dict[str, Any
     case = load_case(name, options)
     with backend.using(device.backend):
         rng = np.random.default_rng(options.seed)
-        model = make_model(case.recipe.model, case.tables)
+        model = make_model(case.model, case.tables)
         parameters, batch = model.initial_parameters(rng), random_batch(case, rng)
         peer = peer_on(device, model, parameters)
         differences = compare(model, parameters, batch, peer, case)
-        train, rounds_by_part = case.recipe.train, list[dict[str, float]]()
-        rivals = {
-            "ours": our_step(model, parameters, batch, train, Stopwatch()),
-            "split": split_step(model, parameters, batch, train, device, rounds_by_part),
+        train, iterations_by_part = case.train, list[dict[str, float]]()
+        steps = {
+            "ours": our_step(model, parameters, batch, train),
+            "split": split_step(model, parameters, batch, train, device, iterations_by_part),
         }
         if peer is not None:
-            rivals["pytorch"] = their_step(peer, batch, train)
-        waited = {key: device.finished(rival) for key, rival in rivals.items()}
+            steps["pytorch"] = their_step(peer, batch, train)
+        waited = {key: device.finished(step) for key, step in steps.items()}
         if name in LARGE and device.name == "cpu" and not options.quick:
-            timings = interleave(waited, 2, 0)  # a round takes a minute; what is compared warms up
+            timings = interleave(waited, 2, 0)  # each takes a minute; what is compared warms up
         else:
             timings = timed(waited, 0.01 if options.quick else 3 * options.seconds)
-            del rounds_by_part[0]  # of the warm-up
-    row = make_row(name, device, batch, timings, medians(rounds_by_part), differences)
+            del iterations_by_part[0]  # of the warm-up
+    row = make_row(name, device, batch, timings, medians(iterations_by_part), differences)
     report(row, case)
     return row
 
@@ -101,40 +109,18 @@ def make_row(
     name: str, device: Device, batch: Batch, timings: Mapping[str, Timing],
     parts: Mapping[str, float], differences: Mapping[str, float],
 ) -> dict[str, Any]:
-    """What the record holds of one recipe: seconds a step, words a second, seconds by part."""
-    words = int(batch.target.lengths.sum())
+    """What the record holds of one recipe: seconds of a step, tokens/s, seconds by part."""
+    tokens = int(batch.target.lengths.sum())
     row = {
-        "recipe": short(name), "device": device.name, "target_words": words,
+        "recipe": short(name), "device": device.name, "target_tokens": tokens,
         "seconds": {key: timing._asdict() for key, timing in timings.items()},
-        "words_per_second": {key: words / timing.median for key, timing in timings.items()
+        "tokens_per_second": {key: tokens / timing.median for key, timing in timings.items()
                              if key != "split"},
         "parts": dict(parts), "differences": dict(differences),
     }
     if "pytorch" in timings:
         row["ratio"] = timings["ours"].median / timings["pytorch"].median
     return row
-
-
-def our_step(
-    model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
-    watch: Stopwatch,
-) -> Callable[[], float]:
-    """One update as `nmt.training.trainer` makes it; returns the summed loss."""
-    optimizer, rng = train.make_optimizer(), np.random.default_rng(train.seed)
-    dtype = next(iter(parameters.values())).dtype
-
-    def step() -> float:
-        with watch.part(REST):
-            noise = model.noise(batch, rng, dtype)
-            loss, cache = model.loss(parameters, batch, noise)
-            gradients = model.backward(cache)
-            with watch.part("clip"):
-                scale, _ = gradient_scale(gradients, len(batch.indices), train.max_norm)
-            with watch.part("update"):
-                optimizer.update(parameters, gradients, scale)
-            return float(backend.to_host(loss))
-
-    return step
 
 
 def split_step(
@@ -155,9 +141,9 @@ def split_step(
     return split
 
 
-def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
     """The median seconds of each part that took any, in the order of `PARTS`."""
-    found = {part: float(np.median([seconds.get(part, 0.0) for seconds in rounds]))
+    found = {part: float(np.median([seconds.get(part, 0.0) for seconds in iterations]))
              for part in PARTS}
     return {part: seconds for part, seconds in found.items() if seconds}
 
@@ -178,30 +164,6 @@ def peer_on(device: Device, model: Any, parameters: dict[str, Any]) -> Any:
     return Peer(model, on_host(parameters), device.torch)
 
 
-def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Callable[[], float]:
-    """The same update in PyTorch, dropout masks drawn by PyTorch; returns the summed loss."""
-    import torch
-
-    weights, shapes = list(peer.parameters.values()), peer.noise_shapes(batch)
-    made: dict[str, Callable[[], Any]] = {
-        "sgd": lambda: torch.optim.SGD(weights, train.learning_rate, fused=True),
-        "adam": lambda: torch.optim.Adam(weights, train.learning_rate, fused=True),
-        "adadelta": lambda: torch.optim.Adadelta(weights, train.learning_rate, 0.95),
-    }
-    optimizer = made[train.optimizer]()
-
-    def step() -> float:
-        optimizer.zero_grad(set_to_none=True)
-        loss = peer(batch, peer.draw_noise(shapes))
-        (loss / len(batch.indices)).backward()
-        if train.max_norm is not None:
-            torch.nn.utils.clip_grad_norm_(weights, train.max_norm)
-        optimizer.step()
-        return float(loss.item())
-
-    return step
-
-
 # --- equality first -----------------------------------------------------------------------------
 
 
@@ -218,42 +180,27 @@ def compare(
     found = compare_exactly(case)
     if peer is not None:
         noise = model.noise(batch, np.random.default_rng(7), "float32")
-        loss = float(backend.to_host(model.loss(parameters, batch, noise)[0]))
-        found["float32 loss"] = abs(loss / float(peer(batch, on_host(noise)).item()) - 1)
-    for name, difference in found.items():
-        if not difference < (CLOSE if name == "float32 loss" else EXACT):
-            raise AssertionError(f"{name}: ours and PyTorch's differ by {difference:.1e}")
-    return found
+        loss = loss_difference(model, parameters, peer, batch, noise)
+        found["float32 loss"] = Difference(loss, "the loss")
+    expect_equal(found, {"loss": EXACT, "gradients": EXACT, "float32 loss": CLOSE})
+    return {kind: difference.size for kind, difference in found.items()}
 
 
-def compare_exactly(case: Case) -> dict[str, float]:
-    """Loss and gradients of the recipe's model in float64, over two sentences of few words.
-
-    Parameters are normals: a fresh model's scores hardly differ, and of their gradients rounding
-    leaves few digits.
-    """
+def compare_exactly(case: Case) -> dict[str, Difference]:
+    """Loss and gradients of the recipe's model in float64, over two sentences of few words."""
     from benchmarks.peer import Peer
 
     few = case._replace(source_size=50, target_size=51)
     with backend.using("numpy"):
         rng = np.random.default_rng(7)
-        model: Any = make_model(few.recipe.model, few.tables)
-        parameters = {name: rng.normal(scale=0.1, size=weight.shape)
-                      for name, weight in model.weights().items()}
+        model: Any = make_model(few.model, few.tables)
+        parameters = random_parameters(model, rng)
         batch = random_batch(few, rng, sentences=2)
         noise = model.noise(batch, rng, "float64")
-        loss, cache = model.loss(parameters, batch, noise)
-        gradients = model.backward(cache)
-    peer = Peer(model, parameters)
-    theirs = peer(batch, noise)
-    theirs.backward()
-    return {"loss": abs(float(loss) / theirs.item() - 1),
-            "gradients": furthest(gradients, peer.gradients())[0]}
-
-
-def on_host(arrays: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
-    """The same arrays where PyTorch can read them; none of None."""
-    return {name: backend.to_host(array) for name, array in (arrays or {}).items()}
+        peer = Peer(model, parameters)
+        loss = loss_difference(model, parameters, peer, batch, noise)
+        return {"loss": Difference(loss, "the loss"),
+                "gradients": gradient_difference(model, parameters, peer, batch, noise)}
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -261,16 +208,16 @@ def on_host(arrays: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
 
 def report(row: Mapping[str, Any], case: Case) -> None:
     """Print one row."""
-    train, seconds = case.recipe.train, row["seconds"]
+    train, seconds = case.train, row["seconds"]
     print(f"\n{row['recipe']}, {row['device']}: B={train.batch_size}, S={case.source}, "
           f"T={case.target}, V={case.source_size} and {case.target_size}, float32, "
           f"{train.optimizer}")
     equal = ", ".join(f"{name} to {value:.1e}" for name, value in row["differences"].items())
     print(f"  equal: {equal or 'not compared, PyTorch is absent'}")
     for name in seconds:
-        speed = row["words_per_second"].get(name)
+        speed = row["tokens_per_second"].get(name)
         print(f"  {name:>8} {Timing(**seconds[name])}"
-              + (f"{speed:12,.0f} target words/s" if speed else ""))
+              + (f"{speed:12,.0f} target tokens/s" if speed else ""))
     if "ratio" in row:
         print(f"     ratio {row['ratio']:8.2f} ours / PyTorch")
     else:
@@ -279,7 +226,7 @@ def report(row: Mapping[str, Any], case: Case) -> None:
     for part, spent in row["parts"].items():
         print(f"  {part:>20} {1e3 * spent:9.1f} ms {100 * spent / total:5.1f} %")
     print(f"  {'sum':>20} {1e3 * total:9.1f} ms, {total / seconds['ours']['median']:.2f} of the "
-          "median step without borders")
+          "median step timed as a whole")
 
 
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
@@ -294,7 +241,7 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
             axes.barh(range(len(rows)), shares, left=start, label=part, color=colours(number))
         start += shares
     for place, row in enumerate(rows):
-        axes.text(1.01, place, f"{row['words_per_second']['ours']:,.0f} target words/s",
+        axes.text(1.01, place, f"{row['tokens_per_second']['ours']:,.0f} target tokens/s",
                   va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [f"{row['recipe']}, {row['device']}" for row in rows])
     axes.set(xlabel="share of a training step", xlim=(0, 1))

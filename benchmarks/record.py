@@ -18,15 +18,15 @@ Picture = Callable[[Any, dict[str, Any]], Any]  # pyplot and a record to a figur
 
 def publish_rows(
     name: str, options: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], picture: Picture, *,
-    folder: Path = RESULTS, gpu: bool = False,
+    directory: Path = RESULTS, gpu: bool = False,
 ) -> None:
     """Publish `<name>-<mode>.json`, or `<name>-gpu.json` where a GPU's columns are in it.
 
     Arguments: name of the benchmark; options it ran with, by name (`output`, a path of this
     machine, is left out); rows, one mapping a measurement, seconds and other plain values;
-    picture, as `publish`; folder, made where it is missing.
+    picture, as `publish`; directory, made where it is missing.
     """
-    publish(folder / f"{name}-{'gpu' if gpu else mode()}.json", {
+    publish(directory / f"{name}-{'gpu' if gpu else mode()}.json", {
         "benchmark": name,
         "options": {key: value for key, value in options.items() if key != "output"},
         "environment": environment(),

@@ -1,7 +1,7 @@
 """How time grows: with sequence length, hidden size, batch, vocabulary, window, source length.
 
 Each sweep doubles one size and leaves the others. The exponent p of time = a size^p is fitted to
-the upper half of the sweep by least squares on logarithms; beside it stands the exponent that the
+the upper half of the sweep by least squares on logarithms; beside it is the exponent that the
 same fit gives for the number of operations. Fixed costs of a call pull the fitted one down, arrays
 that leave a cache pull it up. The smallest size is compared with PyTorch first.
 """
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attention.scores import Variant
-from benchmarks.contest import Row, cupy_line, timed, torch_line
+from benchmarks.implementations import Kernel, check_equal, find_cupy, implementations_of
 from benchmarks.kernel_list import attention, models, recurrent, words
 from benchmarks.options import make_parser, parse
+from benchmarks.paired import Row, cupy_line, timed, torch_line
 from benchmarks.pictures import COLOURS, headline, plain_numbers
 from benchmarks.record import publish_rows
-from benchmarks.sides import Kernel, check_equal, find_cupy, sides_of
 from benchmarks.timing import describe, environment
 
 LETTERS = {"T": "sequence length T", "H": "hidden size H", "B": "batch B", "V": "vocabulary V",
@@ -70,29 +70,28 @@ def main(arguments: list[str]) -> None:
     print(f"{torch_line()}; {cupy_line()}")
     rows: list[Row] = []
     for sweep in sweeps(options.quick):
-        check_equal(sides_of(sweep.make(sweep.values[0])))
+        check_equal(implementations_of(sweep.make(sweep.values[0])))
         found = run_sweep(sweep, options.seconds)
         print_sweep(found)
         rows += found
     gpu = find_cupy()[0] is not None
-    publish_rows("scaling", vars(options), rows, picture, folder=options.output, gpu=gpu)
+    publish_rows("scaling", vars(options), rows, picture, directory=options.output, gpu=gpu)
 
 
 def run_sweep(sweep: Sweep, seconds: float) -> list[Row]:
-    """A row for each size and side of ours, with the exponents of the sweep that it belongs to."""
+    """A row for each size and implementation of ours, with the exponents of its sweep."""
     kernels = {value: sweep.make(value).own() for value in sweep.values}
     rows: list[Row] = []
-    for name in sides_of(kernels[sweep.values[0]]):
-        rivals = {str(value): sides_of(kernel)[name].timeable("both")
-                  for value, kernel in kernels.items()}
-        timings = timed(rivals, seconds)
+    for name in implementations_of(kernels[sweep.values[0]]):
+        timings = timed({str(value): implementations_of(kernel)[name].timeable("both")
+                         for value, kernel in kernels.items()}, seconds)
         operations = [kernel.work["both"] for kernel in kernels.values()]
         medians = [timings[str(value)].median for value in sweep.values]
         exponent, r2 = fit(sweep.values, medians)
         expected, _ = fit(sweep.values, operations)
         for value, kernel, count in zip(kernels, kernels.values(), operations, strict=True):
-            rows.append({"sweep": sweep.name, "letter": sweep.letter, "value": value, "side": name,
-                         "sizes": dict(kernel.sizes), "operations": count,
+            rows.append({"sweep": sweep.name, "letter": sweep.letter, "value": value,
+                         "implementation": name, "sizes": dict(kernel.sizes), "operations": count,
                          **timings[str(value)]._asdict(), "exponent": exponent, "r2": r2,
                          "expected": expected})
     return rows
@@ -115,15 +114,15 @@ def fit(sizes: Sequence[int], amounts: Sequence[float]) -> tuple[float, float]:
 
 
 def print_sweep(rows: list[Row]) -> None:
-    """One line for the sizes, one for each side."""
+    """One line for the sizes, one for each implementation."""
     fixed = {name: n for name, n in rows[0]["sizes"].items() if n == rows[-1]["sizes"][name]}
     print(f"{rows[0]['sweep']}, {LETTERS[rows[0]['letter']]}; other sizes "
           + " ".join(f"{name}={n}" for name, n in fixed.items()))
-    for side in dict.fromkeys(row["side"] for row in rows):
-        own = [row for row in rows if row["side"] == side]
+    for name in dict.fromkeys(row["implementation"] for row in rows):
+        own = [row for row in rows if row["implementation"] == name]
         points = "  ".join(f"{row['value']}: {1e3 * row['median']:.3g} "
                            f"({1e3 * row['low']:.3g}-{1e3 * row['high']:.3g})" for row in own)
-        print(f"  {side}, ms  {points}\n  exponent {own[0]['exponent']:.2f} (R^2 "
+        print(f"  {name}, ms  {points}\n  exponent {own[0]['exponent']:.2f} (R^2 "
               f"{own[0]['r2']:.3f}), of the operations {own[0]['expected']:.2f}", flush=True)
 
 
@@ -135,9 +134,10 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     figure.get_layout_engine().set(h_pad=0.42)  # inches, for what stands above each panel
     for axes, letter in zip(panels.flat, letters, strict=True):
         own = [row for row in rows if row["letter"] == letter]
-        keys = list(dict.fromkeys((row["sweep"], row["side"]) for row in own))
+        keys = list(dict.fromkeys((row["sweep"], row["implementation"]) for row in own))
         for colour, key in zip(COLOURS, keys, strict=False):
-            draw_sweep(axes, [row for row in own if (row["sweep"], row["side"]) == key], colour)
+            draw_sweep(axes, [row for row in own
+                              if (row["sweep"], row["implementation"]) == key], colour)
         values = sorted({row["value"] for row in own})
         axes.set(xscale="log", yscale="log", xlabel=LETTERS[letter], ylabel="milliseconds")
         axes.set_xticks(values, [f"{value:g}" for value in values])
@@ -158,7 +158,7 @@ def draw_sweep(axes: Any, rows: list[Row], colour: str) -> None:
     low, high = (1e3 * np.array([row[key] for row in rows]) for key in ("low", "high"))
     first = rows[0]
     axes.errorbar(x, y, [y - low, high - y], fmt="o", color=colour, markersize=4, label=(
-        f"{first['sweep']}, {first['side']}\nexponent {first['exponent']:.2f} "
+        f"{first['sweep']}, {first['implementation']}\nexponent {first['exponent']:.2f} "
         f"($R^2$ {first['r2']:.3f}), operations {first['expected']:.2f}"))
     part = upper(rows)
     centre, height = np.exp(np.log(x[part]).mean()), np.exp(np.log(y[part]).mean())

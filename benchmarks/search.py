@@ -1,8 +1,8 @@
-"""Sentences per second of greedy and beam search, ours against batched PyTorch.
+"""Sentences/s of greedy and beam search, ours against batched PyTorch.
 
 A 2x512 translator with general attention and input feeding, 10,000 words. Its end marker has no
-chance, so that every hypothesis takes the same number of steps and both sides do equal work.
-Hypotheses and scores agree, in float64 exactly, before anything is timed in float32.
+chance, so that every hypothesis takes the same number of steps and both do equal work. Hypotheses
+and scores agree, in float64 exactly, before anything is timed in float32.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 import backend
 from backend.command import positive
 from backend.errors import UserError
-from benchmarks.contest import timed
 from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
+from benchmarks.paired import timed
 from benchmarks.pictures import COLOURS, headline, plain_numbers
 from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
             for beam in options.beams for sentences in options.sentences
         ]
         record = "search" if options.gemm == "float32" else f"search-{options.gemm}"
-        publish_rows(record, vars(options), rows, picture, folder=options.output,
+        publish_rows(record, vars(options), rows, picture, directory=options.output,
                      gpu=device.name == "gpu")
 
 
@@ -66,7 +66,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="searched at once, default 1 4 16 64")
     parser.add_argument("--beams", type=positive, nargs="+", default=[1, 10],
                         help="hypotheses kept, 1 is greedy; default 1 10")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and words, default 1")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
     device_option(parser)
     options = read_options(parser, arguments)
     if options.quick:
@@ -77,7 +77,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def make_model(options: argparse.Namespace) -> tuple[Translator, dict[str, np.ndarray]]:
     """The translator and its parameters in float64, such that no hypothesis ever ends.
 
-    Weights are drawn wider than for training, so that a step has better words and worse ones.
+    Weights have a larger range than for training, so that scores of words differ.
     """
     config = ModelConfig(layers=options.layers, hidden_size=options.hidden, scale=0.2,
                          embedding_size=options.hidden, output_bias=True)
@@ -96,8 +96,8 @@ def run(
     words = rng.integers(2, options.vocabulary, (sentences, options.source)).tolist()
     difference = compare(model, parameters, words[:COMPARED], beam, device, options.steps)
     ours, theirs = searches(model, parameters, "float32", words, beam, device, options.steps)
-    rivals = {"ours": ours} | ({"pytorch": theirs} if theirs else {})
-    timings = timed({name: device.finished(rival) for name, rival in rivals.items()},
+    implementations = {"ours": ours} | ({"pytorch": theirs} if theirs else {})
+    timings = timed({name: device.finished(one) for name, one in implementations.items()},
                     options.seconds)
     row = {
         "device": device.name, "beam": beam, "sentences": sentences, "steps": options.steps,
@@ -179,7 +179,7 @@ def report(row: Mapping[str, Any], timings: Mapping[str, Timing]) -> None:
 
 
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
-    """Sentences a second against how many are searched at once; a panel for each beam."""
+    """Sentences/s against how many are searched at once; a panel for each beam."""
     rows = record["rows"]
     beams = sorted({row["beam"] for row in rows})
     figure, panels = plt.subplots(1, len(beams), figsize=(1 + 3.7 * len(beams), 3.4),
@@ -194,7 +194,7 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
                                         for row in own] for quartile in ("high", "low")),
                               color=colour, alpha=0.2, linewidth=0)
         axes.set(title="greedy" if beam == 1 else f"beam {beam}", xlabel="sentences at once",
-                 ylabel="sentences a second", xscale="log", yscale="log", xticks=sizes)
+                 ylabel="sentences/s", xscale="log", yscale="log", xticks=sizes)
         axes.set_xticks(sizes, [str(size) for size in sizes])
         plain_numbers(axes.yaxis)
         axes.minorticks_off()

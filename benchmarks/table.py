@@ -16,7 +16,7 @@ from typing import Any
 
 from backend.errors import UserError
 from backend.files import write_text
-from benchmarks.kernel_list import LSTM_GOALS, ROOF_GOAL, ROOF_SIZES
+from benchmarks.kernel_list import LSTM_GOALS, ROOFLINE_GOAL, ROOFLINE_SIZES
 from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.pictures import number
 from benchmarks.record import RESULTS
@@ -24,11 +24,11 @@ from benchmarks.record import RESULTS
 README = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
 END = "<!-- end of speed -->"
-MODES = {"H": "H", "S": "S", "gpu": "GPU"}  # by the ending of a file's name
+MODES = {"H": "Haswell", "S": "native", "gpu": "GPU"}  # kernels, by the ending of a file's name
 # Our time / PyTorch's: what a prototype reached on another machine of two cores.
 STEP_GOALS = {"step": {"H": 0.75, "S": 0.45}, "step-no-feeding": {"H": 1.1, "S": 0.70}}
 SEARCH_GOALS = {"H": 0.7, "S": 0.45}  # beam 10, 16 sentences
-GPU_GOALS = "60,000 target words a second, 100,000 with TF32"  # at the thesis's size
+GPU_GOALS = "60,000 target tokens/s, 100,000 with TF32"  # thesis-size
 
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
 
@@ -38,7 +38,8 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks table", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
     parser.add_argument("--readme", type=Path, default=README, help="default: this repository's")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
+    parser.add_argument("--results", type=Path, default=RESULTS,
+                        help="directory of the result files")
     options = parser.parse_args(arguments)
     text = options.readme.read_text(encoding="utf-8")
     made = rewritten(text, read(options.results), options.readme.name)
@@ -52,10 +53,10 @@ def main(arguments: list[str]) -> None:
         print(f"{options.readme.name}: written")
 
 
-def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """All result files of a folder, by name. Raises UserError where one measures nothing."""
+def read(directory: Path) -> dict[str, dict[str, Any]]:
+    """All result files of a directory, by name. Raises UserError where one measures nothing."""
     records = {path.stem: json.loads(path.read_text(encoding="utf-8"))
-               for path in sorted(folder.glob("*.json"))}
+               for path in sorted(directory.glob("*.json"))}
     for name, record in records.items():
         if record.get("options", {}).get("quick"):
             raise UserError(f"{name}.json: expected a measurement, got a run with --quick")
@@ -74,14 +75,14 @@ def rewritten(text: str, records: Records, name: str) -> str:
 def page(records: Records) -> list[str]:
     """The lines between the markers, an empty one after each section."""
     sections: list[Callable[[Records], list[str]]] = [
-        against_pytorch, roofs, ways, recipes, parts, memory, searches, checks, ideas, peers,
-        growth, machines,
+        against_pytorch, rooflines, variants, recipes, parts, memory, searches, checks, ideas,
+        peers, growth, machines,
     ]
     return [line for section in sections if (lines := section(records)) for line in [*lines, ""]]
 
 
 def found(records: Records, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The modes in which the file `name` is there, and what it holds."""
+    """The kernels with which the file `name` is there, and what it holds."""
     for mode in MODES:
         if f"{name}-{mode}" in records:
             yield mode, records[f"{name}-{mode}"]
@@ -118,29 +119,29 @@ def ratio(value: float, goal: float | None) -> str:
 def against_pytorch(records: Records) -> list[str]:
     """What has a goal: training steps, search, LSTM layers."""
     rows = [*step_rows(records), *search_rows(records), *layer_rows(records)]
-    return table("work | mode | here | PyTorch | ratio | goal", rows)
+    return table("work | kernels | here | PyTorch | ratio | goal", rows)
 
 
 def step_rows(records: Records) -> Iterator[str]:
-    """A training step of the 2x512 translator, each decoder and way of attending."""
+    """A training step of the 2x512 translator, each decoder and attention variant."""
     names = sorted({name.rpartition("-")[0] for name in records if name.startswith("step")})
     for name in names:
         for mode, record in found(records, name):
             options, seconds = record["options"], record["seconds"]
-            way = f"{options.get('attention', 'global')} {options.get('score', 'general')}"
+            variant = f"{options.get('attention', 'global')} {options.get('score', 'general')}"
             feeding = "without input feeding" if options["no_feeding"] else "input feeding"
             goal = STEP_GOALS.get(name, {}).get(mode)
-            yield (f"training step, {way}, {feeding} | {MODES[mode]} | {ms(seconds['ours'])} | "
+            yield (f"training step, {variant}, {feeding} | {MODES[mode]} | {ms(seconds['ours'])} | "
                    f"{ms(seconds['pytorch'])} | {ratio(record['ratio'], goal)}")
 
 
-def ways(records: Records) -> list[str]:
-    """A training step of the 2x512 translator, every way of attending."""
+def variants(records: Records) -> list[str]:
+    """A training step of the 2x512 translator, every attention variant."""
     cells = defaultdict[str, dict[str, str]](dict)
-    for mode, record in found(records, "ways"):
+    for mode, record in found(records, "variants"):
         for name, row in record["rows"].items():
-            here, theirs = (f"{1e3 * row['seconds'][side]['median']:,.0f}"
-                            for side in ("ours", "pytorch"))
+            here, theirs = (f"{1e3 * row['seconds'][which]['median']:,.0f}"
+                            for which in ("ours", "pytorch"))
             cells[name][f"{MODES[mode]}, ms"] = f"{here} / {theirs}"
             cells[name][f"{MODES[mode]}, ratio"] = f"**{row['ratio']:.2f}**"
     return grid("training step, here / PyTorch", cells)
@@ -157,52 +158,54 @@ def search_rows(records: Records) -> Iterator[str]:
 
 
 def ours(mode: str) -> str:
-    """What our side is called in the records of kernels."""
+    """What ours is called in the records of kernels."""
     return "CuPy" if mode == "gpu" else "NumPy"
 
 
 def layer_rows(records: Records) -> Iterator[str]:
     """LSTM layers, forward and backward: against nn.LSTM, and what else has a goal."""
-    goals = {(tuple(zip("TBH", shape, strict=True)), side): goal
-             for shape, own in LSTM_GOALS.items() for (side, _), goal in own.items()}
+    goals = {(tuple(zip("TBH", shape, strict=True)), peer): goal
+             for shape, own in LSTM_GOALS.items() for (peer, _), goal in own.items()}
     for mode, record in found(records, "kernels"):
         end = ", CUDA" if mode == "gpu" else ""
         timed = [row for row in record["rows"]
                  if (row["kernel"], row["pass"]) == ("LSTM layer", "both") and row["median"]]
-        by_size = {str(row["sizes"]): row for row in timed if row["side"] == ours(mode)}
+        by_size = {str(row["sizes"]): row for row in timed if row["implementation"] == ours(mode)}
         for row in timed:
-            own, side = by_size.get(str(row["sizes"])), row["side"].removesuffix(", CUDA")
-            goal = goals.get((tuple(row["sizes"].items()), side))
-            if own and row["side"] == side + end and (side == "nn.LSTM" or goal):
-                yield (f"LSTM layer, {sizes_of(row)}, against {row['side']} | {MODES[mode]} | "
+            own, name = by_size.get(str(row["sizes"])), row["implementation"]
+            peer = name.removesuffix(", CUDA")
+            goal = goals.get((tuple(row["sizes"].items()), peer))
+            if own and name == peer + end and (peer == "nn.LSTM" or goal):
+                yield (f"LSTM layer, {sizes_of(row)}, against {name} | {MODES[mode]} | "
                        f"{ms(own)} | {ms(row)} | "
                        f"{ratio(own['median'] / row['median'], goal if mode == 'S' else None)}")
 
 
-def roofs(records: Records) -> list[str]:
-    """How much of the library's own product the LSTM layer of the goal reaches."""
+def rooflines(records: Records) -> list[str]:
+    """How much of the library's own matrix product (GEMM) the LSTM layer of the goal reaches."""
     rows = [f"LSTM layer, {sizes_of(row)}, forward and backward | {MODES[mode]} | "
-            f"{row['roof'] / 1e9:.0f} GFLOP/s | {row['rate'] / 1e9:.0f} GFLOP/s | "
-            f"**{row['fraction']:.0%}** | {ROOF_GOAL:.0%}"
+            f"{row['roofline'] / 1e9:.0f} GFLOP/s | {row['rate'] / 1e9:.0f} GFLOP/s | "
+            f"**{row['fraction']:.0%}** | {ROOFLINE_GOAL:.0%}"
             for mode, record in found(records, "kernels") for row in record["rows"]
-            if (row["kernel"], row["sizes"], row["pass"], row["side"])
-            == ("LSTM layer", ROOF_SIZES, "both", ours(mode))]
-    return table("share of the library's own product | mode | product | here | share | goal", rows)
+            if (row["kernel"], row["sizes"], row["pass"], row["implementation"])
+            == ("LSTM layer", ROOFLINE_SIZES, "both", ours(mode))]
+    return table("share of the library's own matrix product | kernels | GEMM | here | share | goal",
+                 rows)
 
 
 def checks(records: Records) -> list[str]:
     """A gradient check of all parameters, ours and PyTorch's."""
-    names = ("both opinions", "complex step", "gradcheck")
+    names = ("both methods", "complex step", "gradcheck")
     rows = [" | ".join([f"{record['entries']:,} entries", MODES[mode],
                         *(f"{record['seconds'][name]['median']:.2f} s" for name in names),
                         *(f"**{record['ratios'][name]:.2f}**" for name in names[:2])])
             for mode, record in found(records, "gradcheck")]
-    return table("gradient check of a 2-layer translator | mode | both opinions | complex step | "
+    return table("gradient check of a 2-layer translator | kernels | both methods | complex step | "
                  "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", rows)
 
 
 def every_row(records: Records, *names: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Mode in words and row of the files of these names, those with TF32 products too."""
+    """Kernels in words and row of the files of these names, those with TF32 products too."""
     for name, tag in product(names, ("", "-tf32")):
         for mode, record in found(records, name + tag):
             for row in record["rows"]:
@@ -210,22 +213,22 @@ def every_row(records: Records, *names: str) -> Iterator[tuple[str, Mapping[str,
 
 
 def recipe_rows(records: Records) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Mode and row of every recipe that was timed."""
+    """Kernels and row of every recipe that was timed."""
     return every_row(records, "recipes", "recipes-large")
 
 
 def recipes(records: Records) -> list[str]:
-    """Words per second of the recipes."""
+    """Target tokens/s of the recipes."""
     rows = []
     for mode, row in recipe_rows(records):
-        speed = row["words_per_second"]
+        speed = row["tokens_per_second"]
         theirs = f"{speed['pytorch']:,.0f}" if "pytorch" in speed else "no peer"
         compared = f"**{row['ratio']:.2f}**" if "ratio" in row else ""
         rows.append(f"{link(row['recipe'])} | {mode} | {speed['ours']:,.0f} | {theirs} | "
                     f"{compared}")
     note = ["`thesis-size`: 4 layers of 1000 units, 50,000 words, batch 128. Goal on a GPU: "
             f"{GPU_GOALS}."] if rows else []
-    return joined(table("recipe, target words a second | mode | here | PyTorch | time ratio", rows),
+    return joined(table("recipe, target tokens/s | kernels | here | PyTorch | time ratio", rows),
                   note)
 
 
@@ -259,7 +262,7 @@ def memory(records: Records) -> list[str]:
             cells = [f"{size / 1e9:.2f} GB" for size in (*needed, sum(needed), max(sizes["peaks"]))]
             rows.append(" | ".join([link(row["recipe"]), MODES[mode], *cells,
                                     f"**{row['ratio']:.2f}**", f"{MEMORY_GOAL}"]))
-    return table("memory of a step | mode | parameters | gradients | saved activations | sum | "
+    return table("memory of a step | kernels | parameters | gradients | saved activations | sum | "
                  "peak | ratio | goal", rows)
 
 
@@ -274,7 +277,7 @@ def searches(records: Records) -> list[str]:
         cells.setdefault((name, mode), {})[row["sentences"]] = " / ".join(speeds)
     rows = [" | ".join([*key, *(own.get(size, "") for size in sizes)])
             for key, own in cells.items()]
-    head = ["sentences a second, here / PyTorch", "mode", *(f"{size} at once" for size in sizes)]
+    head = ["sentences/s, here / PyTorch", "kernels", *(f"{size} at once" for size in sizes)]
     return table(" | ".join(head), rows)
 
 
@@ -295,7 +298,7 @@ def peers(records: Records) -> list[str]:
         for row in record["rows"]:
             if row["pass"] == "both":
                 column = f"{sizes_of(row)}, {MODES[mode]}"
-                cells[row["side"]][column] = (
+                cells[row["implementation"]][column] = (
                     number(1e3 * row["median"]) if row["median"] else row["note"].split(":")[0])
     return grid("the same, ours against others", cells)
 
@@ -304,14 +307,15 @@ def growth(records: Records) -> list[str]:
     """How time grows with each size: exponents, measured and of the operations."""
     rows = []
     for mode, record in found(records, "scaling"):
-        sweeps = {(row["sweep"], row["letter"], row["side"]): row for row in record["rows"]}
-        rows += [f"{sweep}, {side} | {letter} | {MODES[mode]} | {power(row['exponent'])} | "
-                 f"{power(row['expected'])}" for (sweep, letter, side), row in sweeps.items()]
+        sweeps = {(row["sweep"], row["letter"], row["implementation"]): row
+                  for row in record["rows"]}
+        rows += [f"{sweep}, {name} | {letter} | {MODES[mode]} | {power(row['exponent'])} | "
+                 f"{power(row['expected'])}" for (sweep, letter, name), row in sweeps.items()]
     for mode, record in found(records, "attention"):
-        rows += [f"look at the source, {name}, NumPy | S | {MODES[mode]} | "
+        rows += [f"attention to the source, {name}, NumPy | S | {MODES[mode]} | "
                  f"{power(row['exponents']['step'])} | {power(row['exponents']['operations'])}"
-                 for name, row in record["ways"].items()]
-    return table("time as a power of a size | size | mode | measured | of the operations", rows)
+                 for name, row in record["variants"].items()]
+    return table("time as a power of a size | size | kernels | measured | of the operations", rows)
 
 
 def power(exponent: float) -> str:
@@ -330,7 +334,7 @@ def machines(records: Records) -> list[str]:
     for mode, name in MODES.items():
         own = [record["environment"] for stem, record in records.items()
                if stem.endswith(f"-{mode}")]
-        lines += [f"- mode {name}: {said}" for said in dict.fromkeys(map(machine, own))]
+        lines += [f"- {name}: {said}" for said in dict.fromkeys(map(machine, own))]
     if not any(stem.endswith("-gpu") for stem in records):
         lines.append("- on a GPU: not run")
     return lines

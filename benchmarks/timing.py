@@ -1,4 +1,4 @@
-"""Interleaved timing of rivals in one process, and what the numbers depend on."""
+"""Interleaved timing of implementations in one process, and what the numbers depend on."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ LIBRARIES = {
 }
 
 
+KERNELS = {"H": "Haswell kernels", "S": "native kernels"}  # of the BLAS, by `mode`
+
+
 class Timing(NamedTuple):
-    """Wall-clock times of one rival, in seconds."""
+    """Wall-clock times of one implementation, in seconds."""
 
     median: float
     low: float  # first quartile
@@ -41,35 +44,36 @@ class Timing(NamedTuple):
 
 
 # BLAS's and OpenMP's worker threads go on spinning for a while after a call, on the cores that the
-# next rival needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on its own.
-PAUSE = 0.3  # seconds of rest before a rival's turn, or 30 times what the round before it took
+# next call needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on its own.
+PAUSE = 0.3  # seconds of rest before a call, or 30 times what the call before it took
 BRIEF = 0.05  # seconds; what is shorter runs once more before it counts, to find its data cached
 
 
 def interleave(
-    rivals: Mapping[str, Callable[[], Any]], rounds: int, warm_up: int
+    implementations: Mapping[str, Callable[[], Any]], iterations: int, warm_up: int
 ) -> dict[str, Timing]:
-    """Time each rival once per round, so that a disturbance hits all of them alike.
+    """Time each implementation once per iteration, so that a disturbance hits all of them alike.
 
-    Arguments: rivals by name, each returning when its work is done; rounds that count; warm_up
-    rounds before them that do not. The order turns round every round, so that no rival always
-    runs after the same other one, and before each turn the machine rests (`PAUSE`).
+    Arguments: implementations by name, each returning when its work is done; iterations that count;
+    warm_up iterations before them that do not. The order is reversed in every second iteration, so
+    that no implementation always runs after the same other one. The machine rests before each call
+    (`PAUSE`).
     """
-    samples: dict[str, list[float]] = {name: [] for name in rivals}
-    last = 0.0  # seconds that the rival before took
-    for turn in range(warm_up + rounds):
-        names = list(rivals) if turn % 2 == 0 else list(rivals)[::-1]
-        for name in names:
+    samples: dict[str, list[float]] = {name: [] for name in implementations}
+    last = 0.0  # seconds that the call before took
+    for iteration in range(warm_up + iterations):
+        names = list(implementations)
+        for name in names if iteration % 2 == 0 else names[::-1]:
             time.sleep(rest(last))
-            last = stopped(rivals[name])
-            if turn < warm_up:
+            last = stopped(implementations[name])
+            if iteration < warm_up:
                 continue
-            samples[name].append(stopped(rivals[name]) if last < BRIEF else last)
+            samples[name].append(stopped(implementations[name]) if last < BRIEF else last)
     return {name: summarise(seconds) for name, seconds in samples.items()}
 
 
 def rest(last: float) -> float:
-    """Seconds to wait after a turn that took `last` seconds."""
+    """Seconds to wait after a call that took `last` seconds."""
     return min(PAUSE, 30 * last)
 
 
@@ -81,7 +85,7 @@ def stopped(run: Callable[[], Any]) -> float:
 
 
 def summarise(seconds: list[float]) -> Timing:
-    """Median, quartiles and minimum of the samples of one rival."""
+    """Median, quartiles and minimum of the samples of one implementation."""
     low, median, high = np.percentile(seconds, [25, 50, 75])
     return Timing(float(median), float(low), float(high), min(seconds))
 
@@ -126,7 +130,7 @@ def gpu() -> dict[str, Any] | None:
 
 
 def mode() -> str:
-    """ "H" where NumPy's BLAS runs Haswell (AVX2) kernels, else "S", the machine's own.
+    """ "H" where NumPy's BLAS runs Haswell (AVX2) kernels, "S" where it runs the native ones.
 
     An exported OPENBLAS_CORETYPE=Haswell forces the former and halves GEMM where there is AVX-512.
     """
@@ -165,7 +169,8 @@ def describe(found: Mapping[str, Any]) -> str:
         f"runtime {device['runtime']}, products in {device['gemm']}"
     )
     return (
-        f"[{found['mode']}] {found['cpu']}, {found['cores']} cores, load {found['load']:.1f}\n"
+        f"{KERNELS[found['mode']]}: {found['cpu']}, {found['cores']} cores, "
+        f"load {found['load']:.1f}\n"
         f"python {found['python']}, {versions}; {pools}\n"
         f"GPU: {device}"
     )

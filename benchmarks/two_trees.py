@@ -1,9 +1,9 @@
-"""The same work by two trees of this code, in turns, so that a change of a few percent shows.
+"""The same work by two trees of this code, interleaved: a change of a few percent shows.
 
-A process a tree runs `benchmarks/tree_worker.py` of this tree; a second process of the other tree
-runs beside them, since two runs of the same code differ too: its column is what the medians can
-tell. The three take turns, in all orders alike, with a rest before each (`timing.PAUSE`). A ratio
-is this tree's median over the other's; beside it are the quartiles of the ratios of single turns.
+A process a tree runs `benchmarks/tree_worker.py` of this tree. A second process of the other tree
+runs beside them: two runs of the same code differ too, and its column is what the medians can tell.
+The three run one after the other, in all orders, with a rest before each (`timing.PAUSE`). A ratio
+is this tree's median over the other's; beside it are the quartiles of the ratios of single calls.
 Float32; the trees' losses must agree to a hundredth, as a sign that the work is the same, which
 `tests/same_numbers` shows.
 
@@ -33,7 +33,7 @@ from backend.errors import UserError
 from benchmarks.timing import Timing, describe, environment, rest, summarise
 
 ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = 0.2  # seconds that a turn takes at least; shorter work is repeated within it
+SAMPLE = 0.2  # seconds that a call takes at least; shorter work is repeated within it
 SAME = 0.01  # relative difference of the trees' losses, of float32 after equal updates
 BIG: dict[str, Any] = {"layers": 2, "hidden_size": 512, "embedding_size": 512}
 STEP: dict[str, Any] = {"model": BIG, "vocabularies": (10000, 10000), "batch": 64, "source": 20,
@@ -90,7 +90,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--other", type=Path, required=True, metavar="PATH",
                         help="root of the other work tree")
-    parser.add_argument("--pairs", type=positive, default=20, help="turns of each, default 20")
+    parser.add_argument("--pairs", type=positive, default=20, help="iterations, default 20")
     parser.add_argument("--only", nargs="+", choices=WORKS, help="some of the work, default all")
     parser.add_argument("--quick", action="store_true",
                         help="tiny sizes, in seconds: to see that it runs, not how fast")
@@ -144,7 +144,7 @@ def ask(process: subprocess.Popen[str], **command: Any) -> dict[str, float]:
 def timed(
     workers: Mapping[str, subprocess.Popen[str]], name: str, work: Work, pairs: int, sample: float
 ) -> dict[str, list[float]]:
-    """The seconds of every turn by tree. Raises UserError where the trees' numbers differ."""
+    """The seconds of every iteration by tree. Raises UserError where the trees' numbers differ."""
     made = {tree: ask(process, prepare=work.kind, size=work.size)
             for tree, process in workers.items()}
     values = [answer["value"] for answer in made.values()]
@@ -178,6 +178,6 @@ def spread(timing: Timing) -> str:
 
 
 def ratio(above: list[float], below: list[float]) -> str:
-    """The medians' ratio, and the quartiles of the turns' ratios."""
+    """The medians' ratio, and the quartiles of the iterations' ratios."""
     low, high = np.percentile(np.divide(above, below), [25, 75])
     return f"{np.median(above) / np.median(below):.3f} ({low:.3f}-{high:.3f})"

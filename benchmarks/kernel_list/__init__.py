@@ -1,27 +1,26 @@
-"""The kernels of the product as `benchmarks.sides.Kernel`s, each with what PyTorch has instead."""
+"""The product's kernels, each a `benchmarks.implementations.Kernel` with PyTorch's equivalent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from benchmarks.implementations import Kernel
 from benchmarks.kernel_list import attention, recurrent, updates, words
-from benchmarks.sides import Kernel
 from benchmarks.timing import mode
 
-# Our time / theirs, from the table of what a prototype reached, in mode S: the machine's own BLAS
-# kernels. By T, B, H.
+# Our time / theirs, by T, B, H: what a prototype reached with native BLAS kernels.
 LSTM_GOALS = {
     (30, 32, 256): {("nn.LSTM", "both"): 1.2},
     (30, 64, 512): {("nn.LSTM", "both"): 0.95, ("nn.LSTMCell loop", "both"): 0.4},
     (30, 128, 1000): {("nn.LSTM", "both"): 0.97},
 }
-ROOF_GOAL = 0.88  # of NumPy's own product, for the layer of ROOF_SIZES, forward and backward
-ROOF_SIZES = {"T": 30, "B": 64, "H": 512}
+ROOFLINE_GOAL = 0.88  # of NumPy's own GEMM, for the layer of ROOFLINE_SIZES, both passes
+ROOFLINE_SIZES = {"T": 30, "B": 64, "H": 512}
 
 
 def all_kernels(quick: bool) -> Iterator[Callable[[], Kernel]]:
-    """Makers of all kernels, so that the arrays of one are made when its turn comes."""
+    """Makers of all kernels: the arrays of one are made when it is timed."""
     yield from lstm_layers(quick)
     T, B, H, V = (3, 2, 4, 11) if quick else (30, 64, 512, 10_000)
     for unit in ("rnn", "gru"):
@@ -42,7 +41,7 @@ def all_kernels(quick: bool) -> Iterator[Callable[[], Kernel]]:
 
 
 def lstm_layers(quick: bool) -> Iterator[Callable[[], Kernel]]:
-    """The LSTM layers whose speed has a goal, or a tiny one. In mode H there are no goals."""
+    """The LSTM layers whose speed has a goal, or a tiny one. Haswell kernels have no goals."""
     shapes = [(3, 2, 4)] if quick else list(LSTM_GOALS)
     goals = LSTM_GOALS if mode() == "S" else {}
     for shape in shapes:

@@ -1,7 +1,7 @@
 """Variants of attention, and the attentional vector, beside eager PyTorch.
 
 An attention kernel is all that comes between the encoder's states and the contexts: the memory,
-T target states of B sentences of S words that attend to it at once, and on the way back the
+T target states of B sentences of S words that attend to it at once, and in the backward pass the
 gradients of states, queries and weights. Operations are those of the matrix products and of the
 sums over source positions: a window holds min(2D + 1, S) of them. What is not a product (tanh of
 the sums, gathers) counts nothing, so a low rate there does not say that a product is slow.
@@ -23,7 +23,7 @@ from attention.attention import (
     memory_forward,
 )
 from attention.scores import SCORES, Variant, score_weights
-from benchmarks.sides import Arrays, Kernel, Passes, Results
+from benchmarks.implementations import Arrays, Kernel, Passes, Results
 from lstm.parameters import Scheme
 
 PREFIX = "attention"
@@ -67,7 +67,7 @@ def operations(variant: Variant, S: int, T: int, B: int, H: int) -> float:
 
 
 def our_attention(variant: Variant, a: Arrays) -> Passes:
-    """Memory, contexts, and back."""
+    """Memory and contexts, forward and backward."""
     h = a["h"]
 
     def forward() -> Results:
@@ -174,7 +174,7 @@ def torch_vector(a: Arrays) -> Passes:
 
 
 def attention_step(variant: Variant, S: int, B: int, H: int) -> Kernel:
-    """One target state a sentence attends to a memory that is there already, and back to h_t.
+    """One target state a sentence attends to a memory made before; backward to h_t.
 
     What input feeding does T times. The memory's own gradients wait until after the last step.
     """

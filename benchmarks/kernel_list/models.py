@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.sides import Arrays, Kernel, Passes, Results
+from benchmarks.implementations import Arrays, Kernel, Passes, Results
 from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
 
 
 def translator(S: int, T: int, B: int, H: int, V: int) -> Kernel:
-    """One LSTM layer a side, general attention, no input feeding, E = H; loss and gradients."""
+    """One LSTM layer each, general attention, no input feeding, E = H; loss and gradients."""
     rng = np.random.default_rng(1)
     model = Translator(ModelConfig(layers=1, hidden_size=H, embedding_size=H, input_feeding=False),
                        V, V, reverse_source=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from backend import array_module
 from backend.workspace import Workspace
-from benchmarks.sides import Arrays, Kernel, Passes, Results
+from benchmarks.implementations import Arrays, Kernel, Passes, Results
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward, recurrent_step
 from lstm.stack import stack_backward, stack_forward, zero_state

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.sides import Arrays, Kernel, Passes, Results
+from benchmarks.implementations import Arrays, Kernel, Passes, Results
 from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer, gradient_scale
 
 FLOAT = 4  # bytes

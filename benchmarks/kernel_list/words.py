@@ -1,4 +1,4 @@
-"""What touches every word of a vocabulary or a table: embeddings, softmax and cross-entropy.
+"""Kernels that touch every word of a vocabulary or a table: embeddings, softmax and cross-entropy.
 
 An embedding and a cross-entropy move memory and hardly compute: their work is counted in bytes,
 those that have to be read and written once. The prediction layer around the latter is two products.
@@ -13,7 +13,7 @@ import numpy as np
 from backend import array_module, on_host, to_device
 from backend.rows import row_index
 from backend.workspace import Workspace
-from benchmarks.sides import Arrays, Kernel, Passes, Results
+from benchmarks.implementations import Arrays, Kernel, Passes, Results
 from lstm.embedding import embedding_backward, embedding_forward
 from lstm.prediction import CHUNK, cross_entropy, prediction_backward, prediction_forward
 
@@ -23,7 +23,7 @@ FLOAT = 4  # bytes
 def embedding(N: int, V: int, E: int) -> Kernel:
     """N look-ups in a table of V rows, and the summed rows of its gradient.
 
-    The words are drawn as Zipf has it, so that many stand there several times. PyTorch's gradient
+    The ids are random with Zipf's frequencies, so that many occur several times. PyTorch's gradient
     is a whole table, or with sparse=True one row a look-up, which coalesce() sums.
     """
     rng = np.random.default_rng(1)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contest import Row, timed
+from benchmarks.implementations import distance
 from benchmarks.naive.memory import KeptBuffers, in_place, product_kernel
 from benchmarks.naive.structure import input_before_loop, weights_after_loop
 from benchmarks.naive.textbook import Result, one_gate_at_a_time, one_product
 from benchmarks.options import make_parser, parse
+from benchmarks.paired import Row, timed
 from benchmarks.pictures import COLOURS, GREY, headline, number
 from benchmarks.record import publish_rows
-from benchmarks.sides import distance
 from benchmarks.timing import describe, environment
 
 Form = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Result]
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
         found = list(time_forms(*sizes, options.seconds, worst))
         print_forms(found)
         rows += found
-    publish_rows("naive", vars(options), rows, picture, folder=options.output)
+    publish_rows("naive", vars(options), rows, picture, directory=options.output)
 
 
 def draw_inputs(T: int, B: int, H: int, dtype: str) -> list[np.ndarray]:

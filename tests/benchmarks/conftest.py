@@ -1,4 +1,4 @@
-"""What is tested of benchmarks is not how fast anything is: no rest between turns."""
+"""The tests of the benchmarks time nothing of interest: no rest between calls."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attention.scores import Variant
-from benchmarks import attention, contest
+from benchmarks import attention, paired
 from benchmarks.counting import counted, counting
 from benchmarks.timing import mode
 
@@ -54,13 +54,13 @@ def test_exponents_are_fitted_above_the_window():
 
 
 def test_a_quick_run_writes_its_record_and_picture(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(contest, "ROUNDS", (2, 2))
+    monkeypatch.setattr(paired, "ITERATIONS", (2, 2))
     attention.main(["--quick", "--output", str(tmp_path)])
     path = tmp_path / f"attention-{mode()}.json"
     assert {file.name for file in tmp_path.iterdir()} == {path.name, path.with_suffix(".png").name}
     made = json.loads(path.read_text())
-    assert made["ways"].keys() == attention.VARIANTS.keys() and "output" not in made["options"]
-    for row in made["ways"].values():
+    assert made["variants"].keys() == attention.VARIANTS.keys() and "output" not in made["options"]
+    for row in made["variants"].values():
         for kind, low in row["quartiles"]["low"].items():
             middle, high = row["costs"][kind], row["quartiles"]["high"][kind]
             assert all(0 < a <= b <= c for a, b, c in zip(low, middle, high, strict=True))

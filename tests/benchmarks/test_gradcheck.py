@@ -1,4 +1,4 @@
-"""Our check and PyTorch's run side by side, and a wrong gradient is seen before any timing."""
+"""Our check is timed beside PyTorch's; a wrong gradient is reported before any timing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_quick(tmp_path, capsys):
     made = json.loads((tmp_path / f"gradcheck-{mode()}.json").read_text())
     assert made["hidden"] == 2 and made["ratios"].keys() == made["seconds"].keys()
     assert made["ratios"]["gradcheck"] == 1.0
-    assert "both opinions / gradcheck" in capsys.readouterr().out
+    assert "both methods / gradcheck" in capsys.readouterr().out
 
 
 def test_a_wrong_gradient_is_not_timed(monkeypatch, tmp_path):

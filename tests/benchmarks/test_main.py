@@ -14,14 +14,14 @@ from benchmarks.__main__ import BENCHMARKS, main, module_of
 @pytest.fixture
 def ran(monkeypatch):
     """Every benchmark replaced by one that notes its name and its options."""
-    seen = []
+    ran = []
     for name in BENCHMARKS:
-        fake = SimpleNamespace(main=lambda options, name=name: seen.append((name, options)))
+        fake = SimpleNamespace(main=lambda options, name=name: ran.append((name, options)))
         monkeypatch.setitem(sys.modules, module_of(name), fake)
-    return seen
+    return ran
 
 
-def test_several_in_turn_with_their_defaults(ran):
+def test_several_one_after_the_other_with_their_defaults(ran):
     assert main(["step", "search", "kernels"]) == 0
     assert ran == [("step", []), ("search", []), ("kernels", [])]
 
@@ -47,7 +47,7 @@ def test_an_unknown_name_is_one_line_and_nothing_runs(ran, capsys, words, said):
     assert said in error and error.count("\n") == 1 and not ran
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+def test_a_directory_that_cannot_be_written_is_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["recipes", "--recipe", "multi30k-rnnsearch", "--quick", "--device", "cpu",
                  "--output", str(tmp_path / "file")]) == 2

@@ -21,7 +21,7 @@ def test_views_of_one_buffer_count_once():
     a, other = np.zeros((4, 10)), np.zeros(3, np.float32)
     assert covered([a]) == 320 and covered([a, a[1:3], a.T, a]) == 320
     assert covered([a[:2], a[1:3]]) == 240  # three rows
-    assert covered([a[0], a[2]]) == 160  # the row between them is nobody's
+    assert covered([a[0], a[2]]) == 160  # not the row between them
     assert covered([a[:, :4]]) == 3 * 80 + 32  # from the first byte to the last
     assert covered([a[::-1]]) == 320 and covered([a, other]) == 332 and covered([]) == 0
     assert covered([np.zeros((0, 5)), other]) == 12

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import parts
-from benchmarks.parts import BORDERS, PARTS, REST, Stopwatch, watching
+from benchmarks.parts import PARTS, REST, TIMED, Stopwatch, watching
 from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
@@ -23,10 +23,11 @@ MODELS = {
     "rnnencdec": RNNSearchConfig(context="last", layer_size=4, **SMALL),
 }
 COMMON = set(PARTS) - {"clip", "update", "dropout masks", "attention forward", "attention backward"}
-LOOKS = {"attention forward", "attention backward"}
-SEEN = {
-    "feeding": COMMON | LOOKS | {"dropout masks"}, "no feeding": COMMON | LOOKS | {"dropout masks"},
-    "rnnsearch": COMMON | LOOKS, "rnnencdec": COMMON,
+ATTENTION = {"attention forward", "attention backward"}
+EXPECTED = {
+    "feeding": COMMON | ATTENTION | {"dropout masks"},
+    "no feeding": COMMON | ATTENTION | {"dropout masks"},
+    "rnnsearch": COMMON | ATTENTION, "rnnencdec": COMMON,
 }
 
 
@@ -63,7 +64,7 @@ def test_a_part_does_not_count_the_parts_within(clock):
     with watch.part(REST):
         clock.now += 8.0
         assert watch.wrap("outer", outer)() == "result"
-    clock.now += 16.0  # nobody's
+    clock.now += 16.0  # outside of all parts
     assert watch.seconds == {"inner": 2.0, "outer": 6.0, REST: 8.0}
 
 
@@ -102,21 +103,21 @@ def test_every_part_of_a_model_is_seen_and_its_numbers_stay(name):
     watch = Stopwatch()
     with watching(watch), watch.part(REST):
         loss, gradients = pass_through(MODELS[name])
-    assert {part for part, seconds in watch.seconds.items() if seconds > 0} == SEEN[name]
+    assert {part for part, seconds in watch.seconds.items() if seconds > 0} == EXPECTED[name]
     assert loss == expected_loss and gradients.keys() == expected.keys()
 
 
 def test_all_borders_are_as_they_were_afterwards():
-    def borders():
+    def functions():
         return [getattr(import_module(module), name)
-                for module, names in BORDERS.items() for name in names]
+                for module, names in TIMED.items() for name in names]
 
-    before = borders()
+    before = functions()
     with pytest.raises(KeyError), watching(Stopwatch()):
-        assert all(now is not then for now, then in zip(borders(), before, strict=True))
+        assert all(now is not then for now, then in zip(functions(), before, strict=True))
         raise KeyError
-    assert borders() == before
+    assert functions() == before
 
 
 def test_every_border_belongs_to_a_known_part():
-    assert {part for names in BORDERS.values() for part in names.values()} <= set(PARTS)
+    assert {part for names in TIMED.values() for part in names.values()} <= set(PARTS)

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from benchmarks import peer_cs231n, peer_thinc, scaling
+from benchmarks.implementations import (
+    TOLERANCE,
+    Implementation,
+    fetch,
+    furthest,
+    our_implementation,
+)
 from benchmarks.kernel_list import recurrent
 from benchmarks.naive.run import FORMS, check_forms, draw_inputs
-from benchmarks.sides import TOLERANCE, Side, fetch, furthest, our_side
 from grads.check import check_pair
 
 
@@ -25,8 +31,8 @@ def test_the_courses_gradients_are_those_of_its_forward():
 
 def test_the_courses_lstm_is_ours():
     kernel = recurrent.layer("lstm", 5, 3, 4)
-    ours = our_side(kernel, "numpy", lambda: None)
-    theirs = Side(peer_cs231n.passes(kernel.inputs), lambda: None, False)
+    ours = our_implementation(kernel, "numpy", lambda: None)
+    theirs = Implementation(peer_cs231n.passes(kernel.inputs), lambda: None, False)
     for pass_ in ("forward", "both"):
         assert furthest(fetch(theirs, pass_), fetch(ours, pass_)).size < 1e-6
 
@@ -34,8 +40,8 @@ def test_the_courses_lstm_is_ours():
 @pytest.mark.skipif(find_spec("thinc") is None, reason="thinc, an optional peer, is not installed")
 def test_thincs_forward_is_ours():
     kernel = recurrent.layer("lstm", 5, 3, 4)
-    ours = our_side(kernel, "numpy", lambda: None)
-    theirs = Side(peer_thinc.passes(kernel.inputs), lambda: None, False)
+    ours = our_implementation(kernel, "numpy", lambda: None)
+    theirs = Implementation(peer_thinc.passes(kernel.inputs), lambda: None, False)
     assert furthest(fetch(theirs, "forward"), fetch(ours, "forward")).size < TOLERANCE
 
 

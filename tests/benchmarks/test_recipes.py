@@ -1,4 +1,4 @@
-"""Words per second of the recipes: the models of the recipes, equal first, every part counted."""
+"""Target tokens/s of the recipes: the models of the recipes, equal first, every part counted."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Peer = import_module("benchmarks.peer").Peer
 QUICK = ["--quick", "--device", "cpu", "--output", os.devnull]  # unless another is named
 
 
-def run(folder, *arguments):
+def run(directory, *arguments):
     """The rows of a quick run, by recipe."""
-    recipes.main([*QUICK, "--output", str(folder), *arguments])
-    (path,) = folder.glob("*.json")
+    recipes.main([*QUICK, "--output", str(directory), *arguments])
+    (path,) = directory.glob("*.json")
     return path.name, {row["recipe"]: row for row in json.loads(path.read_text())["rows"]}
 
 
@@ -38,25 +38,25 @@ def test_quick(tmp_path, capsys):
     assert name == f"recipes-{mode()}.json"
     assert rows.keys() == recipes.KNOWN.keys() - set(recipes.LARGE)
     for row in rows.values():
-        assert row["target_words"] == 4 * 4 and set(row["parts"]) >= {"clip", "update", "rest"}
+        assert row["target_tokens"] == 4 * 4 and set(row["parts"]) >= {"clip", "update", "rest"}
         assert row["differences"].keys() >= {"loss", "gradients"}
         assert 0 < row["differences"]["gradients"] < recipes.EXACT
         assert "float32 loss" in row["differences"] and "ratio" in row
-        speed = row["target_words"] / row["seconds"]["ours"]["median"]
-        assert row["words_per_second"]["ours"] == speed
+        speed = row["target_tokens"] / row["seconds"]["ours"]["median"]
+        assert row["tokens_per_second"]["ours"] == speed
     assert (tmp_path / f"recipes-{mode()}.png").stat().st_size > 1000
     printed = capsys.readouterr().out
-    assert "not run" not in printed and printed.count("target words/s") == 8
+    assert "not run" not in printed and printed.count("target tokens/s") == 8
 
 
 def test_the_parts_of_a_step_are_of_the_whole_of_it():
     """What the parts of a step took is what the step took, and the steps train."""
     found: list[dict[str, float]] = []
     case = recipes.load_case("multi30k-thesis", recipes.parse(QUICK))
-    model = make_model(case.recipe.model, case.tables)
+    model = make_model(case.model, case.tables)
     rng = np.random.default_rng(1)
     parameters, batch = model.initial_parameters(rng), recipes.random_batch(case, rng)
-    step = recipes.split_step(model, parameters, batch, case.recipe.train, CPU, found)
+    step = recipes.split_step(model, parameters, batch, case.train, CPU, found)
     losses, took = [], []
     for _ in range(5):
         start = perf_counter()
@@ -68,22 +68,22 @@ def test_the_parts_of_a_step_are_of_the_whole_of_it():
 
 
 def test_the_parts_reported_are_medians_in_order():
-    rounds = [{"update": 1.0, "clip": 1.0}, {"clip": 3.0, "update": 2.0}, {"clip": 2.0}]
-    assert list(recipes.medians(rounds).items()) == [("clip", 2.0), ("update", 1.0)]
+    iterations = [{"update": 1.0, "clip": 1.0}, {"clip": 3.0, "update": 2.0}, {"clip": 2.0}]
+    assert list(recipes.medians(iterations).items()) == [("clip", 2.0), ("update", 1.0)]
 
 
 def test_the_large_one_is_apart_and_has_the_thesis_sizes(tmp_path):
     name, _ = run(tmp_path, "--recipe", "thesis-size")
     assert name == f"recipes-large-{mode()}.json"
     case = recipes.load_case("thesis-size", recipes.parse(["--device", "cpu"]))
-    model, train = case.recipe.model, case.recipe.train
+    model, train = case.model, case.train
     assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)
     assert (case.source_size, case.target_size, train.batch_size) == (50002, 50002, 128)
     assert model.input_feeding and train.optimizer == "sgd" and train.max_norm == 5.0
 
 
 def test_a_recipe_of_ones_own(tmp_path):
-    (tmp_path / "mine.yaml").write_text(f"base: {cases.FOLDER}/multi30k-thesis.yaml\n", "utf-8")
+    (tmp_path / "mine.yaml").write_text(f"base: {cases.DIRECTORY}/multi30k-thesis.yaml\n", "utf-8")
     out = tmp_path / "out"
     name, rows = run(out, "--recipe", str(tmp_path / "mine.yaml"))
     assert list(rows) == ["mine"] and str(tmp_path) not in (out / name).read_text()
@@ -92,8 +92,8 @@ def test_a_recipe_of_ones_own(tmp_path):
 def test_what_pytorch_has_no_kernel_for_has_a_peer_too(tmp_path):
     """The gated cell of Bahdanau et al., in RNNencdec and under the thesis's attention."""
     (tmp_path / "gated.yaml").write_text(
-        f"base: {cases.FOLDER}/multi30k-thesis.yaml\nmodel:\n  unit: gru\n", "utf-8")
-    _, rows = run(tmp_path / "out", "--recipe", str(cases.FOLDER / "multi30k-rnnencdec.yaml"),
+        f"base: {cases.DIRECTORY}/multi30k-thesis.yaml\nmodel:\n  unit: gru\n", "utf-8")
+    _, rows = run(tmp_path / "out", "--recipe", str(cases.DIRECTORY / "multi30k-rnnencdec.yaml"),
                   str(tmp_path / "gated.yaml"))
     for row in rows.values():
         assert row["differences"].keys() == {"loss", "gradients", "float32 loss"}
@@ -102,7 +102,7 @@ def test_what_pytorch_has_no_kernel_for_has_a_peer_too(tmp_path):
 
 @pytest.mark.parametrize("name, short", [
     ("demo", "demo"), ("somewhere/mine.yaml", "mine"),
-    (str(cases.FOLDER / "thesis-small/global-dot.yaml"), "thesis-small/global-dot"),
+    (str(cases.DIRECTORY / "thesis-small/global-dot.yaml"), "thesis-small/global-dot"),
 ])  # fmt: skip
 def test_what_a_recipe_is_called(name, short):
     assert cases.short(name) == short
@@ -173,7 +173,7 @@ def test_their_dropout_keeps_the_mean():
     case = recipes.load_case("multi30k-de-en", recipes.parse(["--device", "cpu"]))
     small = case._replace(source=6, target=7)
     batch = recipes.random_batch(small, np.random.default_rng(1), 40)
-    peer = make_peer(case.recipe.model)
+    peer = make_peer(case.model)
     shapes = peer.noise_shapes(batch)
     assert list(shapes.values()) == [(6, 40, 256), (7, 40, 256), (7, 40, 768)]
     for site, mask in peer.draw_noise(shapes).items():

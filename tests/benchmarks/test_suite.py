@@ -1,4 +1,4 @@
-"""The suite's benchmarks run, agree and write what they print; results go to a temporary folder."""
+"""The suite's benchmarks run, agree and write what they print, into a temporary directory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ import pytest
 from strict.module import strict
 
 from benchmarks import __main__ as suite
-from benchmarks import contest, sides
+from benchmarks import paired
+from benchmarks.implementations import (
+    check_equal,
+    furthest,
+    implementations_of,
+    our_implementation,
+)
 from benchmarks.kernel_list import all_kernels, recurrent
+from benchmarks.timing import KERNELS
 
 TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch (extra `oracle`) is missing")
 QUICK = ["--quick", "--seconds", "0.01"]
@@ -21,8 +28,8 @@ NAMES = ("crossover", "kernels", "naive", "peers", "scaling")
 
 
 @pytest.fixture(autouse=True)
-def _few_rounds(monkeypatch):
-    monkeypatch.setattr(contest, "ROUNDS", (2, 2))
+def _few_iterations(monkeypatch):
+    monkeypatch.setattr(paired, "ITERATIONS", (2, 2))
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +38,10 @@ def kernels():
     return [make() for make in all_kernels(quick=True)]
 
 
-def run(name, folder, *more):
+def run(name, directory, *more):
     """The record of a quick run."""
-    assert suite.main([name, *QUICK, "--output", str(folder), *more]) == 0
-    (path,) = folder.glob("*.json")
+    assert suite.main([name, *QUICK, "--output", str(directory), *more]) == 0
+    (path,) = directory.glob("*.json")
     return path, json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -55,22 +62,22 @@ def test_a_quick_run_writes_its_record_and_picture(name, tmp_path, capsys):
         picture = path.with_suffix(".png").read_bytes()
         assert picture.startswith(b"\x89PNG") and len(picture) > 10_000
     printed = capsys.readouterr().out
-    assert f"[{record['environment']['mode']}]" in printed and path.name in printed
+    assert KERNELS[record['environment']['mode']] in printed and path.name in printed
 
 
 @TORCH
 def test_every_kernel_agrees_with_pytorch(kernels):
     for kernel in kernels:
-        found = sides.check_equal(sides.sides_of(kernel))
+        found = check_equal(implementations_of(kernel))
         assert {name for name, _ in found} >= set(kernel.theirs), kernel.name
         assert kernel.theirs
 
 
 def test_a_kernel_runs_on_the_gpus_stand_in(kernels):
     for kernel in kernels:
-        both = {"NumPy": sides.our_side(kernel, "numpy", lambda: None),
-                "strict": sides.our_side(kernel, strict, lambda: None)}
-        assert sides.check_equal(both)
+        both = {"NumPy": our_implementation(kernel, "numpy", lambda: None),
+                "strict": our_implementation(kernel, strict, lambda: None)}
+        assert check_equal(both)
         assert both["strict"].gpu and not both["NumPy"].gpu
 
 
@@ -88,12 +95,12 @@ def test_a_wrong_gradient_is_not_timed(kernels):
 
     wrong = replace(kernel, theirs={}, others={"broken": broken})
     with pytest.raises(AssertionError, match=r"broken and NumPy differ in both, dx: 1\.0e-02"):
-        contest.run_kernel(wrong, 0.01, quick=True)
-    rows = contest.run_kernel(wrong, 0.01, quick=True, doubted={"broken"})
-    (row,) = [row for row in rows if (row["side"], row["pass"]) == ("broken", "both")]
+        paired.run_kernel(wrong, 0.01, quick=True)
+    rows = paired.run_kernel(wrong, 0.01, quick=True, doubted={"broken"})
+    (row,) = [row for row in rows if (row["implementation"], row["pass"]) == ("broken", "both")]
     assert row["median"] is None
     assert row["note"] == "wrong, not timed: dx differs by 0.01 of its norm"
-    (row,) = [row for row in rows if (row["side"], row["pass"]) == ("broken", "forward")]
+    (row,) = [row for row in rows if (row["implementation"], row["pass"]) == ("broken", "forward")]
     assert row["median"] > 0
 
 
@@ -102,19 +109,19 @@ def test_a_wrong_gradient_is_not_timed(kernels):
     ({"h": np.array([1, np.nan])}, np.inf), ({}, np.inf), ({"h": np.ones(2), "c": 1}, np.inf),
 ])
 def test_furthest(got, size):
-    assert sides.furthest(got, {"h": np.ones(2)}).size == pytest.approx(size)
+    assert furthest(got, {"h": np.ones(2)}).size == pytest.approx(size)
 
 
 def test_zeros_agree_with_nothing():
-    assert sides.furthest({"h": np.zeros(2)}, {"h": np.zeros(2)}).size == np.inf
+    assert furthest({"h": np.zeros(2)}, {"h": np.zeros(2)}).size == np.inf
 
 
 def test_without_a_gpu_the_column_says_not_run(monkeypatch, tmp_path):
-    for module in ("contest", "sides", "crossover"):
+    for module in ("paired", "implementations", "crossover"):
         monkeypatch.setattr(import_module(f"benchmarks.{module}"), "find_cupy",
                             lambda: (None, "no GPU"))
     _, record = run("crossover", tmp_path)
-    rows = [row for row in record["rows"] if row["side"] == "CuPy"]
+    rows = [row for row in record["rows"] if row["implementation"] == "CuPy"]
     assert len(rows) == 4
     assert all(row["median"] is None and row["note"] == "not run: no GPU" for row in rows)
 
@@ -143,9 +150,9 @@ def test_pictures_of_a_gpu_run(tmp_path):
     from benchmarks.pictures import draw
 
     pytest.importorskip("matplotlib")
-    rows = [{"sizes": {"B": B, "H": H}, "side": side, "median": ms * (1 if side == "CuPy" else B),
-             "rate": 1e9} for B in (1, 4) for H in (8, 16) for side, ms in
-            (("NumPy", 1e-3), ("CuPy", 2e-3))]
+    rows = [{"sizes": {"B": B, "H": H}, "implementation": name, "rate": 1e9,
+             "median": ms * (1 if name == "CuPy" else B)}
+            for B in (1, 4) for H in (8, 16) for name, ms in (("NumPy", 1e-3), ("CuPy", 2e-3))]
     made = {}
     environment = {"cpu": "a processor", "cores": 2, "mode": "S"}
 
@@ -163,7 +170,7 @@ def test_pictures_of_a_gpu_run(tmp_path):
 def test_the_doubted_may_be_wrong_and_others_not(kernels):
     kernel = kernels[0]
     with pytest.raises(AssertionError, match="NumPy differ in forward, h"):
-        sides.check_equal(sides.sides_of(kernel) | {"other": sides.our_side(
+        check_equal(implementations_of(kernel) | {"other": our_implementation(
             replace(kernel, inputs={**kernel.inputs, "x": kernel.inputs["x"] * 1.001}), "numpy",
             lambda: None)})
 

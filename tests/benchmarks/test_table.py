@@ -15,9 +15,9 @@ SLOWER = TIMING | {"median": 1.25}
 ENVIRONMENT = {"cpu": "a processor", "cores": 2, "versions": {"numpy": "2.4", "cupy": None},
                "thread_pools": [{"internal_api": "openblas", "version": "0.3",
                                  "architecture": "Haswell"}], "gpu": None}
-RECIPE = {"recipe": "demo", "device": "cpu", "target_words": 100,
+RECIPE = {"recipe": "demo", "device": "cpu", "target_tokens": 100,
           "seconds": {"ours": TIMING, "split": TIMING, "pytorch": SLOWER},
-          "words_per_second": {"ours": 12345.6, "pytorch": 80.0}, "ratio": 0.4,
+          "tokens_per_second": {"ours": 12345.6, "pytorch": 80.0}, "ratio": 0.4,
           "parts": {"encoder forward": 1.0, "rest": 3.0}}
 SIZES = {"parameters": 10**9, "gradients": 10**9, "saved": 2 * 10**9, "peaks": [1, 5 * 10**9]}
 ROWS = {
@@ -28,42 +28,44 @@ ROWS = {
                 "sentences_per_second": {"ours": 30.0 * n, "pytorch": 12.0}}
                for beam in (1, 10) for n in (4, 16)],
     "kernels": [{"kernel": "LSTM layer", "sizes": {"T": 30, "B": 64, "H": 512}, "pass": "both",
-                 "side": side, "median": median, "rate": 8e10, "roof": 1e11, "fraction": 0.8}
-                for side, median in (("NumPy", 0.5), ("nn.LSTM", 0.625), ("nn.LSTMCell loop", 1.0),
+                 "implementation": name, "median": median, "rate": 8e10, "roofline": 1e11,
+                 "fraction": 0.8}
+                for name, median in (("NumPy", 0.5), ("nn.LSTM", 0.625), ("nn.LSTMCell loop", 1.0),
                                      ("CuPy", 0.01), ("nn.LSTM, CUDA", 0.02))],
 }
 ROWS |= {
     "naive": [{"form": f"{n} form", "sizes": {"T": 30, "B": 8}, "median": 0.02 / n}
               for n in (1, 2)],
-    "scaling": [{"sweep": "LSTM layer", "letter": "H", "value": n, "side": "NumPy",
+    "scaling": [{"sweep": "LSTM layer", "letter": "H", "value": n, "implementation": "NumPy",
                  "exponent": 1.84, "expected": 1.96} for n in (64, 128)],
 }
-ROWS["peers"] = [{"side": side, "sizes": {"T": 30}, "pass": "both", "median": median, "note": note}
-                 for side, median, note in (("thinc", 0.04, None),
+ROWS["peers"] = [{"implementation": name, "sizes": {"T": 30}, "pass": "both", "median": median,
+                  "note": note}
+                 for name, median, note in (("thinc", 0.04, None),
                                             ("other", None, "not right: dx by 1.0"))]
-WAYS = {"global dot, feeding": {"seconds": {"ours": TIMING, "pytorch": SLOWER}, "ratio": 0.4}}
+VARIANTS = {"global dot, feeding": {"seconds": {"ours": TIMING, "pytorch": SLOWER}, "ratio": 0.4}}
 CHECK = {"environment": ENVIRONMENT, "entries": 2736,
-         "ratios": {"both opinions": 0.1, "complex step": 0.05, "gradcheck": 1.0},
-         "seconds": {"both opinions": {"median": 1.0}, "complex step": {"median": 0.5},
+         "ratios": {"both methods": 0.1, "complex step": 0.05, "gradcheck": 1.0},
+         "seconds": {"both methods": {"median": 1.0}, "complex step": {"median": 0.5},
                      "gradcheck": {"median": 10.0}}}
-LOOK = {"environment": ENVIRONMENT, "options": {},
-        "ways": {"local-m dot": {"exponents": {"step": 0.02, "operations": 0.0}}}}
+ATTENTION = {"environment": ENVIRONMENT, "options": {},
+        "variants": {"local-m dot": {"exponents": {"step": 0.02, "operations": 0.0}}}}
 STEP = {"options": {"no_feeding": False}, "environment": ENVIRONMENT, "ratio": 0.4,
         "seconds": {"ours": TIMING, "pytorch": SLOWER}}
 
 
-def write(folder, mode="S", only=None):
+def write(directory, mode="S", only=None):
     """Result files of one mode."""
     for name, rows in ROWS.items():
         if only is None or name in only:
             record = {"benchmark": name, "options": {}, "environment": ENVIRONMENT, "rows": rows}
-            (folder / f"{name}-{mode}.json").write_text(json.dumps(record))
+            (directory / f"{name}-{mode}.json").write_text(json.dumps(record))
     if only is None:
-        (folder / f"step-{mode}.json").write_text(json.dumps(STEP))
-        (folder / f"gradcheck-{mode}.json").write_text(json.dumps(CHECK))
-        (folder / f"attention-{mode}.json").write_text(json.dumps(LOOK))
-        record = {"environment": ENVIRONMENT, "rows": WAYS}
-        (folder / f"ways-{mode}.json").write_text(json.dumps(record))
+        (directory / f"step-{mode}.json").write_text(json.dumps(STEP))
+        (directory / f"gradcheck-{mode}.json").write_text(json.dumps(CHECK))
+        (directory / f"attention-{mode}.json").write_text(json.dumps(ATTENTION))
+        record = {"environment": ENVIRONMENT, "rows": VARIANTS}
+        (directory / f"variants-{mode}.json").write_text(json.dumps(record))
 
 
 @pytest.fixture
@@ -74,9 +76,9 @@ def readme(tmp_path):
     return path
 
 
-def made(readme, folder):
+def made(readme, directory):
     """The page after the command."""
-    assert main(["table", "--readme", str(readme), "--results", str(folder)]) == 0
+    assert main(["table", "--readme", str(readme), "--results", str(directory)]) == 0
     return readme.read_text()
 
 
@@ -91,24 +93,28 @@ def test_every_section(readme, tmp_path):
     assert page.startswith(f"before\n{table.BEGIN}\n\n") and page.endswith(f"{table.END}\nafter\n")
     times = "500 ms | 1,250 ms | **0.40** | 0.45"
     for line in (
-        f"| training step, global general, input feeding | S | {times} |",
-        f"| beam search, beam 10, 16 sentences, 25 steps | S | {times} |",
-        "| training step, here / PyTorch | S, ms | S, ratio |",
+        f"| training step, global general, input feeding | native | {times} |",
+        f"| beam search, beam 10, 16 sentences, 25 steps | native | {times} |",
+        "| training step, here / PyTorch | native, ms | native, ratio |",
         "| global dot, feeding | 500 / 1,250 | **0.40** |",
-        "| the same, ours against others | T=30, S |", "| thinc | 40 |", "| other | not right |",
-        "| an LSTM layer's forward and backward, ms | T=30 B=8, S |", "| 2 form | 10 |",
-        "| LSTM layer, NumPy | H | S | 1.84 | 1.96 |",
-        "| LSTM layer, T=30 B=64 H=512, against nn.LSTM | S | 500 ms | 625 ms | **0.80** | 0.95 |",
-        "| LSTM layer, T=30 B=64 H=512, forward and backward | S | 100 GFLOP/s | 80 GFLOP/s "
+        "| the same, ours against others | T=30, native |",
+        "| thinc | 40 |", "| other | not right |",
+        "| an LSTM layer's forward and backward, ms | T=30 B=8, native |",
+        "| 2 form | 10 |",
+        "| LSTM layer, NumPy | H | native | 1.84 | 1.96 |",
+        "| LSTM layer, T=30 B=64 H=512, against nn.LSTM | native | 500 ms | 625 ms | **0.80** "
+        "| 0.95 |",
+        "| LSTM layer, T=30 B=64 H=512, forward and backward | native | 100 GFLOP/s | 80 GFLOP/s "
         "| **80%** | 88% |",
-        "| 2,736 entries | S | 1.00 s | 0.50 s | 10.00 s | **0.10** | **0.05** |",
-        "| look at the source, local-m dot, NumPy | S | S | 0.02 | 0.00 |",
-        "| [`demo`](nmt/recipes/demo.yaml) | S | 12,346 | 80 | **0.40** |",
-        "| `thesis-size` | S | 12,346 | 80 | **0.40** |",
+        "| 2,736 entries | native | 1.00 s | 0.50 s | 10.00 s | **0.10** | **0.05** |",
+        "| attention to the source, local-m dot, NumPy | S | native | 0.02 | 0.00 |",
+        "| [`demo`](nmt/recipes/demo.yaml) | native | 12,346 | 80 | **0.40** |",
+        "| `thesis-size` | native | 12,346 | 80 | **0.40** |",
         "| encoder forward | 25 % | 25 % |",
-        "| `thesis-size` | S | 1.00 GB | 1.00 GB | 2.00 GB | 4.00 GB | 5.00 GB | **1.25** | 1.5 |",
-        "| greedy | S | 120 / 12 | 480 / 12 |",
-        "- mode S: a processor, 2 cores, openblas 0.3 Haswell, numpy 2.4", "- on a GPU: not run",
+        "| `thesis-size` | native | 1.00 GB | 1.00 GB | 2.00 GB | 4.00 GB | 5.00 GB | **1.25** "
+        "| 1.5 |",
+        "| greedy | native | 120 / 12 | 480 / 12 |",
+        "- native: a processor, 2 cores, openblas 0.3 Haswell, numpy 2.4", "- on a GPU: not run",
     ):
         assert f"\n{line}\n" in page, line
     assert "old" not in page
@@ -125,18 +131,18 @@ def test_every_table_has_as_many_cells_in_every_row(readme, tmp_path):
 def test_what_is_missing_is_left_out(readme, tmp_path):
     write(tmp_path, "H", only=["search"])
     page = made(readme, tmp_path)
-    assert "training step" not in page and "`demo`" not in page and "| H | 500 ms" in page
+    assert "training step" not in page and "`demo`" not in page and "| Haswell | 500 ms" in page
     assert " | 0.70 |" in page and "on a GPU: not run" in page
 
 
-def test_every_mode_has_its_own_sides(readme, tmp_path):
-    """On a GPU CuPy stands against CUDA; goals are those of mode S."""
+def test_each_device_has_its_own_implementations(readme, tmp_path):
+    """On a GPU CuPy stands against CUDA; goals are those of native kernels."""
     for mode in ("H", "gpu"):
         write(tmp_path, mode, only=["kernels"])
     page = made(readme, tmp_path)
     layer = "| LSTM layer, T=30 B=64 H=512, against"
-    for line in (f"{layer} nn.LSTM | H | 500 ms | 625 ms | **0.80** |  |",
-                 f"{layer} nn.LSTMCell loop | H | 500 ms | 1,000 ms | **0.50** |  |",
+    for line in (f"{layer} nn.LSTM | Haswell | 500 ms | 625 ms | **0.80** |  |",
+                 f"{layer} nn.LSTMCell loop | Haswell | 500 ms | 1,000 ms | **0.50** |  |",
                  f"{layer} nn.LSTM, CUDA | GPU | 10 ms | 20 ms | **0.50** |  |"):
         assert f"\n{line}\n" in page, line
     assert page.count(layer) == 3
@@ -152,7 +158,7 @@ def test_a_gpu_is_named_where_there_is_one(readme, tmp_path):
     write(tmp_path, "gpu", only=["recipes"])
     page = made(readme, tmp_path)
     assert "not run" not in page and "| GPU | 12,346 |" in page
-    assert "- mode GPU: a processor" in page
+    assert "- GPU: a processor" in page
 
 
 def test_without_any_file(readme, tmp_path):

@@ -34,5 +34,5 @@ def test_work_that_is_not_the_same_is_one_line(capsys, monkeypatch):
     ([2.0, 2.0, 2.0], [1.0, 1.0, 1.0], "2.000 (2.000-2.000)"),
     ([1.0, 3.0, 2.0], [1.0, 1.0, 4.0], "2.000 (0.750-2.000)"),
 ])
-def test_ratios_are_of_medians_with_quartiles_of_turns(above, below, said):
+def test_ratios_are_of_medians_with_quartiles_of_iterations(above, below, said):
     assert two_trees.ratio(above, below) == said

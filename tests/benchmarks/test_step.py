@@ -1,36 +1,34 @@
-"""The step benchmark compares before it times, in every way, and can fail."""
+"""The step benchmark compares before it times, in every variant, and can fail."""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from backend.errors import UserError
-from benchmarks import contest, step
+from benchmarks import paired, step
 from benchmarks.record import RESULTS
 from benchmarks.timing import mode
 from nmt.models.translator import Translator
 
-torch = pytest.importorskip("torch")
-rivals = import_module("benchmarks.rivals")
-OPTIONS = step.parse(["--output", os.devnull, "--ways", "--hidden", "8", "--layers", "1", "--batch",
-                      "2", "--source", "6", "--target", "4", "--vocabulary", "12", "--window", "1"])
-SIZES = step.sizes_of(OPTIONS)
+pytest.importorskip("torch")
+OPTIONS = step.parse(["--output", os.devnull, "--variants", "--hidden", "8", "--layers", "1",
+                      "--batch", "2", "--source", "6", "--target", "4", "--vocabulary", "12",
+                      "--window", "1"])
 
 
-@pytest.mark.parametrize("name", step.ways(OPTIONS))
-def test_both_sides_compute_the_same(name):
-    found = rivals.compare(step.ways(OPTIONS)[name], SIZES, 1)
+@pytest.mark.parametrize("name", step.variants(OPTIONS))
+def test_both_steps_compute_the_same(name):
+    found = step.compare(step.case_of(step.variants(OPTIONS)[name], OPTIONS), 1)
     assert found.keys() == {"loss", "gradients", "updates"}
 
 
-def test_every_way_has_a_row():
-    """No attention, and 16 ways with input feeding and without; RNNsearch."""
-    names = list(step.ways(OPTIONS))
+def test_every_variant_has_a_row():
+    """No attention, and 16 variants with input feeding and without; RNNsearch."""
+    names = list(step.variants(OPTIONS))
     assert len(names) == len(set(names)) == 1 + 2 * 16 + 1
     assert "local-p concat, no feeding" in names
 
@@ -45,33 +43,33 @@ def test_a_wrong_gradient_is_named(monkeypatch):
         return gradients
 
     monkeypatch.setattr(Translator, "backward", wrong)
-    config = step.ways(OPTIONS)["global general, feeding"]
+    config = step.variants(OPTIONS)["global general, feeding"]
     with pytest.raises(AssertionError, match=r"gradients: .* in attention\.W_a"):
-        rivals.compare(config, SIZES, 1)
+        step.compare(step.case_of(config, OPTIONS), 1)
 
 
 def test_a_row_is_kept_when_another_is_added(tmp_path):
     options, found = Namespace(**{**vars(OPTIONS), "output": tmp_path}), {"mode": "S"}
     for name in ("RNNsearch", "no attention"):
         step.add_row(options, found, name, {"ratio": 0.5})
-    text = (tmp_path / "ways-S.json").read_text(encoding="utf-8")
+    text = (tmp_path / "variants-S.json").read_text(encoding="utf-8")
     assert text.index("no attention") < text.index("RNNsearch")  # the table's order
-    other = step.parse(["--ways", "--hidden", "9", "--output", str(tmp_path)])
+    other = step.parse(["--variants", "--hidden", "9", "--output", str(tmp_path)])
     step.add_row(other, found, "no attention", {"ratio": 0.5})
-    assert "RNNsearch" not in (tmp_path / "ways-S.json").read_text(encoding="utf-8")
+    assert "RNNsearch" not in (tmp_path / "variants-S.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("options, kinds", [
     ([], {"step"}), (["--no-feeding", "--score", "dot"], {"step-global-dot-no-feeding"}),
-    (["--ways", "RNN", "local-m dot"], {"ways"}),
+    (["--variants", "RNN", "local-m dot"], {"variants"}),
 ])  # fmt: skip
 def test_a_quick_run_writes_its_records_and_pictures(tmp_path, capsys, monkeypatch, options, kinds):
-    monkeypatch.setattr(contest, "ROUNDS", (2, 2))
+    monkeypatch.setattr(paired, "ITERATIONS", (2, 2))
     step.main(["--quick", "--output", str(tmp_path), *options])
     names = {f"{kind}-{mode()}.{end}" for kind in kinds for end in ("json", "png")}
     assert {path.name for path in tmp_path.iterdir()} == names
     printed = capsys.readouterr().out
-    assert ("target words/s" in printed) == ("--ways" not in options)
+    assert ("target tokens/s" in printed) == ("--variants" not in options)
     assert str(tmp_path) not in (tmp_path / f"{kinds.pop()}-{mode()}.json").read_text()
 
 
@@ -82,6 +80,6 @@ def test_another_size_does_not_replace_the_record(option):
     assert step.parse(["--no-feeding", "--score", "dot", "--seconds", "3"]).output == RESULTS
 
 
-def test_words_that_no_way_has():
-    with pytest.raises(UserError, match=r"--ways: expected words of one of .*; got 'cosine'"):
-        step.main(["--ways", "cosine"])
+def test_words_that_no_variant_has():
+    with pytest.raises(UserError, match=r"--variants: expected words of one of .*; got 'cosine'"):
+        step.main(["--variants", "cosine"])

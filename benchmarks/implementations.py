@@ -19,8 +19,8 @@ from backend.errors import UserError
 from backend.rows import RowGradient
 from benchmarks.timing import environment
 
-# Of an array's norm. All sides add float32 numbers in their own order, some 1e-6 apart where the
-# sums have thousands of terms: this is far above that and far below a mistake.
+# Of an array's norm. All implementations add float32 numbers in their own order, some 1e-6 apart
+# where the sums have thousands of terms: this is far above that and far below a mistake.
 TOLERANCE = 1e-4
 
 Arrays = Mapping[str, Any]  # inputs by name: NumPy's, CuPy's, or tensors
@@ -47,7 +47,7 @@ class Kernel:
     sizes: Mapping[str, int]  # by letter of the legend
     inputs: Mapping[str, np.ndarray]
     work: Mapping[str, float]  # floating-point operations, or bytes, of each pass
-    unit: str  # "FLOP" or "B": what `work` counts, and so which roof it has
+    unit: str  # "FLOP" or "B": what `work` counts, and so its roofline
     ours: Callable[[Arrays], Passes]
     theirs: Mapping[str, Callable[[Arrays], Passes]] = field(default_factory=dict)  # of tensors
     others: Mapping[str, Callable[[Arrays], Passes]] = field(default_factory=dict)  # of NumPy's
@@ -60,7 +60,7 @@ class Kernel:
         return replace(self, theirs={}, others={})
 
 
-class Side(NamedTuple):
+class Implementation(NamedTuple):
     """One implementation on one device."""
 
     passes: Passes
@@ -95,25 +95,25 @@ def find_torch() -> Any | None:
     return torch
 
 
-def sides_of(kernel: Kernel) -> dict[str, Side]:
+def implementations_of(kernel: Kernel) -> dict[str, Implementation]:
     """Every implementation that this machine can run, NumPy's first, by name."""
-    sides = {"NumPy": our_side(kernel, "numpy", lambda: None)}
+    implementations = {"NumPy": our_implementation(kernel, "numpy", lambda: None)}
     cupy, _ = find_cupy()
     if cupy is not None:
-        sides["CuPy"] = our_side(kernel, cupy, cupy.cuda.Device().synchronize)
+        implementations["CuPy"] = our_implementation(kernel, cupy, cupy.cuda.Device().synchronize)
     for name, make in kernel.others.items():
         inputs = {key: value.copy() for key, value in kernel.inputs.items()}
-        sides[name] = Side(make(inputs), lambda: None, False)
+        implementations[name] = Implementation(make(inputs), lambda: None, False)
     torch = find_torch()
     if torch is not None:
         for name, make in kernel.theirs.items():
-            sides[name] = their_side(kernel, make, torch, "cpu")
+            implementations[name] = their_implementation(kernel, make, torch, "cpu")
             if kernel.cuda and torch.cuda.is_available():
-                sides[f"{name}, CUDA"] = their_side(kernel, make, torch, "cuda")
-    return sides
+                implementations[f"{name}, CUDA"] = their_implementation(kernel, make, torch, "cuda")
+    return implementations
 
 
-def our_side(kernel: Kernel, module: Any, wait: Callable[[], Any]) -> Side:
+def our_implementation(kernel: Kernel, module: Any, wait: Callable[[], Any]) -> Implementation:
     """Our code over arrays of `module`, which stays in use while it runs."""
     with using(module):
         inputs = {name: _moved(value) for name, value in kernel.inputs.items()}
@@ -126,7 +126,7 @@ def our_side(kernel: Kernel, module: Any, wait: Callable[[], Any]) -> Side:
         return call
 
     run = {name: inside(pass_) for name, pass_ in passes.run.items()}
-    return Side(Passes(run, passes.read), wait, module != "numpy")
+    return Implementation(Passes(run, passes.read), wait, module != "numpy")
 
 
 def _moved(value: np.ndarray) -> Any:
@@ -134,55 +134,61 @@ def _moved(value: np.ndarray) -> Any:
     return value if value.dtype.kind == "i" else to_device(value.copy())
 
 
-def their_side(kernel: Kernel, make: Callable[[Arrays], Passes], torch: Any, device: str) -> Side:
+def their_implementation(
+    kernel: Kernel, make: Callable[[Arrays], Passes], torch: Any, device: str
+) -> Implementation:
     """PyTorch's code over tensors on `device`."""
     tensors = {name: torch.tensor(value, device=device) for name, value in kernel.inputs.items()}
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    return Side(make(tensors), wait, device == "cuda")
+    return Implementation(make(tensors), wait, device == "cuda")
 
 
 # --- equality first -------------------------------------------------------------------------------
 
 
 class Difference(NamedTuple):
-    """The worst of one pass of one side."""
+    """The worst of one pass of one implementation."""
 
     size: float  # ||a - b|| / ||b|| of one array
     name: str  # of that array
 
 
-Differences = dict[tuple[str, str], Difference]  # by side and pass
+Differences = dict[tuple[str, str], Difference]  # by implementation and pass
 
 
 def check_equal(
-    sides: Mapping[str, Side], doubted: Collection[str] = (), tolerance: float = TOLERANCE
+    implementations: Mapping[str, Implementation], doubted: Collection[str] = (),
+    tolerance: float = TOLERANCE,
 ) -> Differences:
-    """Compare every array of every pass with the first side's; none may be zero or missing.
+    """Compare every array of every pass with the first implementation's; none may be zero or
+    missing.
 
-    Arguments: sides by name; doubted, names of sides that may be wrong: their passes are to be
-    left out where they are, and not timed; tolerance, of an array's norm. Returns the worst
-    difference by (side, pass).
-    Raises AssertionError naming side, pass and array where any other side is above the tolerance.
+    Arguments: implementations by name; doubted, names of implementations that may be wrong: their
+    passes are to be left out where they are, and not timed; tolerance, of an array's norm. Returns
+    the worst difference by (implementation, pass).
+    Raises AssertionError naming implementation, pass and array where any other implementation is
+    above the tolerance.
     """
-    (first, trusted), *others = sides.items()
+    (first, trusted), *others = implementations.items()
     found: Differences = {}
     for pass_ in trusted.passes.run:
         expected = fetch(trusted, pass_)
-        for name, side in others:
-            if pass_ not in side.passes.run:
+        for name, other in others:
+            if pass_ not in other.passes.run:
                 continue
-            found[name, pass_] = worst = furthest(fetch(side, pass_), expected)
+            found[name, pass_] = worst = furthest(fetch(other, pass_), expected)
             if not worst.size <= tolerance and name not in doubted:
                 raise AssertionError(f"{name} and {first} differ in {pass_}, {worst.name}: "
                                      f"{worst.size:.1e} of its norm")
     return found
 
 
-def fetch(side: Side, pass_: str) -> dict[str, np.ndarray]:
+def fetch(implementation: Implementation, pass_: str) -> dict[str, np.ndarray]:
     """The results of one pass on the host, in our layout."""
-    results = side.passes.run[pass_]()
-    side.wait()
-    return dict(side.passes.read({name: host_copy(value) for name, value in results.items()}))
+    results = implementation.passes.run[pass_]()
+    implementation.wait()
+    on_host = {name: host_copy(value) for name, value in results.items()}
+    return dict(implementation.passes.read(on_host))
 
 
 def host_copy(value: Any) -> np.ndarray:

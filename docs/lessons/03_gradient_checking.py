@@ -113,8 +113,8 @@ print(check_gradients(lambda v: (np.abs(v) * v).sum(), [v], [2 * np.abs(v)]).rem
 
 # %% [markdown]
 # `abs` of a complex number is its length, which is not analytic, so the complex step came out wrong
-# and the gradient was right. The checker asks a second opinion, Ridders' extrapolated central
-# differences, and where the two disagree it says so. Never believe one witness.
+# and the gradient was right. The checker uses a second method, Ridders' extrapolated central
+# differences, and where the two disagree it says so. Never rely on one method.
 #
 # ## Kinks
 #

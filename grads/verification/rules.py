@@ -14,7 +14,7 @@ import numpy as np
 
 from backend import to_host
 from grads.check.case import Case, dense, draw
-from grads.check.claims import same_bits
+from grads.check.analytic import same_bits
 from grads.check.report import Finding
 from grads.verification.cases import FIRST, Drawn, model_case
 from grads.verification.device import on_device

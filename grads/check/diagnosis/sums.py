@@ -140,8 +140,8 @@ def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
     if not real.any() or ids[real].min() < 0 or ids[real].max() >= rows[0]:
         return []
     counts = np.bincount(ids[real], minlength=rows[0])
-    wrong, telling = (np.asarray(a.any(axis=1)) for a in (pair.wrong, pair.telling))
-    if telling[counts == 0].any() or not wrong.any() or (counts[wrong] < 2).any():
+    wrong, significant = (np.asarray(a.any(axis=1)) for a in (pair.wrong, pair.significant))
+    if significant[counts == 0].any() or not wrong.any() or (counts[wrong] < 2).any():
         return []
     times = np.maximum(counts, 1)[:, None]
     if pair.mended(pair.analytic * times, float(times.max())):
@@ -150,7 +150,8 @@ def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
         said = _one_share(pair, ids, real, np.asarray(upstream))
         if said:
             return [said]
-    if not (telling & ~wrong & (counts == 1)).any() or (telling & ~wrong & (counts > 1)).any():
+    right = significant & ~wrong
+    if not (right & (counts == 1)).any() or (right & (counts > 1)).any():
         return []
     return ["is wrong only in rows whose id occurs more than once: is a repeated id overwritten "
             "instead of added?"]

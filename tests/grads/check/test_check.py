@@ -85,9 +85,9 @@ def test_mappings_of_outputs_and_nested_ones():
 
 def test_claims_by_upstream_gradient_or_by_function():
     d_out = RNG.normal(size=3)
-    claim = [np.outer(d_out, X)]
-    assert check_gradients(lambda W: W @ X, [VALUES["W"]], claim, upstream=d_out).ok
-    assert not check_gradients(lambda W: W @ X, [VALUES["W"]], claim, upstream=d_out[::-1]).ok
+    analytic = [np.outer(d_out, X)]
+    assert check_gradients(lambda W: W @ X, [VALUES["W"]], analytic, upstream=d_out).ok
+    assert not check_gradients(lambda W: W @ X, [VALUES["W"]], analytic, upstream=d_out[::-1]).ok
     assert check_gradients(loss, VALUES, gradient).ok
     assert check_gradients(np.sin, np.array(0.3), np.cos).ok
     assert check_gradients(lambda x, y: x @ y, (X, 2 * X), (2 * X, X)).ok
@@ -127,13 +127,13 @@ def test_both_zero_is_told_and_one_zero_is_an_error():
     assert row.name == "used" and "zero" in row.hints[0]
 
 
-@pytest.mark.parametrize("claim", [
+@pytest.mark.parametrize("sparse", [
     type("Rows", (), {"dense": lambda self: np.array([[0.0], [6.0], [0.0]])})(),
     (np.array([1, 1]), np.array([[2.0], [4.0]])),  # a duplicate id is summed
 ])  # fmt: skip
-def test_sparse_gradients_are_written_out(claim):
+def test_sparse_gradients_are_written_out(sparse):
     table = {"W_e": np.array([[1.0], [3.0], [5.0]])}
-    assert check_gradients(lambda p: p["W_e"][1, 0] ** 2, table, {"W_e": claim}).ok
+    assert check_gradients(lambda p: p["W_e"][1, 0] ** 2, table, {"W_e": sparse}).ok
 
 
 @pytest.mark.parametrize("method", ["complex", "ridders", "both"])
@@ -196,7 +196,7 @@ def test_errors_that_cancel_over_the_outputs_are_caught():
     assert {row.upstream for row in found.wrong} == {"0", "1"}
 
 
-def test_opinions_that_disagree_are_reported():
+def test_methods_that_disagree_are_reported():
     """|x| x is not analytic: complex step sees |z| as constant, half of the derivative."""
     x = np.array([-1.0, 0.5, 2.0])
     found = check_gradients(lambda x: (np.abs(x) * x).sum(), x, [2 * np.abs(x)])

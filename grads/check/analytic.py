@@ -1,4 +1,4 @@
-"""What somebody claims about a gradient, in whatever form it comes, as a case to be checked."""
+"""Analytic gradients as a user gives them, in any of their forms, made a case to be checked."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def pair_case(
     return Case(named, run, pull, labels=dict(labels), winners=_decide(winners, rebuild))
 
 
-def claimed_case(
+def gradients_case(
     f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
     labels: Mapping[str, Labels], winners: Callable[..., Any] | None = None,
 ) -> tuple[Case, dict[str, np.ndarray]]:
-    """The case of a function with claimed gradients, and the upstream gradient they are for."""
+    """The case of a function with given gradients, and the upstream gradient they are for."""
     named, rebuild = name_inputs(f, inputs)
     validate_inputs(named)
 

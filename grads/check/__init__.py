@@ -51,7 +51,7 @@ Arrays = dict[str, np.ndarray]
 
 def check_gradients(
     f: Callable[..., Any], inputs: Any, gradients: Any, *, upstream: Any = None,
-    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels] | None = None, decisions: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Report:
     """Check analytic gradients of `f`.
@@ -59,19 +59,19 @@ def check_gradients(
     Arguments: f, called `f(*inputs)`, or `f(inputs)` where inputs is a mapping; inputs, real
     arrays, as a sequence or a mapping; gradients, in the same form, of f if f is a scalar, of
     sum(upstream * f) otherwise: arrays, or a function of the inputs that returns them; upstream,
-    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; winners,
-    called like f, the discrete decisions that f takes (an argmax, where a ReLU is open), for
+    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; decisions,
+    called like f, the branch decisions of f (an argmax, where a ReLU is open), for
     kinks; the rest as in `check_case`. A gradient may be sparse: anything with `.dense()`, or
     (ids, rows), where ids may repeat. Returns the report. Raises ValueError naming the argument
     that makes no sense.
     """
-    case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {}, winners)
+    case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {}, decisions)
     return check_case(case, upstream=d_out, alone=False, **how)
 
 
 def check_pair(
     forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any, *,
-    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels] | None = None, decisions: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Report:
     """Check a backward pass: `forward(*inputs) -> outputs, cache`, `backward(d_outputs, cache)`.
@@ -80,7 +80,7 @@ def check_pair(
     upstream gradients in the same form, and returns gradients in the form of inputs (a sequence
     in their order, or a mapping by name). The rest as in `check_gradients`.
     """
-    return check_case(pair_case(forward, backward, inputs, labels or {}, winners), **how)
+    return check_case(pair_case(forward, backward, inputs, labels or {}, decisions), **how)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def check_case(
         wanted = _wanted(case.inputs, names)
         if not findings:
             _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
-        evaluate = Evaluator(case.forward, exact)
+        evaluate = Evaluator(case.outputs, exact)
         rows, notes = _differentiate(case, evaluate, analytic, d_out, wanted, how, rng)
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
@@ -198,10 +198,10 @@ def _suitable(
 def _outputs(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
     """The outputs, once the function is known to be finite, deterministic and without a trace."""
     given = {name: value.copy() for name, value in exact.items()}
-    outputs = {name: host(out) for name, out in case.forward(given).items()}
+    outputs = {name: host(out) for name, out in case.outputs(given).items()}
     for name in same_bits(given, exact):
         findings.append(Finding("mutated", name, "the function writes into its input"))
-    again = {name: host(out) for name, out in case.forward(
+    again = {name: host(out) for name, out in case.outputs(
         {name: value.copy() for name, value in exact.items()}).items()}
     for name, out in outputs.items():
         if not np.isfinite(out).all():
@@ -226,7 +226,7 @@ def _analytic(
     for choice, d_outputs in choices.items():
         inputs = {name: np.array(value) for name, value in case.inputs.items()}
         given = {name: np.array(d, dtype) for name, d in d_outputs.items()}
-        found = case.backward(inputs, given)
+        found = case.gradients(inputs, given)
         analytic[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
         if choice == "all":
             for name in same_bits(inputs, case.inputs):
@@ -235,7 +235,7 @@ def _analytic(
                 findings.append(Finding("mutated", f"d{name}",
                                         "the backward writes into the upstream gradient"))
             again = {name: dense(d, name, case.inputs)
-                     for name, d in case.backward(inputs, given).items()} if not findings else {}
+                     for name, d in case.gradients(inputs, given).items()} if not findings else {}
             for name in same_bits(again, analytic[choice]) if again else []:
                 findings.append(Finding("random", f"d{name}", "two runs of the backward differ"))
     validate_gradients(case.inputs, analytic["all"])

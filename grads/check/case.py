@@ -61,7 +61,7 @@ SHAPES = {
     "one step": Shape((1, 1, 1)),
     "smallest": Shape((1,)),
     "padding alone": Shape((3, 0, 2)),  # one sequence has no real step
-    "nobody": Shape((), 3),  # B = 0
+    "empty batch": Shape((), 3),  # B = 0
     # beyond every threshold of size: 16 steps, 16 repeats of 16 ids, 32 rows of predictions
     "real": Shape((20,) * 9 + (18, 17, 16, 15, 14, 13, 12, 11, 9, 7, 5),
                   targets=(5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17),
@@ -90,21 +90,21 @@ class Case:
     """One pair at one shape. `zeros` says which entries of an input cannot matter."""
 
     inputs: dict[str, np.ndarray]  # float64
-    run: Callable[[Inputs], tuple[dict[str, Array], Any]]  # inputs -> outputs, cache
-    pull: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
+    forward: Callable[[Inputs], tuple[dict[str, Array], Any]]  # inputs -> outputs, cache
+    vjp: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
     zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes
     optional: bool = False  # whether the backward takes None for an output without a gradient
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
     facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks: for oracles
-    winners: Callable[[Any], Any] | None = None  # inputs -> decisions (argmax ...): see kinks
+    decisions: Callable[[Any], Any] | None = None  # inputs -> branch decisions: see kinks
 
-    def forward(self, inputs: Inputs) -> dict[str, Array]:
+    def outputs(self, inputs: Inputs) -> dict[str, Array]:
         """The outputs by name, in the dtype and on the device of `inputs`."""
-        return self.run(inputs)[0]
+        return self.forward(inputs)[0]
 
-    def backward(self, inputs: Inputs, d_outputs: Inputs) -> dict[str, Any]:
+    def gradients(self, inputs: Inputs, d_outputs: Inputs) -> dict[str, Any]:
         """Gradients by input name; an output missing from `d_outputs` has no upstream gradient."""
-        outputs, cache = self.run(inputs)
+        outputs, cache = self.forward(inputs)
         xp = array_module(*inputs.values())
 
         def upstream(name: str) -> Any:
@@ -112,7 +112,7 @@ class Case:
                 return d_outputs.get(name)
             return xp.zeros(outputs[name].shape, dtype=outputs[name].dtype)
 
-        return self.pull({name: upstream(name) for name in outputs}, cache)
+        return self.vjp({name: upstream(name) for name in outputs}, cache)
 
 
 class Entry(NamedTuple):
@@ -172,13 +172,6 @@ def unused_rows(ids: np.ndarray, width: int) -> np.ndarray:
     rows = np.ones((V, width), dtype=bool)
     rows[ids] = False
     return rows
-
-
-def idle(shape: Shape, inputs: Inputs, zeros: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`zeros` of a case, or that nothing matters where a batch has nobody in it."""
-    if shape.batch:
-        return dict(zeros)
-    return {name: np.ones(value.shape, dtype=bool) for name, value in inputs.items()}
 
 
 # --- names of nested states, gradients of a summed loss -----------------------------------------

@@ -184,7 +184,7 @@ def _kinks(
     hints: list[str] = []
     suspicious = [position for position, word in status.items() if word != "ok"]
     for position in suspicious[:KINKS] if set(numbers.estimates) - {"complex"} else []:
-        kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.winners)
+        kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.decisions)
         if kink is None:
             continue
         index = index_of(position, evaluate.inputs[name].shape)

@@ -37,7 +37,7 @@ class LaneArray:
     def __init__(
         self, values: Array, spots: Spots | None = None, borrowed: bool = False
     ) -> None:
-        """`values` (*shape, 1 or P), which nobody else will write into unless they are borrowed."""
+        """`values` (*shape, 1 or P), which no other array writes into unless they are borrowed."""
         if values.shape[-1] == 1 and not values.flags.c_contiguous:
             values = np.ascontiguousarray(values)
         self._memory = Memory(values, spots, borrowed)

@@ -75,11 +75,11 @@ def test_mappings_of_outputs_and_nested_ones():
     def run(p):
         return {"h": np.tanh(p["x"]), "last": [p["x"] ** 2, (p["x"] ** 3,)]}, p["x"]
 
-    def pull(d, x):
+    def vjp(d, x):
         (cube,) = d["last"][1]
         return {"x": d["h"] * (1 - np.tanh(x) ** 2) + 2 * x * d["last"][0] + 3 * x * x * cube}
 
-    found = check_pair(run, pull, {"x": X})
+    found = check_pair(run, vjp, {"x": X})
     assert found.ok and found.outputs == ("h", "last.0", "last.1.0")
 
 
@@ -105,24 +105,24 @@ def test_cost_and_coverage_are_told():
 
 
 def test_rounding_of_a_gradient_that_should_be_zero_is_no_error():
-    assert check_gradients(loss, VALUES | {"idle": np.ones(1)},
-                           gradient(VALUES) | {"idle": np.array([1e-17])}).ok
+    assert check_gradients(loss, VALUES | {"unused": np.ones(1)},
+                           gradient(VALUES) | {"unused": np.array([1e-17])}).ok
 
 
 def test_both_zero_is_told_and_one_zero_is_an_error():
-    values = {"used": np.ones(2), "idle": np.ones(3)}
-    gradients = {"used": np.full(2, 2.0), "idle": np.zeros(3)}
+    values = {"used": np.ones(2), "unused": np.ones(3)}
+    gradients = {"used": np.full(2, 2.0), "unused": np.zeros(3)}
 
     def f(p):
-        return (p["used"] ** 2).sum() + 0 * p["idle"].sum()
+        return (p["used"] ** 2).sum() + 0 * p["unused"].sum()
 
     found = check_gradients(f, values, gradients)
     assert found.ok and [row.hints for row in found.rows] == [
         (), ("zero everywhere, numerically too",)]
-    gradients["idle"][1] = 1e-3
+    gradients["unused"][1] = 1e-3
     [row] = check_gradients(f, values, gradients).wrong
-    assert (row.name, row.at, row.error) == ("idle", (1,), 1.0)
-    gradients = {"used": np.zeros(2), "idle": np.zeros(3)}
+    assert (row.name, row.at, row.error) == ("unused", (1,), 1.0)
+    gradients = {"used": np.zeros(2), "unused": np.zeros(3)}
     [row] = check_gradients(f, values, gradients).wrong
     assert row.name == "used" and "zero" in row.hints[0]
 
@@ -188,11 +188,11 @@ def test_errors_that_cancel_over_the_outputs_are_caught():
     def run(x):
         return (x * x, x * x), x
 
-    def pull(d, x):
+    def vjp(d, x):
         return 4 * x * d[0]
 
     same = {"0": np.ones(4), "1": np.ones(4)}
-    found = check_pair(run, pull, [X], upstream=same)
+    found = check_pair(run, vjp, [X], upstream=same)
     assert {row.upstream for row in found.wrong} == {"0", "1"}
 
 
@@ -254,7 +254,7 @@ def test_winners_are_tracked():
 
     x = np.array([1.0, 1.0])
     found = check_gradients(f, x, [np.array([2.0, 0.0])],
-                            winners=lambda x: (x.real[0] >= x.real[1],))
+                            decisions=lambda x: (x.real[0] >= x.real[1],))
     assert found.rows[0].status == "inconclusive"
 
 
@@ -325,8 +325,8 @@ def test_no_diagnosis_where_none_is_wanted():
 # --- what goes with the values ------------------------------------------------------------------
 
 
-def pair(run=lambda x: x * x, pull=lambda d, x: 2 * x * d):
-    return check_pair(lambda x: (run(x), x), pull, [X.copy()])
+def pair(run=lambda x: x * x, vjp=lambda d, x: 2 * x * d):
+    return check_pair(lambda x: (run(x), x), vjp, [X.copy()])
 
 
 def mutating(x):
@@ -345,9 +345,9 @@ COUNTER = []
 
 @pytest.mark.parametrize("flaw, kind, name", [
     ({"run": mutating}, "mutated", "x"),
-    ({"pull": greedy}, "mutated", "df"),
+    ({"vjp": greedy}, "mutated", "df"),
     ({"run": lambda x: x * x + 1e-14 * np.random.default_rng().normal()}, "random", "f"),
-    ({"pull": lambda d, x: 2 * x * d + 1e-15 * np.random.default_rng().normal()}, "random", "dx"),
+    ({"vjp": lambda d, x: 2 * x * d + 1e-15 * np.random.default_rng().normal()}, "random", "dx"),
     ({"run": lambda x: x * np.nan}, "not finite", "f"),
 ])  # fmt: skip
 def test_a_flaw_beside_the_values_is_found(flaw, kind, name):

@@ -9,7 +9,7 @@ import numpy as np
 
 from grads.stepper.explorer import build
 
-STATUSES = {"proved", "partial", "same", "zero", "share"}  # of proofs in a right backward pass
+STATUSES = {"verified", "partial", "same", "zero", "share"}  # in a right backward pass
 
 
 @cache

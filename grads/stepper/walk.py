@@ -68,7 +68,7 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
         return Shown({"forward": alone}), [name]
     scene = open_scene(name, settings)
     traces = {"forward": scene.run.forward, "backward": scene.run.backward}
-    return Shown(traces, scene.proofs()), [scene.run.derivation.title, *scene.notes]
+    return Shown(traces, scene.verifications()), [scene.run.derivation.title, *scene.notes]
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:

@@ -6,7 +6,7 @@ backward of, called in the same turns of the same loops: `do` in `lstm_grad` at 
 
 A weight is used in every turn of a loop, and its gradient is a sum that grows in every turn of the
 backward's loop. After the backward has walked the turns 4, 3 it is the gradient for the weight as
-it is read in the forward's turns 4 and 3, and so each stage of the sum can be proved.
+it is read in the forward's turns 4 and 3, and so each stage of the sum can be verified.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pairing:
 
     # A pair is written "T" for another name, "T:first columns" for a part (PARTS), "h in v" for
     # what reaches h through the statement that assigns v. A share is a part of a gradient that
-    # no forward variable stands for; the gradient it is added to is proved.
+    # no forward variable stands for; the gradient it is added to is verified.
 
 
 class Partner(NamedTuple):
@@ -112,7 +112,7 @@ class Pairs:
         return before.frame == step.frame and before.targets[target.same_as[1]].name == target.name
 
     def claim(self, step: Step, i: int, namesakes: list[Origin]) -> Claim:
-        """What is to be proved of one gradient."""
+        """What is to be verified of one gradient."""
         target, origin = step.targets[i], (step.number, i)
         completed = self.completed(step, target, origin, namesakes)
         zero = not np.any(np.asarray(target.value))

@@ -97,7 +97,7 @@ def alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any], named:
         if not np.iscomplexobj(step):
             raise
         raise UserError(f"{trace.steps[0].function} cannot be run with complex numbers, which the "
-                        f"proof needs ({error}): does it write into an array of real ones?"
+                        f"verification needs ({error}): does it write into an array of real ones?"
                         ) from error
 
 

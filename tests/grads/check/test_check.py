@@ -234,7 +234,7 @@ def test_a_kink_is_neither_alarm_nor_pass(method):
     assert beside.wrong[0].at == (2,)
 
 
-def test_only_kinks_are_no_proof():
+def test_only_kinks_verify_nothing():
     found = check_gradients(relu_sum, np.zeros(2), [np.zeros(2)])
     assert not found.ok and found.findings[0].kind == "nothing"
 

@@ -25,13 +25,13 @@ function menu() {
 function damage(variant) {
   const names = byName(variant);
   const wrong = wrongOf(variant);
-  const failing = Object.keys(variant.proofs ?? {}).length;
-  const all = (data.proofs ?? []).filter((proof) => proof.status === "proved").length;
+  const failing = Object.keys(variant.verifications ?? {}).length;
+  const all = (data.verifications ?? []).filter((verification) => verification.status === "verified").length;
   const first = steps.findIndex((step, number) => number >= turn && step.targets.some((id) => wrong.has(id)));
   return [
     el("p", { class: "why" }, prose(variant.why)),
     el("p", { class: "edit" }, el("code", {}, variant.function), ": ", el("del", {}, variant.from), " ", el("ins", {}, variant.to)),
-    el("p", {}, el("strong", {}, `✗ ${failing} of ${all} proofs fail.`), ` ${count(wrong.size, "tensor")} differ. `,
+    el("p", {}, el("strong", {}, `✗ ${failing} of ${all} verifications fail.`), ` ${count(wrong.size, "tensor")} differ. `,
       ...(first >= 0 ? ["First wrong: ", stepLink(first, variant), "."] : [])),
     el("details", { open: names.length <= FEW && matchMedia("(min-width: 761px)").matches }, el("summary", {}, "Which tensors turn wrong, and from where"), el("ul", { class: "names", "aria-label": "Tensors that turn wrong" }, names.map(([name, at, number]) =>
       el("li", {}, el("a", { href: address(at, variant) }, el("code", {}, name)), number > 1 ? ` ×${number}` : "", el("span", { class: "turn" }, ` from step ${at + 1}`))))),

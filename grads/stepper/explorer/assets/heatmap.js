@@ -1,6 +1,6 @@
 // Tensors as numbered heat maps.
 
-import { data, gradientsOf, isWrong, makerOf, proofOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
+import { data, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
 import { count, el, exact, inCell, place, power, root, shared, turns } from "./format.js";
 import { looked, pick, state } from "./state.js";
 
@@ -15,7 +15,7 @@ export function showTensors(panel) {
   const cached = new Set(step.cached ?? []);
   const reads = unique(step.reads).filter(({ tensor }) => !written.has(tensor));
   const gradient = ({ tensor }) => tensors[tensor].gradient;
-  const of = proofOf(step.targets[0])?.of;
+  const of = verificationOf(step.targets[0])?.of;
   const groups = [
     ["Writes", step.targets.map((tensor) => ({ tensor })), "writes"],
     ["Reads gradients", reads.filter(gradient), "reads"],
@@ -138,5 +138,5 @@ export function showPicked(panel) {
 
 /** The steps that compute the gradient of something a forward step writes. */
 export function gradientSteps(step) {
-  return step.targets.flatMap(gradientsOf).map((proof) => proof.step);
+  return step.targets.flatMap(gradientsOf).map((verification) => verification.step);
 }

@@ -9,7 +9,7 @@ import { el, short, turns } from "./format.js";
 import { showPicked, showTensors } from "./heatmap.js";
 import { listen, otherCell } from "./keys.js";
 import { drawNetwork, showNetwork } from "./network.js";
-import { showProof } from "./proof.js";
+import { showVerification } from "./verification.js";
 import { goTo, onChange, readAddress, state } from "./state.js";
 
 const PACE = 900; // milliseconds a step
@@ -31,7 +31,7 @@ function show(what) {
     showMarks();
   }
   showFormula(byId("equation"));
-  showProof(byId("proof"));
+  showVerification(byId("verification"));
 }
 
 function showWhere() {

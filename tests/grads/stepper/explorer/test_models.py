@@ -31,16 +31,16 @@ def folder(tmp_path_factory):
     return folder
 
 
-def proved(d):
+def verified(d):
     """Whether every gradient that is compared is right, and some are."""
-    errors = [proof["error"] for proof in d["proofs"] if proof["error"] is not None]
-    statuses = {proof["status"] for proof in d["proofs"]}
+    errors = [one["error"] for one in d["verifications"] if one["error"] is not None]
+    statuses = {verification["status"] for verification in d["verifications"]}
     return len(errors) > 50 and max(errors) < 1e-10 and not statuses & {"wrong", "unpaired"}
 
 
 def test_language_model(folder):
     d = build("lstm", model=folder / "lm", sentence="eins zwei zehn")
-    assert proved(d)
+    assert verified(d)
     words = [(column["word"], column["next"]) for column in d["network"]["columns"]]
     assert words == [("</s>", "eins"), ("eins", "zwei"), ("zwei", "<unk>"), ("<unk>", "</s>")]
     assert "sentence: read as <unk>: zehn." in d["notes"]
@@ -55,7 +55,7 @@ def test_language_model(folder):
     ("attention", "attention"), ("attention", "reversed"), ("nmt", "nmt")])
 def test_translator(folder, name, model):
     d = build(name, model=folder / model, sentence="one two nine", target="eins zwei")
-    assert proved(d)
+    assert verified(d)
     system = System.open(folder / model)
     pair = ("one two nine".split(), "eins zwei".split())
     assert d["loss"] / 3 == pytest.approx(np.log(system.perplexity([pair])), rel=1e-4)

@@ -63,7 +63,7 @@ class LaneArray:
         self._seen = new
 
     def widen(self, lanes: int) -> None:
-        """Before a write: room for `lanes` different values, here and in all that share memory."""
+        """Before a write: space for `lanes` different values, here and in all that share memory."""
         self._memory.widen(lanes)
 
     def derived(self, values: Array) -> LaneArray:

@@ -25,13 +25,13 @@ ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAY
         "model": LANGUAGE + LAYERED, "score": SCORED, "window": SCORED}
 OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
 KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
-ROOM = 16_000  # numbers of all tensors together
+LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
 VERIFIED = 2  # entries of each gradient that are verified where tensors are sliced
 
 
 @dataclass(frozen=True)
-class Scene:
+class RunExample:
     """A derivation that has been run, and what is to be said about it."""
 
     run: Run
@@ -94,7 +94,7 @@ class Scene:
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
 
-def open_scene(name: str, settings: Settings) -> Scene:
+def open_example(name: str, settings: Settings) -> RunExample:
     """A derivation by name, or a user's own pair of functions, FILE.py:NAME, run.
 
     Raises `UserError` for a name that does not exist, with the nearest that does; for a setting
@@ -103,7 +103,7 @@ def open_scene(name: str, settings: Settings) -> Scene:
     """
     if is_own(name):
         run, keep = guarded(name, lambda: fitting(own_derivation(name, settings), {}))
-        return Scene(run, settings, keep, sliced(keep))
+        return RunExample(run, settings, keep, sliced(keep))
     derivation = find(name)
     check_settings(derivation, settings)
     notes: list[str] = []
@@ -121,7 +121,7 @@ def open_scene(name: str, settings: Settings) -> Scene:
             f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
             "model is sure of a word, p - 1_y has lost digits.")]
     run, keep = fitting(derivation, how)
-    return Scene(run, settings, keep, [*notes, *sliced(keep)])
+    return RunExample(run, settings, keep, [*notes, *sliced(keep)])
 
 
 def sliced(keep: int) -> list[str]:
@@ -132,9 +132,9 @@ def sliced(keep: int) -> list[str]:
 
 
 def fitting(derivation: Derivation, how: Mapping[str, Any]) -> tuple[Run, int]:
-    """The run, with as many numbers of each tensor as there is room for, and how many those are."""
+    """The run, with as many numbers of each tensor as fit, and how many those are."""
     run = derivation.run(**how)
-    keep = next((keep for keep in KEPT if numbers(run, keep) <= ROOM), KEPT[-1])
+    keep = next((keep for keep in KEPT if numbers(run, keep) <= LIMIT), KEPT[-1])
     return (run, keep) if keep == KEPT[0] else (derivation.run(**how, keep=keep), keep)
 
 

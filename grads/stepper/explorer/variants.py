@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from grads.stepper.explorer.examples import RunExample
 from grads.stepper.explorer.expand import expansions
-from grads.stepper.explorer.scenes import Scene
 from grads.stepper.explorer.steps import Steps, file_name
 from grads.stepper.explorer.tensors import BACKWARD, Table, flat, number
 from grads.stepper.trace import Origin, Step, Target, Trace, relative_error
@@ -32,13 +32,14 @@ class Wrong:
         return self.trace.steps[self.numbers[origin[0]]].targets[origin[1]]
 
 
-def variants_json(scene: Scene, table: Table, steps: Steps, verifications: Sequence[Verification]
-                  ) -> list[dict[str, Any]]:
+def variants_json(
+    example: RunExample, table: Table, steps: Steps, verifications: Sequence[Verification]
+) -> list[dict[str, Any]]:
     """One object for each of the derivation's mistakes that goes through the same lines and
     changes a number."""
-    right, found = scene.run.backward, []
-    for mistake in scene.run.derivation.breaks:
-        trace = scene.rerun(mistake.edits)
+    right, found = example.run.backward, []
+    for mistake in example.run.derivation.breaks:
+        trace = example.rerun(mistake.edits)
         numbers = aligned(right, trace)
         wrong = Wrong(trace, numbers or [])
         origins = differing(right, wrong) if numbers else []
@@ -49,7 +50,7 @@ def variants_json(scene: Scene, table: Table, steps: Steps, verifications: Seque
                 "wrong": [table.ids[BACKWARD, origin] for origin in origins],
                 "values": {table.ids[BACKWARD, origin]: flat(wrong.target(origin).value, DIGITS)
                            for origin in origins if needs_value(table, wrong, origin)},
-                "verifications": judged(verifications, wrong, scene.tolerance),
+                "verifications": judged(verifications, wrong, example.tolerance),
                 "edited": edited(mistake, wrong, table, steps),
             })
     return found

@@ -15,7 +15,7 @@ EXCESS = """(steps) => steps.map((step) => {
     slider.dispatchEvent(new Event("input"));
     const parts = [document.documentElement, ...document.querySelectorAll(".bench > *")];
     return [step, Math.max(...parts.map((part) => part.scrollWidth - part.clientWidth))];
-})"""  # by how much the page, or a column of it, is wider than its room
+})"""  # by how much the page, or a column of it, is wider than its space
 
 
 def number(title: str) -> float:
@@ -197,7 +197,7 @@ def test_gradient_flow_draws_every_series(opened: Any, made: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
-def test_nothing_is_wider_than_its_room(name: str, opened: Any, made: Any) -> None:
+def test_nothing_is_wider_than_its_space(name: str, opened: Any, made: Any) -> None:
     """In a narrow window and a wide one, at the first step of each line."""
     steps = made(name)[0]["steps"]
     lines = [[step["text"] for step in steps].index(text) + 1

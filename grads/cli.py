@@ -76,7 +76,8 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Step through a derivation, forward and backward, with every number and the verification "
         "of every gradient. In a pipe, everything is printed. Or through your own code: "
-        "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and NAME_backward."
+        "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
+        "NAME_backward."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")

@@ -48,7 +48,7 @@ class Shape(NamedTuple):
         return np.array(self.lengths, dtype=np.int64)
 
     @property
-    def dead(self) -> np.ndarray:
+    def padding(self) -> np.ndarray:
         """(T, B) bool, True on padding."""
         return np.arange(self.steps)[:, None] >= self.host_lengths
 
@@ -150,7 +150,7 @@ def draw_parameters(
 def draw_words(rng: np.random.Generator, shape: Shape) -> np.ndarray:
     """Ids (T, B), END on padding."""
     ids = rng.integers(*WORDS, size=(shape.steps, shape.batch))
-    return np.where(shape.dead, END, ids)
+    return np.where(shape.padding, END, ids)
 
 
 def draw_masks(

@@ -19,7 +19,7 @@ from grads.check.diagnosis.sums import duplicates, missing_terms
 __all__ = ["Evidence", "diagnose", "place"]
 
 MOST = 3  # hints
-SEEN = 5  # parts that are listed by name
+LISTED = 5  # parts that are listed by name
 
 
 def diagnose(evidence: Evidence) -> list[str]:
@@ -69,15 +69,15 @@ def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
 
 def _on_padding(evidence: Evidence, pair: Pair) -> list[str]:
     """Gradients of what is not there."""
-    dead = padding_of(evidence)
-    if dead is None:
+    padding = padding_of(evidence)
+    if padding is None:
         return []
     zero = pair.known & (np.abs(pair.numeric) <= pair.allowed)
-    leaks = pair.wrong & dead & zero
+    leaks = pair.wrong & padding & zero
     if not leaks.any():
         return []
     first = [int(k) for k in np.unravel_index(int(leaks.argmax()), leaks.shape)]
-    elsewhere = "; elsewhere it is right" if not (pair.wrong & ~dead).any() else ""
+    elsewhere = "; elsewhere it is right" if not (pair.wrong & ~padding).any() else ""
     return [f"it is nonzero on padding, first at {place(evidence.labels, first)}{elsewhere}"]
 
 
@@ -212,7 +212,7 @@ def _varied(pair: Pair, family: Family, named: Sequence[tuple[str, float]]) -> l
             return []
         if phrase is not None:
             said.append(f"{part.name} {phrase}")
-    if not 2 <= len(said) <= SEEN:
+    if not 2 <= len(said) <= LISTED:
         return []
     return [f"each part has a factor of its own: {'; '.join(said)}"]
 
@@ -238,8 +238,8 @@ def _scattered(evidence: Evidence, pair: Pair) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     """Names in a row; those that begin alike share the beginning."""
-    if len(names) > SEEN:
-        return f"{_listed(names[:SEEN - 1])} and {len(names) - SEEN + 1} more"
+    if len(names) > LISTED:
+        return f"{_listed(names[:LISTED - 1])} and {len(names) - LISTED + 1} more"
     heads = {name.rsplit(" ", 1)[0] for name in names}
     if len(heads) == 1 and len(names) > 1 and all(" " in name for name in names):
         return f"{heads.pop()} {', '.join(name.rsplit(' ', 1)[1] for name in names)}"

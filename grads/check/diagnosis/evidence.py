@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
     alone: Mapping[str, tuple[Array, Array]] = NONE  # output -> analytic, numeric through it alone
     inputs: Mapping[str, Array] = NONE  # of the whole case, as the next two
     all_labels: Mapping[str, Labels] = NONE
-    facts: Mapping[str, Any] = NONE  # "ids", "lengths", "dead"
+    facts: Mapping[str, Any] = NONE  # "ids", "lengths", "padding"
     others: Mapping[str, Array] = NONE  # numerical gradients of the other tensors
     upstream: Mapping[str, Array] = NONE  # upstream gradients by output
 
@@ -136,9 +136,9 @@ def grid_axes(evidence: Evidence) -> tuple[int, int, Array] | None:
 def padding_of(evidence: Evidence) -> Array | None:
     """Bool of the tensor's shape, True where padding is, or None where that is not known."""
     shape, axes = evidence.analytic.shape, grid_axes(evidence)
-    dead = evidence.facts.get("dead")
-    if isinstance(dead, np.ndarray) and dead.dtype == bool and dead.shape == shape:
-        return dead
+    padding = evidence.facts.get("padding")
+    if isinstance(padding, np.ndarray) and padding.dtype == bool and padding.shape == shape:
+        return padding
     if axes is None:
         return None
     t, b, lengths = axes

@@ -64,8 +64,8 @@ def _groupings(evidence: Evidence, width: int) -> Iterator[tuple[str, list[Group
                 len(labels.axes) != x.ndim or x.size == 0):
             continue
         axes = [k for k, axis in enumerate(labels.axes[:-1]) if axis in SUMMED]
-        dead = padding_of(evidence._replace(analytic=x, labels=labels))
-        x = x if dead is None else np.where(dead, 0.0, x)
+        padding = padding_of(evidence._replace(analytic=x, labels=labels))
+        x = x if padding is None else np.where(padding, 0.0, x)
         rank = len(_basis(x.reshape(-1, width)))
         for along in ([axes] if len(axes) > 1 else []) + [[axis] for axis in axes]:
             if np.prod([x.shape[axis] for axis in along]) > MOST:
@@ -109,18 +109,18 @@ def _found_in(part: Pair, name: str, groups: list[Group], rank: int) -> str | No
 def _inside(rows: np.ndarray, part: Pair, group: Group) -> bool:
     """Whether all rows lie in the span of a group, within rounding."""
     rest = rows - (rows @ group.basis.T) @ group.basis
-    return bool((np.linalg.norm(rest, axis=1) <= _room(part)).all())
+    return bool((np.linalg.norm(rest, axis=1) <= _limits(part)).all())
 
 
 def _lie_in(rows: np.ndarray, part: Pair, group: Group, rank: int) -> bool:
     """The same, beyond chance: each row could have left the span in rank - rank(group) ways."""
     if not rows.size or not _inside(rows, part, group):
         return False
-    gained = np.log10(np.maximum(np.linalg.norm(rows, axis=1) / _room(part), 1.0))
+    gained = np.log10(np.maximum(np.linalg.norm(rows, axis=1) / _limits(part), 1.0))
     return float(gained.sum()) * (rank - len(group.basis)) >= DIGITS
 
 
-def _room(part: Pair) -> np.ndarray:
+def _limits(part: Pair) -> np.ndarray:
     """What rounding may leave of a row outside a span."""
     return 2 * np.sqrt(part.allowed.shape[1]) * part.allowed.max(axis=1)
 
@@ -133,10 +133,10 @@ def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
     ids, rows = evidence.facts.get("ids"), pair.analytic.shape[:1]
     if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iu" or pair.analytic.ndim != 2:
         return []
-    dead = evidence.facts.get("dead")
+    padding = evidence.facts.get("padding")
     real: np.ndarray = np.ones(ids.shape, dtype=bool)
-    if isinstance(dead, np.ndarray) and dead.shape == ids.shape:
-        real &= ~dead
+    if isinstance(padding, np.ndarray) and padding.shape == ids.shape:
+        real &= ~padding
     if not real.any() or ids[real].min() < 0 or ids[real].max() >= rows[0]:
         return []
     counts = np.bincount(ids[real], minlength=rows[0])

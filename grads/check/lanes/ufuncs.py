@@ -13,7 +13,7 @@ from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writab
 from grads.check.lanes.products import matmul
 
 SMALL = 1e-9  # its square vanishes beside 1 in float64
-FEW = 64  # elements that are not worth the looking
+FEW = 64  # elements too few to be worth a search
 LARGE = 300.0  # exp and cosh of more come near overflow
 
 

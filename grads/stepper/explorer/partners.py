@@ -14,7 +14,7 @@ from grads.stepper.trace import Origin, Step
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.verify import Verification
 
-Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, in certain turns of loops
+Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, in certain iterations of loops
 
 
 class Partners:
@@ -41,7 +41,7 @@ class Partners:
         return None
 
     def differentiated(self, step: Step, here: list[Step], x: int) -> int | None:
-        """Of the lines of the forward function in the same turns, the one the step is about."""
+        """The line of the forward function, in the same iterations, that a step differentiates."""
         readers = [one.number for one in here if x in self.read(one)]
         made = [self.variables[origin] for origin in self.gradients(step)
                 if self.variables[origin] != x]

@@ -1,4 +1,4 @@
-"""Wrong backward passes beside the right one: which tensors turn wrong, from which step on."""
+"""Wrong backward passes beside the right one: which tensors become wrong, from which step on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def variants_json(
                 "wrong": [table.ids[BACKWARD, origin] for origin in origins],
                 "values": {table.ids[BACKWARD, origin]: flat(wrong.target(origin).value, DIGITS)
                            for origin in origins if needs_value(table, wrong, origin)},
-                "verifications": judged(verifications, wrong, example.tolerance),
+                "verifications": failing(verifications, wrong, example.tolerance),
                 "edited": edited(mistake, wrong, table, steps),
             })
     return found
@@ -69,7 +69,7 @@ def aligned(right: Trace, wrong: Trace) -> list[int] | None:
 
 
 def same_place(one: Step, other: Step) -> bool:
-    """Whether two steps are of the same line in the same turns of loops."""
+    """Whether two steps are of the same line in the same iterations of loops."""
     return (one.kind, one.function, one.line, one.loops) == (
         other.kind, other.function, other.line, other.loops) and (
         [target.name for target in one.targets] == [target.name for target in other.targets])
@@ -111,7 +111,9 @@ def needs_value(table: Table, wrong: Wrong, origin: Origin) -> bool:
         np.ravel(wrong.target(origin).value), np.ravel(wrong.target(place).value))
 
 
-def judged(verifications: Sequence[Verification], wrong: Wrong, tolerance: float) -> dict[int, Any]:
+def failing(
+    verifications: Sequence[Verification], wrong: Wrong, tolerance: float
+) -> dict[int, Any]:
     """The errors of the verifications that fail; the derivatives are those of the right run."""
     found: dict[int, Any] = {}
     for i, verification in enumerate(verifications):

@@ -31,7 +31,7 @@ OVERWRITTEN_VERTICAL = change(
     "backward", "dh[t] = dh[t] + d_vertical", "dh[t] = d_vertical")
 ONE_EMBEDDING = change(
     "one word only",
-    "dW_e holds what the turn walked last adds to it, instead of the sum over all words.",
+    "dW_e holds the term of the last iteration, instead of the sum over all words.",
     "embed_grad", "dW_e + one_hot", "0 * dW_e + one_hot")
 
 UNIT = "lstm_grad"

@@ -1,7 +1,7 @@
 """Verifies that every gradient a backward pass assigns is the derivative of the loss.
 
 The forward is run again with the forward variable perturbed right after its assignment; the
-change of the loss, by complex step and by central differences, is held against the gradient.
+change of the loss, by complex step and by central differences, is compared with the gradient.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.stepper.trace import Loops, Origin, Target, Trace, plain, relative_error
-from grads.stepper.tracing.pairing import Claim, Pairing, Pairs, Partner, loops_text, root_of
+from grads.stepper.tracing.pairing import (
+    AssignedGradient,
+    Pairing,
+    Pairs,
+    Partner,
+    loops_text,
+    root_of,
+)
 from grads.stepper.tracing.replay import Bumps, rerun
 
 COMPLEX_STEP = 1e-30
@@ -80,17 +87,17 @@ def verify(
     are taken too; most, how many entries of each gradient are compared, None for all that the
     trace keeps; tolerance, the relative error up to which a gradient is verified.
     """
-    claims = Pairs(pairing, forward, backward).claims()
-    final = [(claim, chosen(backward.target(claim.origin), most))
-             for claim in claims if claim.partner is not None]
-    bumps = [bumps_of(claim.partner, backward.target(claim.origin), where)
-             for claim, where in final if claim.partner is not None]
+    gradients = Pairs(pairing, forward, backward).gradients()
+    final = [(gradient, chosen(backward.target(gradient.origin), most))
+             for gradient in gradients if gradient.partner is not None]
+    bumps = [bumps_of(gradient.partner, backward.target(gradient.origin), where)
+             for gradient, where in final if gradient.partner is not None]
     exact = derivatives(forward, bumps, arguments, loss, named or {})
     both = central_differences(forward, bumps, arguments, loss, named or {}) if central else exact
-    slopes = {claim.origin: (where, *found) for (claim, where), *found in zip(
+    slopes = {gradient.origin: (where, *found) for (gradient, where), *found in zip(
         final, exact, both, strict=True)}
-    return [_verification(claim, backward, slopes.get(claim.origin), pairing, central, tolerance)
-            for claim in claims]
+    return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central,
+                          tolerance) for gradient in gradients]
 
 
 def chosen(target: Target, most: int | None) -> np.ndarray:
@@ -190,22 +197,24 @@ def grouped(bumps: Iterable[Bumps], lanes: int) -> Iterator[list[Bumps]]:
         yield group
 
 
-def _verification(claim: Claim, backward: Trace, slopes: tuple[np.ndarray, ...] | None,
-           pairing: Pairing, central: bool, tolerance: float) -> Verification:
-    """The verification of a claim, once its derivatives are known."""
-    step, target = backward.steps[claim.origin[0]], backward.target(claim.origin)
-    head = (target.name, step.function, step.line, step.text, step.loops, *claim.origin)
+def _verification(
+    gradient: AssignedGradient, backward: Trace, slopes: tuple[np.ndarray, ...] | None,
+    pairing: Pairing, central: bool, tolerance: float,
+) -> Verification:
+    """The verification of a gradient, once its derivatives are known."""
+    step, target = backward.steps[gradient.origin[0]], backward.target(gradient.origin)
+    head = (target.name, step.function, step.line, step.text, step.loops, *gradient.origin)
     shape = target.shape or ()
     if slopes is None:
-        reason = _reason(claim, backward, pairing)
-        return Verification(*head, claim.status, reason, claim.other, None, None, None, None,
+        reason = _reason(gradient, backward, pairing)
+        return Verification(*head, gradient.status, reason, gradient.other, None, None, None, None,
                             shape, 0, None, None)
     where, exact, both = slopes
     analytic = np.asarray(target.value)
     error = relative_error(analytic.ravel()[where], exact)
     status = "verified" if error <= tolerance else "wrong"  # NaN is wrong
     return Verification(
-        *head, status, "", None, claim.partner, analytic, placed(exact, where, analytic),
+        *head, status, "", None, gradient.partner, analytic, placed(exact, where, analytic),
         placed(both, where, analytic) if central else None, shape, len(where), error,
         relative_error(both, exact) if central else None)
 
@@ -217,17 +226,17 @@ def placed(values: np.ndarray, where: np.ndarray, like: np.ndarray) -> np.ndarra
     return found.reshape(like.shape)
 
 
-def _reason(claim: Claim, backward: Trace, pairing: Pairing) -> str:
+def _reason(gradient: AssignedGradient, backward: Trace, pairing: Pairing) -> str:
     """Why a gradient is not verified by itself."""
-    if claim.status == "share":
-        own = backward.steps[claim.origin[0]].function
-        return pairing.shares[f"{own}.{root_of(backward.target(claim.origin).name)}"]
-    if claim.status == "zero":
+    if gradient.status == "share":
+        own = backward.steps[gradient.origin[0]].function
+        return pairing.shares[f"{own}.{root_of(backward.target(gradient.origin).name)}"]
+    if gradient.status == "zero":
         return "zero, before the first term of its sum"
-    if claim.other is None:
+    if gradient.other is None:
         return "no forward variable of this name is known: list it in the pairs"
-    step = backward.steps[claim.other[0]]
-    where = f"{step.targets[claim.other[1]].name}, {step.function} line {step.line}"
+    step = backward.steps[gradient.other[0]]
+    where = f"{step.targets[gradient.other[1]].name}, {step.function} line {step.line}"
     if step.loops:
         where += f" at {loops_text(step.loops)}"
-    return f"a part of {where}" if claim.status == "partial" else f"the same array as {where}"
+    return f"a part of {where}" if gradient.status == "partial" else f"the same array as {where}"

@@ -357,9 +357,9 @@ def test_a_flaw_beside_the_values_is_found(flaw, kind, name):
 
 
 def test_padding_and_vanishing():
-    dead = np.array([False, True, False])
-    case = Case({"x": X[:3]}, lambda a: ({"y": a["x"] * ~dead}, None),
-                lambda d, _: {"x": d["y"] * np.where(dead, 1e-300, 1.0)}, {"x": dead})
+    padding = np.array([False, True, False])
+    case = Case({"x": X[:3]}, lambda a: ({"y": a["x"] * ~padding}, None),
+                lambda d, _: {"x": d["y"] * np.where(padding, 1e-300, 1.0)}, {"x": padding})
     [found] = check_case(case).findings
     assert (found.kind, found.name) == ("padding", "dx")
     case = Case({"x": X[:3]}, lambda a: ({"y": 0.0 * a["x"]}, None),

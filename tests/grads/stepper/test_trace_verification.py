@@ -1,7 +1,7 @@
 """Every intermediate gradient of every derivation is verified; wrong ones are found where they
 arise.
 
-The tracer's own claims are held against a count of the assignments it should have made claims on.
+The gradients that the tracer lists are compared with a count of the assignments it should list.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_the_printed_sign_of_ds():
 
 
 def test_the_printed_assignment_of_dT():
-    """Algorithm 2 lines 14 and 15 print <-: right at t = T, wrong from the second turn on."""
+    """Algorithm 2 lines 14 and 15 print <-: right at t = T, wrong from the second iteration on."""
     run = DERIVATIONS["lstm"].run(edits=DERIVATIONS["lstm"].broken("dT as printed"))
     verifications = run.verifications(central=False)
     wrong = [(one.name, one.loops) for one in verifications if one.status == "wrong"]

@@ -17,8 +17,8 @@ export const tensors = data.tensors;
 export const sources = new Map(data.sources.map((source) => [source.id, source]));
 export const variants = new Map((data.variants ?? []).map((variant) => [variant.id, variant]));
 
-/** The first step of the backward pass: here the playhead turns. */
-export const turn = Math.max(0, steps.findIndex((step) => step.pass === "backward"));
+/** The first step of the backward pass: here the playhead reverses. */
+export const firstBackward = Math.max(0, steps.findIndex((step) => step.pass === "backward"));
 
 const makers = new Map(); // tensor -> the step that made it
 steps.forEach((step, number) => {

@@ -1,7 +1,7 @@
 // Tensors as numbered heat maps.
 
 import { data, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
-import { count, el, exact, inCell, place, power, root, shared, turns } from "./format.js";
+import { count, el, exact, inCell, place, power, root, shared, iterations } from "./format.js";
 import { looked, pick, state } from "./state.js";
 
 const GATES = ["i", "f", "o", "ĥ"];
@@ -80,11 +80,11 @@ function caption(id, step, exponent, wrong, written) {
   const tensor = tensors[id];
   const maker = makerOf(id);
   const own = maker === state.step;
-  const loops = maker !== undefined && !/\[/.test(tensor.name) ? turns(steps[maker].loops) : "";
+  const loops = maker !== undefined && !/\[/.test(tensor.name) ? iterations(steps[maker].loops) : "";
   const alias = written && written !== tensor.name && written.replace(/\.T$/, "") !== tensor.name ? written : null;
   return el("figcaption", {},
     alias ? [el("code", {}, alias), " is "] : null, el("code", {}, tensor.name),
-    loops && !own ? el("span", { class: "turn" }, ` ${loops}`) : null,
+    loops && !own ? el("span", { class: "iteration" }, ` ${loops}`) : null,
     exponent ? el("span", { class: "scale" }, ` × ${power(exponent)}`) : null,
     wrong ? el("strong", { class: "flag" }, " ✗ wrong") : null,
     maker !== undefined && !own ? [" ", el("a", { class: "made", href: link(maker) }, `step ${maker + 1}`)] : null);

@@ -186,10 +186,10 @@ def test_sums_add_up(name):
 
 def test_sums_over_time_have_one_term_for_each_step():
     d = data("lstm")
-    turns = {d["tensors"][one["target"]]["name"]: [term["loops"] for term in one["terms"]]
+    iterations = {d["tensors"][one["target"]]["name"]: [term["loops"] for term in one["terms"]]
              for one in d["sums"]}
-    assert set(turns) == {"dT", "db", "dW_e", "dW_hy", "db_hy"}
-    assert all(found == [[["t", t]] for t in (4, 3, 2, 1)] for found in turns.values())
+    assert set(iterations) == {"dT", "db", "dW_e", "dW_hy", "db_hy"}
+    assert all(found == [[["t", t]] for t in (4, 3, 2, 1)] for found in iterations.values())
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])

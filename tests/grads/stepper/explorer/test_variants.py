@@ -27,9 +27,9 @@ def test_variants_are_wrong_at_and_after_their_first_step_and_right_before(name)
         for i in wrong:
             right, other = values(name, i), values(name, i, variant)
             assert np.abs(right - other).max() > 1e-9 * max(np.abs(right).max(), 1e-3)
-        judged = {i for i, verification in enumerate(d["verifications"])
+        compared = {i for i, verification in enumerate(d["verifications"])
                   if verification["error"] is not None and verification["target"] in wrong}
-        assert judged == set(variant["verifications"]) and judged, variant["id"]
+        assert compared == set(variant["verifications"]) and compared, variant["id"]
         assert variant["from"] != variant["to"] and variant["why"] and variant["function"]
 
 

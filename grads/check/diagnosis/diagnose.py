@@ -118,7 +118,7 @@ def _unaffected(wrong: dict[str, Pair]) -> list[str]:
         return []
     first, *rest = wrong.values()
     gap = first.analytic - first.numeric
-    if all(pair.mended(pair.analytic - gap) for pair in rest):
+    if all(pair.accepts(pair.analytic - gap) for pair in rest):
         return ["the difference is the same whichever output has an upstream gradient: something "
                 "is added that does not depend on it"]
     return []

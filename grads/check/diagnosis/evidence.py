@@ -81,7 +81,7 @@ class Pair(NamedTuple):
         """A part of it."""
         return Pair(self.analytic[where], self.numeric[where], self.allowed[where])
 
-    def mended(self, repaired: Array, stretch: float = 1.0, fitted: int = 0) -> bool:
+    def accepts(self, repaired: Array, stretch: float = 1.0, fitted: int = 0) -> bool:
         """Whether `repaired` (NaN: not compared) is right, and right by more than chance.
 
         `stretch` is what the repair did to the rounding of the analytic gradient.

@@ -51,7 +51,7 @@ def _multiple(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
 
 def _scaled(pair: Pair, factor: float, fitted: int = 0) -> bool:
     """Whether the analytic gradient is `factor` times the numerical one."""
-    return pair.mended(pair.analytic / factor, 1 / abs(factor), fitted)
+    return pair.accepts(pair.analytic / factor, 1 / abs(factor), fitted)
 
 
 def _in_brackets(names: Sequence[str]) -> str:
@@ -63,7 +63,7 @@ def _in_brackets(names: Sequence[str]) -> str:
 
 def repairs(evidence: Evidence, pair: Pair) -> list[str]:
     """The phrases of all repairs of order, of copies and of sums that make the gradient right."""
-    accepted = [phrase for phrase, repaired in _orders(evidence, pair) if pair.mended(repaired)]
+    accepted = [phrase for phrase, repaired in _orders(evidence, pair) if pair.accepts(repaired)]
     return [*accepted, *_weights_transposed(evidence, pair), *_moved_blocks(evidence, pair),
             *_constant(pair)]
 
@@ -75,9 +75,9 @@ def _weights_transposed(evidence: Evidence, pair: Pair) -> Iterator[str]:
         if not stretch < WELL or pair.numeric.ndim < 2:
             continue
         for swap in (np.linalg.solve(W.T, W), np.linalg.solve(W, W.T)):  # (v W') swap = v W
-            rows = pair.analytic.shape[-1] == n and pair.mended(pair.analytic @ swap, stretch**2)
+            rows = pair.analytic.shape[-1] == n and pair.accepts(pair.analytic @ swap, stretch**2)
             if rows or (pair.analytic.shape[-2] == n
-                        and pair.mended(swap.T @ pair.analytic, stretch**2)):
+                        and pair.accepts(swap.T @ pair.analytic, stretch**2)):
                 yield f"is multiplied with {name} transposed the wrong way"
                 break
 
@@ -259,7 +259,7 @@ def _constant(pair: Pair) -> Iterator[str]:
     """The same number added everywhere."""
     if pair.known.sum() > 2:
         c = float(np.median((pair.analytic - pair.numeric)[pair.known]))
-        if c != 0 and pair.mended(pair.analytic - c, fitted=1):
+        if c != 0 and pair.accepts(pair.analytic - c, fitted=1):
             yield f"is too large by the constant {c:.6g} everywhere"
 
 
@@ -269,11 +269,11 @@ def copies(evidence: Evidence, pair: Pair) -> list[str]:
     for name, other in evidence.others.items():
         if np.shape(other) != pair.analytic.shape or not np.isfinite(other).any():
             continue
-        if pair.mended(pair.analytic - other + pair.numeric):
+        if pair.accepts(pair.analytic - other + pair.numeric):
             found.append(f"equals the gradient of {name}")
         found += [f"is the right gradient {said} that of {name}"
                   for sign, said in ((1, "plus"), (-1, "minus"))
-                  if pair.mended(pair.analytic - sign * np.asarray(other))]
+                  if pair.accepts(pair.analytic - sign * np.asarray(other))]
     return [*found, *_summed_copies(evidence, pair), *_outputs_missing(evidence, pair)]
 
 
@@ -284,7 +284,7 @@ def _summed_copies(evidence: Evidence, pair: Pair) -> Iterator[str]:
             summed = np.sum(other, axis=axis)
             if summed.shape != pair.analytic.shape:
                 continue
-            if pair.mended(pair.analytic - summed + pair.numeric, other.shape[axis]):
+            if pair.accepts(pair.analytic - summed + pair.numeric, other.shape[axis]):
                 yield f"equals the gradient of {name} summed over its axis {axis}"
 
 
@@ -300,8 +300,8 @@ def _outputs_missing(evidence: Evidence, pair: Pair) -> list[str]:
     for output, part in parts.items():
         if evidence.pair_alone(output).wrong.any():
             continue  # then that is what there is to say
-        if pair.mended(pair.analytic + part):
+        if pair.accepts(pair.analytic + part):
             found.append(f"lacks what comes through output {output}")
-        elif pair.mended(pair.analytic - part):
+        elif pair.accepts(pair.analytic - part):
             found.append(f"has what comes through output {output} twice")
     return found

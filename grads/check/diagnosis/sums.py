@@ -144,7 +144,7 @@ def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
     if significant[counts == 0].any() or not wrong.any() or (counts[wrong] < 2).any():
         return []
     times = np.maximum(counts, 1)[:, None]
-    if pair.mended(pair.analytic * times, float(times.max())):
+    if pair.accepts(pair.analytic * times, float(times.max())):
         return ["is divided in each row by how often its id occurs: a mean where the sum belongs"]
     for upstream in evidence.upstream.values():
         said = _one_share(pair, ids, real, np.asarray(upstream))
@@ -169,7 +169,7 @@ def _one_share(pair: Pair, ids: np.ndarray, real: np.ndarray, upstream: np.ndarr
     for which, order in (("last", slice(None)), ("first", slice(None, None, -1))):
         single = np.zeros_like(total)
         single[flat[order]] = shares[order]
-        if pair.mended(pair.analytic - single + pair.numeric):
+        if pair.accepts(pair.analytic - single + pair.numeric):
             return (f"holds only the {which} occurrence of each repeated id: duplicates are "
                     "overwritten instead of added")
     return None

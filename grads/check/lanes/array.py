@@ -1,4 +1,4 @@
-"""An array of P lanes: the same array in P runs of one function, side by side.
+"""An array of P lanes: P perturbed copies of one array, evaluated as a batch.
 
 A run in lanes (`grads.check.lanes.in_lanes`) computes P perturbed runs for little more than the
 price of one, because NumPy's cost per call is paid once. The lane axis is hidden: shape, axes and

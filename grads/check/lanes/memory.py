@@ -1,4 +1,4 @@
-"""Where arrays in lanes keep their values, and how that grows when lanes begin to differ."""
+"""Storage of arrays in lanes; it grows from one copy to P when the lanes first differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every function in lanes does with its arguments: axes, space for results, their delivery."""
+"""Arguments of functions on arrays in lanes: axes, space for results, writing to `out`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong backward passes to be looked at: each is one change of a derivation's source."""
+"""Wrong backward passes as examples: each is one change of a derivation's source."""
 
 from __future__ import annotations
 

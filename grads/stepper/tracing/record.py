@@ -1,4 +1,4 @@
-"""The listener that records: every assignment, what it read, and where that came from."""
+"""The recorder of a trace: every assignment, what it read, and where that came from."""
 
 from __future__ import annotations
 

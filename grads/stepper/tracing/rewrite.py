@@ -1,4 +1,4 @@
-"""Rewrites a function so that each of its assignments passes through a listener.
+"""Rewrites a function so that each of its assignments passes through a recorder.
 
 `h[t] = rnn(v[t], h[t - 1], T, b)` becomes `h[t] = frame.assign(site, rnn(...), ((t,),))`, with each
 local variable on the right passed through `frame.read`. The user's file stays as it is: the copy

@@ -1,4 +1,4 @@
-"""The recorder of a trace: every assignment, what it read, and where that came from."""
+"""The listener that records a trace: every assignment, what it read, and where that came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites a function so that each of its assignments passes through a recorder.
+"""Rewrites a function so that each of its assignments passes through a listener.
 
 `h[t] = rnn(v[t], h[t - 1], T, b)` becomes `h[t] = frame.assign(site, rnn(...), ((t,),))`, with each
 local variable on the right passed through `frame.read`. The user's file stays as it is: the copy
@@ -46,7 +46,7 @@ class Loop(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A place that the listener hears from."""
+    """A place in the source that calls the listener."""
 
     kind: str  # "call" | "assign" | "return"
     function: str

@@ -247,7 +247,7 @@ def test_a_jump_is_reported():
     assert found.rows[0].inconclusive == 1 and "jumps by 3" in found.rows[0].hints[0]
 
 
-def test_winners_are_tracked():
+def test_branch_decisions_are_tracked():
     """Two maxima so alike that differences alone see a smooth function."""
     def f(x):
         return np.where(x.real[0] >= x.real[1], x[0] ** 2, x[1] ** 2 + 1e-9 * (x[1] - x[0]))

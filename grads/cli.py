@@ -1,4 +1,4 @@
-"""The command `grads`: check gradients, and write the pages that say what was proved."""
+"""The command `grads`: check gradients, and write the pages that say what was verified."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grads.stepper.tracing.derivations import DERIVATIONS
 
 def build_parser() -> Parser:
     """All subcommands and their arguments."""
-    parser = Parser(prog="grads", description="Proofs of hand-written gradients.")
+    parser = Parser(prog="grads", description="Verification of hand-written gradients.")
     sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     _add_check(sub.add_parser("check", help="check gradients: of the catalogue, or your own"))
     _add_matrix(sub.add_parser("matrix", help="check the whole catalogue and write the matrix"))
@@ -74,9 +74,10 @@ def _add_mutants(parser: argparse.ArgumentParser) -> None:
 
 def _add_walk(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Step through a derivation, forward and backward, with every number and the proof of every "
-        "gradient. In a pipe, everything is printed. Or through your own code: FILE.py:NAME, where "
-        "the file has NAME_inputs(rng) and NAME, or NAME_forward and NAME_backward."
+        "Step through a derivation, forward and backward, with every number and the verification "
+        "of every gradient. In a pipe, everything is printed. Or through your own code: "
+        "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
+        "NAME_backward."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")

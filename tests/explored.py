@@ -9,7 +9,7 @@ import numpy as np
 
 from grads.stepper.explorer import build
 
-STATUSES = {"proved", "partial", "same", "zero", "share"}  # of proofs in a right backward pass
+STATUSES = {"verified", "partial", "same", "zero", "share"}  # in a right backward pass
 
 
 @cache
@@ -29,6 +29,6 @@ def values(name: str, i: int, variant: dict[str, Any] | None = None) -> np.ndarr
 
 
 def step_of(d: dict[str, Any], text: str, **loops: int) -> int:
-    """The number of the first step with that text, in those turns of loops."""
+    """The number of the first step with that text, in those iterations of loops."""
     return next(i for i, step in enumerate(d["steps"]) if step["text"].startswith(text)
                 and loops.items() <= dict(step["loops"]).items())

@@ -2,8 +2,8 @@
 # # 1. A recurrent network, and its gradient through time
 #
 # Luong's thesis, sections 2.1 and 2.2: Eqs. 2.1 to 2.30 and Algorithm 1. By the end you will have
-# derived the backward pass of a recurrent language model, proved it, trained with it, and measured
-# how far a word's influence reaches.
+# derived the backward pass of a recurrent language model, verified it, trained with it, and
+# measured how far a word's influence reaches.
 #
 # Lay `grads/derivations/rnn.py` beside this page. It holds the equations one per line, with their
 # numbers. Vectors are columns, $d\mathbf{h}$ is the gradient of the loss with respect to

@@ -113,8 +113,8 @@ print(check_gradients(lambda v: (np.abs(v) * v).sum(), [v], [2 * np.abs(v)]).rem
 
 # %% [markdown]
 # `abs` of a complex number is its length, which is not analytic, so the complex step came out wrong
-# and the gradient was right. The checker asks a second opinion, Ridders' extrapolated central
-# differences, and where the two disagree it says so. Never believe one witness.
+# and the gradient was right. The checker uses a second method, Ridders' extrapolated central
+# differences, and where the two disagree it says so. Never rely on one method.
 #
 # ## Kinks
 #
@@ -276,7 +276,7 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # - **Shapes only.** Zeros have the right shape. So has $\mathbf{W}_{hh}$ without its transpose.
 # - **Against itself.** Stored results of the code under test say that nothing has changed since.
 #   They do not say that it was right. A numerical derivative, another framework, a sum written out
-#   by hand: the second witness must have come by another road.
+#   by hand: the second method must be independent of the first.
 # - **The sum of the outputs.** Probabilities sum to one whatever happens, so the gradient of their
 #   sum is zero, and a backward that returns zeros is right. Give every output its own random
 #   weight. `check_pair` does, and tries each output alone besides.

@@ -106,7 +106,7 @@ print(check_gradients(lambda p: model.loss(p, batch)[0], parameters, fast).summa
 #
 # Go back along the row. On the decoder's side each state gets two gradients: a vertical one from
 # its own prediction (lines 9 and 10), and a recurrent one from the state after it (line 14). On the
-# encoder's side there are no predictions. All that it ever learns comes through one door, from the
+# encoder's side there are no predictions. All its gradient comes through one entry point, from the
 # decoder's first step.
 
 # %%

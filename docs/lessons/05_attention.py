@@ -251,7 +251,7 @@ for name, flags in correct.items():
 
 # %% [markdown]
 # Follow a row at a time. English says the month before the day and Spanish after, so the path has
-# to cross itself somewhere. Nobody told the model which words belong together.
+# to cross itself somewhere. The training data do not say which words belong together.
 #
 # Now doubt it. We know the right links here: weekday 1 to 1, day 3 to 4, month 5 to 3, year 7 to 6
 # (positions from 1). How often does the largest weight stand on the right word?

@@ -169,7 +169,7 @@ def sequence(x, W, dh_out, workspace=None):
 # ## Form 4: the same memory again
 #
 # A large new array costs more than its arithmetic: the operating system has to find and clear its
-# pages. A `Workspace` keeps buffers and hands out those that nobody refers to any more. The numbers
+# pages. A `Workspace` keeps buffers and hands out those without any other reference. The numbers
 # are the same ones at the same addresses.
 
 # %%

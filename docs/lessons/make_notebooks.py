@@ -1,4 +1,4 @@
-"""Turns the lessons into Jupyter notebooks: `python docs/lessons/make_notebooks.py [FOLDER]`.
+"""Turns the lessons into Jupyter notebooks: `python docs/lessons/make_notebooks.py [DIRECTORY]`.
 
 A lesson is a Python file in the percent format: `# %%` begins a cell of code, `# %% [markdown]` one
 of text, and a cell may carry tags, `# %% tags=["solution"]`. Solutions are folded in notebooks.
@@ -49,10 +49,10 @@ def notebook(text: str) -> dict[str, Any]:
             "nbformat_minor": 5}
 
 
-def main(folder: Path = HERE) -> None:
+def main(directory: Path = HERE) -> None:
     """Write a notebook for each lesson; run them where `exercises.py` and `drawing.py` lie."""
     for lesson in LESSONS:
-        path = folder / f"{lesson.stem}.ipynb"
+        path = directory / f"{lesson.stem}.ipynb"
         text = json.dumps(notebook(lesson.read_text("utf-8")), indent=1, ensure_ascii=False)
         path.write_text(text + "\n", "utf-8")
         print(path)

@@ -24,16 +24,16 @@ from typing import Any
 import numpy as np
 
 import backend
-from grads.check.case import Case, Labels
-from grads.check.claims import (
-    claimed_case,
+from grads.check.analytic import (
     dense,
+    gradients_case,
     host,
     pair_case,
     same_bits,
     validate_gradients,
     validate_inputs,
 )
+from grads.check.case import Case, Labels
 from grads.check.differentiate import along
 from grads.check.directions import check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
@@ -51,27 +51,27 @@ Arrays = dict[str, np.ndarray]
 
 def check_gradients(
     f: Callable[..., Any], inputs: Any, gradients: Any, *, upstream: Any = None,
-    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels] | None = None, decisions: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Report:
-    """Check gradients that somebody claims for `f`.
+    """Check analytic gradients of `f`.
 
     Arguments: f, called `f(*inputs)`, or `f(inputs)` where inputs is a mapping; inputs, real
     arrays, as a sequence or a mapping; gradients, in the same form, of f if f is a scalar, of
     sum(upstream * f) otherwise: arrays, or a function of the inputs that returns them; upstream,
-    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; winners,
-    called like f, the discrete decisions that f takes (an argmax, where a ReLU is open), for
+    in the form of f's result; labels, what the axes of inputs count, for the diagnosis; decisions,
+    called like f, the branch decisions of f (an argmax, where a ReLU is open), for
     kinks; the rest as in `check_case`. A gradient may be sparse: anything with `.dense()`, or
     (ids, rows), where ids may repeat. Returns the report. Raises ValueError naming the argument
     that makes no sense.
     """
-    case, d_out = claimed_case(f, inputs, gradients, upstream, labels or {}, winners)
+    case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {}, decisions)
     return check_case(case, upstream=d_out, alone=False, **how)
 
 
 def check_pair(
     forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any, *,
-    labels: Mapping[str, Labels] | None = None, winners: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels] | None = None, decisions: Callable[..., Any] | None = None,
     **how: Any,
 ) -> Report:
     """Check a backward pass: `forward(*inputs) -> outputs, cache`, `backward(d_outputs, cache)`.
@@ -80,7 +80,7 @@ def check_pair(
     upstream gradients in the same form, and returns gradients in the form of inputs (a sequence
     in their order, or a mapping by name). The rest as in `check_gradients`.
     """
-    return check_case(pair_case(forward, backward, inputs, labels or {}, winners), **how)
+    return check_case(pair_case(forward, backward, inputs, labels or {}, decisions), **how)
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,12 @@ def check_case(
         if findings:
             return Report([], findings, title)
         d_out = dict(upstream or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
-        claims = _claims(case, d_out, alone, findings)
+        analytic = _analytic(case, d_out, alone, findings)
         wanted = _wanted(case.inputs, names)
         if not findings:
-            _zeros(claims["all"], case.zeros, vanish, wanted, findings)
-        evaluate = Evaluator(case.forward, exact)
-        rows, notes = _differentiate(case, evaluate, claims, d_out, wanted, how, rng)
+            _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
+        evaluate = Evaluator(case.outputs, exact)
+        rows, notes = _differentiate(case, evaluate, analytic, d_out, wanted, how, rng)
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
@@ -152,25 +152,25 @@ def check_case(
 
 
 def _differentiate(
-    case: Case, evaluate: Evaluator, claims: dict[str, Arrays], upstream: Arrays,
+    case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
     names: Sequence[str], how: Extent, rng: np.random.Generator,
 ) -> tuple[list[Row], tuple[str, ...]]:
     """The rows, and why a method was not used."""
-    methods, notes = _suitable(evaluate, claims["all"], upstream, how, rng)
+    methods, notes = _suitable(evaluate, analytic["all"], upstream, how, rng)
     if how.by_entries:
-        return check_entries(case, evaluate, claims, upstream, names, methods, how.sample,
+        return check_entries(case, evaluate, analytic, upstream, names, methods, how.sample,
                              rng), notes
-    names_with = [name for name in names if claims["all"][name].size]
-    lines = (lines_together if how.together else lines_of)(claims["all"], names_with, rng)
-    rows = check_lines(case, evaluate, claims, upstream, lines, methods[0])
+    names_with = [name for name in names if analytic["all"][name].size]
+    lines = (lines_together if how.together else lines_of)(analytic["all"], names_with, rng)
+    rows = check_lines(case, evaluate, analytic, upstream, lines, methods[0])
     probes: list[Row] = []
     if how.method is None and len(methods) > 1 and names_with:
-        probe = lines_together(claims["all"], names_with, rng, 1)
-        probes = check_lines(case, evaluate, claims, upstream, probe, methods[1])
+        probe = lines_together(analytic["all"], names_with, rng, 1)
+        probes = check_lines(case, evaluate, analytic, upstream, probe, methods[1])
         notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
     if all(row.status == "ok" for row in [*rows, *probes]) or not how.diagnosis:
         return rows, notes
-    return check_entries(case, evaluate, claims, upstream, names, methods, how.diagnosis,
+    return check_entries(case, evaluate, analytic, upstream, names, methods, how.diagnosis,
                          rng), ()
 
 
@@ -198,10 +198,10 @@ def _suitable(
 def _outputs(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
     """The outputs, once the function is known to be finite, deterministic and without a trace."""
     given = {name: value.copy() for name, value in exact.items()}
-    outputs = {name: host(out) for name, out in case.forward(given).items()}
+    outputs = {name: host(out) for name, out in case.outputs(given).items()}
     for name in same_bits(given, exact):
         findings.append(Finding("mutated", name, "the function writes into its input"))
-    again = {name: host(out) for name, out in case.forward(
+    again = {name: host(out) for name, out in case.outputs(
         {name: value.copy() for name, value in exact.items()}).items()}
     for name, out in outputs.items():
         if not np.isfinite(out).all():
@@ -214,7 +214,7 @@ def _outputs(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
     return outputs
 
 
-def _claims(
+def _analytic(
     case: Case, upstream: Mapping[str, np.ndarray], alone: bool, findings: list[Finding]
 ) -> dict[str, Arrays]:
     """The analytic gradients: of all outputs together, and of each alone if there are several."""
@@ -222,12 +222,12 @@ def _claims(
     if alone and len(upstream) > 1:
         choices |= {name: {name: d_out} for name, d_out in upstream.items()}
     dtype = next(iter(case.inputs.values())).dtype
-    claims: dict[str, Arrays] = {}
+    analytic: dict[str, Arrays] = {}
     for choice, d_outputs in choices.items():
         inputs = {name: np.array(value) for name, value in case.inputs.items()}
         given = {name: np.array(d, dtype) for name, d in d_outputs.items()}
-        found = case.backward(inputs, given)
-        claims[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
+        found = case.gradients(inputs, given)
+        analytic[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
         if choice == "all":
             for name in same_bits(inputs, case.inputs):
                 findings.append(Finding("mutated", name, "the backward writes into the input"))
@@ -235,11 +235,11 @@ def _claims(
                 findings.append(Finding("mutated", f"d{name}",
                                         "the backward writes into the upstream gradient"))
             again = {name: dense(d, name, case.inputs)
-                     for name, d in case.backward(inputs, given).items()} if not findings else {}
-            for name in same_bits(again, claims[choice]) if again else []:
+                     for name, d in case.gradients(inputs, given).items()} if not findings else {}
+            for name in same_bits(again, analytic[choice]) if again else []:
                 findings.append(Finding("random", f"d{name}", "two runs of the backward differ"))
-    validate_gradients(case.inputs, claims["all"])
-    return claims
+    validate_gradients(case.inputs, analytic["all"])
+    return analytic
 
 
 def _wanted(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
@@ -257,10 +257,10 @@ def _zeros(
     """Exactly zero where an input cannot matter, and elsewhere not altogether zero."""
     for name in wanted:
         gradient = gradients[name]
-        dead = zeros.get(name, np.zeros(gradient.shape, dtype=bool))
-        if gradient[dead].any():
-            index = tuple(int(i) for i in np.argwhere(dead & (gradient != 0))[0])
+        padding = zeros.get(name, np.zeros(gradient.shape, dtype=bool))
+        if gradient[padding].any():
+            index = tuple(int(i) for i in np.argwhere(padding & (gradient != 0))[0])
             findings.append(Finding("padding", f"d{name}", "expected exact zeros where the input "
                                     f"cannot matter, got {gradient[index]:.6g} at {index}"))
-        if not vanish and not dead.all() and not gradient[~dead].any():
+        if not vanish and not padding.all() and not gradient[~padding].any():
             findings.append(Finding("vanishing", f"d{name}", "expected a gradient, got zeros"))

@@ -36,20 +36,20 @@ class Case:
     """One pair. `zeros` says which entries of an input cannot matter."""
 
     inputs: dict[str, np.ndarray]  # float64
-    run: Callable[[Inputs], tuple[dict[str, Array], Any]]  # inputs -> outputs, cache
-    pull: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
+    forward: Callable[[Inputs], tuple[dict[str, Array], Any]]  # inputs -> outputs, cache
+    vjp: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
     zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
     facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks: for oracles
-    winners: Callable[[Any], Any] | None = None  # inputs -> decisions (argmax ...): see kinks
+    decisions: Callable[[Any], Any] | None = None  # inputs -> branch decisions: see kinks
 
-    def forward(self, inputs: Inputs) -> dict[str, Array]:
+    def outputs(self, inputs: Inputs) -> dict[str, Array]:
         """The outputs by name, in the dtype and on the device of `inputs`."""
-        return self.run(inputs)[0]
+        return self.forward(inputs)[0]
 
-    def backward(self, inputs: Inputs, d_outputs: Inputs) -> dict[str, Any]:
+    def gradients(self, inputs: Inputs, d_outputs: Inputs) -> dict[str, Any]:
         """Gradients by input name; an output missing from `d_outputs` has no upstream gradient."""
-        outputs, cache = self.run(inputs)
+        outputs, cache = self.forward(inputs)
         xp = array_module(*inputs.values())
 
         def upstream(name: str) -> Any:
@@ -57,7 +57,7 @@ class Case:
                 return d_outputs[name]
             return xp.zeros(outputs[name].shape, dtype=outputs[name].dtype)
 
-        return self.pull({name: upstream(name) for name in outputs}, cache)
+        return self.vjp({name: upstream(name) for name in outputs}, cache)
 
 
 def dense(gradient: Any) -> Array:

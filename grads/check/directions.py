@@ -1,4 +1,4 @@
-"""Random directions: one derivative that looks at all entries of a tensor.
+"""Random directions: one derivative that depends on all entries of a tensor.
 
 The derivative along a direction v is the sum of gradient * v, so that a wrong entry shows in
 nearly every direction. A tensor is checked along a few of them and at one entry; a direction that
@@ -13,10 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.case import Case
-from grads.check.diagnosis.places import place
-from grads.check.differentiate import along
-from grads.check.evaluate import Evaluator
-from grads.check.judge import (
+from grads.check.comparison import (
     ALL,
     FLOOR,
     FLOOR_ALL,
@@ -26,6 +23,9 @@ from grads.check.judge import (
     index_of,
     largest_of,
 )
+from grads.check.diagnosis.places import place
+from grads.check.differentiate import along
+from grads.check.evaluate import Evaluator
 from grads.check.report import Row
 
 DIRECTIONS = 2  # a tensor
@@ -33,7 +33,7 @@ COARSE = 1e-5  # of the sum of |gradient * v|: with a larger error a derivative 
 TOGETHER = "all tensors"  # the name of what is checked along directions over all of them
 
 Arrays = Mapping[str, np.ndarray]
-Claims = Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
+Analytic = Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
 
 
 class Slope(NamedTuple):
@@ -54,13 +54,13 @@ class Line(NamedTuple):
 
 
 def slopes(
-    evaluate: Evaluator, claims: Claims, upstream: Arrays, directions: Sequence[Arrays],
+    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, directions: Sequence[Arrays],
     method: str,
 ) -> dict[str, list[Slope]]:
     """For every choice of upstream gradients, the derivatives along each direction."""
     numeric = along(evaluate, evaluate.inputs, upstream, directions, method)
     found = {}
-    for choice, gradients in claims.items():
+    for choice, gradients in analytic.items():
         rows = [k for k, output in enumerate(upstream) if choice in ("all", output)]
         parts = [part[rows].sum(axis=0) for part in numeric]  # value, error, scale
         own = {name: largest_of(gradient) for name, gradient in gradients.items()}
@@ -73,7 +73,7 @@ def _slope(
     gradients: Arrays, own: Mapping[str, float], direction: Arrays, value: float, error: float,
     scale: float,
 ) -> Slope:
-    """The limit is that of `judge`, summed over the entries."""
+    """The limit is that of `compare`, summed over the entries."""
     with np.errstate(invalid="ignore"):  # a gradient that is not finite is wrong
         products = [gradients[name].astype(np.float64) * v for name, v in direction.items()]
     analytic, largest = sum(float(product.sum()) for product in products), max(own.values())
@@ -93,43 +93,43 @@ def _slope(
 # --- what is checked along them -------------------------------------------------------------------
 
 
-def lines_of(claims: Arrays, names: Sequence[str], rng: np.random.Generator) -> list[Line]:
+def lines_of(gradients: Arrays, names: Sequence[str], rng: np.random.Generator) -> list[Line]:
     """One entry and DIRECTIONS random directions of each tensor; all entries of a tiny one."""
     found = []
     for name in names:
-        gradient = claims[name].reshape(-1)
+        gradient = gradients[name].reshape(-1)
         few = gradient.size <= 1 + DIRECTIONS
         for entry in range(gradient.size) if few else [_one(gradient, rng)]:
             unit = np.zeros(gradient.size)
             unit[entry] = 1.0
-            found.append(Line(name, {name: unit.reshape(claims[name].shape)}, entry))
-        found += [Line(name, {name: rng.normal(size=claims[name].shape)})
+            found.append(Line(name, {name: unit.reshape(gradients[name].shape)}, entry))
+        found += [Line(name, {name: rng.normal(size=gradients[name].shape)})
                   for _ in range(0 if few else DIRECTIONS)]
     return found
 
 
 def _one(gradient: np.ndarray, rng: np.random.Generator) -> int:
     """An entry whose gradient is not zero, if there is one."""
-    telling = np.flatnonzero(gradient)
-    return int(rng.choice(telling if telling.size else gradient.size))
+    significant = np.flatnonzero(gradient)
+    return int(rng.choice(significant if significant.size else gradient.size))
 
 
 def lines_together(
-    claims: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS
+    gradients: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS
 ) -> list[Line]:
     """Directions over all tensors at once."""
-    return [Line(TOGETHER, {name: rng.normal(size=claims[name].shape) for name in names})
+    return [Line(TOGETHER, {name: rng.normal(size=gradients[name].shape) for name in names})
             for _ in range(number)]
 
 
 def check_lines(
-    case: Case, evaluate: Evaluator, claims: Claims, upstream: Arrays, lines: Sequence[Line],
+    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, lines: Sequence[Line],
     method: str,
 ) -> list[Row]:
     """A row for every tensor, and one for every tensor that fails for one output alone."""
     if not lines:
         return []
-    found = slopes(evaluate, claims, upstream, [line.direction for line in lines], method)
+    found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], method)
     return [row for choice, every in found.items() for name in dict.fromkeys(l.row for l in lines)
             for row in [_row(case, evaluate, name, choice, method, [
                 (line, slope) for line, slope in zip(lines, every, strict=True)
@@ -165,7 +165,7 @@ def _row(
 
 
 def bisect(
-    evaluate: Evaluator, claims: Claims, upstream: Arrays, choice: str, direction: Arrays,
+    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, direction: Arrays,
     method: str,
 ) -> tuple[str, int]:
     """An entry at which a direction's derivative goes wrong: name and flat position."""
@@ -175,7 +175,7 @@ def bisect(
         middle = (low + high) // 2
         halves = [_between(direction, low, middle), _between(direction, middle, high)]
         first, second = (abs(slope.analytic - slope.numeric) for slope in slopes(
-            evaluate, {choice: claims[choice]}, upstream, halves, method)[choice])
+            evaluate, {choice: analytic[choice]}, upstream, halves, method)[choice])
         low, high = (middle, high) if second > first or np.isnan(second) else (low, middle)
     k = int(np.searchsorted(ends, low, side="right"))
     return list(direction)[k], low - (int(ends[k - 1]) if k else 0)

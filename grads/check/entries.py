@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from grads.check.case import Case, Labels
+from grads.check.comparison import Numbers, compare_case, index_of
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import at_entries
 from grads.check.directions import (
+    Analytic,
     Arrays,
-    Claims,
     Line,
     Slope,
     bisect,
@@ -25,12 +26,11 @@ from grads.check.directions import (
     slopes,
 )
 from grads.check.evaluate import Evaluator
-from grads.check.judge import Numbers, index_of, judge
 from grads.check.report import BAD, Row
 
 
 def check_entries(
-    case: Case, evaluate: Evaluator, claims: Claims, upstream: Arrays, names: Sequence[str],
+    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
     methods: Sequence[str], sample: int | None, rng: np.random.Generator,
 ) -> list[Row]:
     """A row for every tensor, one for every tensor that is wrong for one output alone.
@@ -38,24 +38,24 @@ def check_entries(
     Arguments: methods that suit the function, the first of which goes along the directions;
     sample, how many entries of a larger tensor, None for all.
     """
-    places = {name: choose(claims["all"][name], case.labels.get(name), sample, rng)
+    places = {name: choose(analytic["all"][name], case.labels.get(name), sample, rng)
               for name in names}
-    part = [name for name in names if len(places[name]) < claims["all"][name].size]
-    lines = [line for line in lines_of(claims["all"], part, rng) if line.entry is None]
-    lines += lines_together(claims["all"], names, rng) if part and len(names) > 1 else []
-    found = slopes(evaluate, claims, upstream, [line.direction for line in lines], methods[0])
+    part = [name for name in names if len(places[name]) < analytic["all"][name].size]
+    lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
+    lines += lines_together(analytic["all"], names, rng) if part and len(names) > 1 else []
+    found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], methods[0])
     wrong: list[tuple[str, Line, Slope, str, int]] = []
     for choice, every in found.items():
         for line, slope in zip(lines, every, strict=True):
             if slope.status == "wrong":
-                name, entry = bisect(evaluate, claims, upstream, choice, line.direction,
+                name, entry = bisect(evaluate, analytic, upstream, choice, line.direction,
                                      methods[0])
                 wrong.append((choice, line, slope, name, entry))
                 places[name] = np.union1d(places[name], [entry])
-    opinions = {method: at_entries(evaluate, evaluate.inputs, upstream, places, method)
+    estimates = {method: at_entries(evaluate, evaluate.inputs, upstream, places, method)
                 for method in methods}
-    numbers = Numbers(claims, dict.fromkeys(methods, places), opinions, upstream)
-    rows = [_along(row, lines, found) for row in judge(case, evaluate, numbers)]
+    numbers = Numbers(analytic, dict.fromkeys(methods, places), estimates, upstream)
+    rows = [_along(row, lines, found) for row in compare_case(case, evaluate, numbers)]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
     return rows + [
         Row(name, "direction", evaluate.inputs[name].shape, 0, 1, 0, {"directions": slope.error},

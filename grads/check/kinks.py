@@ -1,6 +1,6 @@
 """Finds points where a function has no derivative: its slope jumps, or its value does.
 
-Two differences of L(t) = sum(d_out * out(x + t)) are looked at while h is halved again and again:
+Two differences of L(t) = sum(d_out * out(x + t)) are examined while h is halved repeatedly:
 
     bend  L(h) - 2 L(0) + L(-h)    quarters where L is smooth, halves at a kink, stays at a jump
     rise  L(h) - L(-h)             halves where L has a slope, stays at a jump
@@ -18,7 +18,7 @@ import numpy as np
 
 from grads.check.evaluate import Array, Entries, Evaluator, Function, weights_of
 
-Winners = Callable[[dict[str, Array]], Any]  # inputs -> discrete decisions: an array, or several
+Decisions = Callable[[dict[str, Array]], Any]  # inputs -> branch decisions: an array, or several
 
 EPS = float(np.finfo(np.float64).eps)
 LARGEST = 2.0**-11  # step, in units of max(1, |x|)
@@ -41,14 +41,14 @@ class Kink(NamedTuple):
 
 def find_kink(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any], name: str,
-    position: int, winners: Winners | None = None, *, lanes: bool = True,
+    position: int, decisions: Decisions | None = None, *, lanes: bool = True,
 ) -> Kink | None:
     """The kink or jump of sum(d_out * out) at an entry, or closer to it than about 1e-6.
 
     Arguments: f, inputs, upstream and lanes as in `differentiate.at_entries`; name and flat
-    position of the entry; winners, of inputs, the decisions that f takes (an argmax, which ReLUs
-    are open, the ids of a top-k), or None: where they change on the way from one side of x to the
-    other, however small the step, a slope that differs there is a kink without further proof.
+    position of the entry; decisions, of inputs, the branch decisions of f (an argmax, which ReLUs
+    are open, the ids of a top-k), or None: where they change from one side of x to the other,
+    however small the step, slopes that differ there are a kink without further verification.
     Takes 73 evaluations, all at once in lanes. Raises ValueError on arguments that do not fit.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
@@ -66,7 +66,7 @@ def find_kink(
     if power == 1:
         return _kink(*_slopes(left, right, h, end))
     apart = LARGEST * 0.5**SLOPES_AT
-    if winners is None or agreeing_step(winners, evaluate.inputs, name, position) >= apart:
+    if decisions is None or agreeing_step(decisions, evaluate.inputs, name, position) >= apart:
         return None
     found = _kink(*_slopes(left, right, h, SLOPES_AT))
     unsure = LOUD * slack[SLOPES_AT] / h[SLOPES_AT] + apart * (abs(found.left) + abs(found.right))
@@ -74,14 +74,14 @@ def find_kink(
 
 
 def agreeing_step(
-    winners: Winners, inputs: Mapping[str, Any], name: str, position: int
+    decisions: Decisions, inputs: Mapping[str, Any], name: str, position: int
 ) -> float:
     """The largest of 1/16, 1/32, ... within which an entry moves and no decision changes.
 
     In units of max(1, |x|), like the option h of `ridders`, which stays on one side of a kink with
     it. 0.0 if decisions at x - h, x and x + h differ to the last: the kink is at x.
     """
-    evaluate = Evaluator(lambda a: _several(winners(a)), inputs, lanes=False)
+    evaluate = Evaluator(lambda a: _several(decisions(a)), inputs, lanes=False)
     place = Entries(evaluate.inputs, name, [position])
     for k in range(4, 44):
         t = np.array([-1.0, 1.0]) * 2.0**-k * place.unit[0]

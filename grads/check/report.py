@@ -29,7 +29,7 @@ class Row:
     shape: tuple[int, ...] | None  # None: of all tensors together
     checked: int  # entries differentiated one by one
     directions: int  # random directions over the whole tensor
-    inconclusive: int  # entries at which nothing can be said
+    inconclusive: int  # entries at which nothing can be decided
     errors: Mapping[str, float]  # method, or "directions" -> worst |a - n| / max(|a|, |n|, floor)
     status: str  # "ok", "inconclusive", "disagree" or "wrong"
     at: tuple[int, ...]
@@ -168,7 +168,7 @@ def json_page(reports: Sequence[Report]) -> str:
 
 
 def _coverage(row: Row) -> str:
-    """How much of a tensor was looked at."""
+    """How much of a tensor was checked."""
     text = str(row.checked) if row.checked == row.size else f"{row.checked} of {row.size}"
     return text + (f" + {row.directions}" if row.directions else "")
 

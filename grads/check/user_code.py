@@ -51,7 +51,7 @@ def _check_scalar(f: Any, gradient: Any, inputs: Any, **how: Any) -> Report:
 
 
 def load_module(path: Path) -> ModuleType:
-    """The file, executed; its own folder is importable while that lasts."""
+    """The file, executed; its own directory is importable while that lasts."""
     if not path.is_file():
         raise UserError(f"{path}: expected a Python file, found none")
     name = f"user_code_{path.stem}"  # a user's lstm.py must not stand for ours

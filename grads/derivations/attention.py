@@ -3,8 +3,8 @@
 Parameters: those of `grads.derivations.nmt`, and `attention.W_c` (H, He + H), `attention.W_a`
 (H, He) for the score "general" (without it the score is "dot"). `output.W_hy` is W_s of Eq. 4.6.
 With input feeding, layer 1 of the decoder reads [word embedding; h~_{t-1}] (4.2.3), h~_0 = 0.
-The model can also look in any other `Way`, local or with another score, whose parameters are then
-those of `grads.derivations.attention_step`.
+The model can also use any other `Way` of attention, local or with another score, whose parameters
+are then those of `grads.derivations.attention_step`.
 
 The thesis prints no backward for this chapter. It is derived here line by line from Lemma 1,
 Corollary 1 and the product rule; each line names the equation it differentiates.

@@ -111,6 +111,6 @@ def attend_in_a_way_grad(
     dh_bar_context = dc @ a.T                                    # (2.14) on (4.2.1 context)
     dh_align, dh_bar_align, dw = align_in_a_way_grad(            # (4.7), (4.8), (4.10)
         way, da, h, h_bar, w, t)
-    dh = dh_joined + dh_align                                    # h_t is joined to c_t, and looks
-    dh_bar = dh_bar_context + dh_bar_align                       # hbar_s is averaged, and looked at
+    dh = dh_joined + dh_align                                    # h_t is joined to c_t, and attends
+    dh_bar = dh_bar_context + dh_bar_align                       # hbar_s is averaged, and a key
     return dh, dh_bar, dW_c, dw

@@ -1,7 +1,7 @@
 """The thesis's mathematical helpers (2.2.1) and the functions every derivation is built from.
 
 All of them are analytic, so that complex-step differentiation passes through: the one maximum
-looks at the real part only. Biases are an option that the thesis does not have (erratum 5).
+uses the real part only. Biases are an option that the thesis does not have (erratum 5).
 """
 
 from __future__ import annotations

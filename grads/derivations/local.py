@@ -55,7 +55,7 @@ def window(p: Any, D: int, s: Array) -> Array:
 
 
 def require_content(kind: str) -> None:
-    """Raises ValueError for a score that does not look at the states in the window."""
+    """Raises ValueError for a score that does not depend on the states in the window."""
     if kind not in CONTENT:
         raise ValueError(f"score: expected one of {', '.join(CONTENT)} in a window, got {kind!r}")
 

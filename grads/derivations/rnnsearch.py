@@ -191,7 +191,7 @@ def backward(
         ds_look, dh_look, d_score = context_grad(                # (Bahdanau 5), (Bahdanau 6)
             dc[i], trace.alpha[i], s[i - 1], h, look)
         d_look = plus(d_look, d_score)
-        ds[i - 1] = ds[i - 1] + ds_unit + ds_look                # s_{i-1} turns, and looks
+        ds[i - 1] = ds[i - 1] + ds_unit + ds_look                # s_{i-1} is the state, and attends
         dh = dh + dh_look
         dW_e = embed_grad([END, *y][i - 1], dv, dW_e)
     a_s = W_s @ trace.left[1] + bias(parameters, "bridge.b")

@@ -23,7 +23,7 @@ import numpy as np
 
 from grads.derivations.calculus import Array, softmax, softmax_grad, tanh_prime
 
-CONTENT = ("dot", "general", "concat", "concat-identity", "additive")  # they look at h_bar
+CONTENT = ("dot", "general", "concat", "concat-identity", "additive")  # they depend on h_bar
 SCORES = (*CONTENT, "location")
 
 

@@ -2,9 +2,9 @@
 
     trace(lstm.forward, parameters, x, y, follow=[lstm, rnn, calculus]).steps
 
-The function stays as it is written: a copy whose assignments are heard is made from its source
-(`grads.stepper.tracing`). A variable that is assigned once per turn of a loop is told apart by the
-loop's index, a call of a function by its number.
+The function stays as it is written: a copy whose assignments are recorded is made from its source
+(`grads.stepper.tracing`). A variable that is assigned once per iteration of a loop is told apart by
+the loop's index, a call of a function by its number.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def trace(
     Arguments: function, written in Python with def, and its arguments; follow, modules and
     functions whose calls are recorded too, all others run as they are; edits, pieces of source to
     be replaced beforehand, by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]};
-    keep, how many numbers of an array are kept; max_steps, assignments and loop turns after which
-    the function is taken not to end.
+    keep, how many numbers of an array are kept; max_steps, assignments and loop iterations after
+    which the function is taken not to end.
     Returns the trace; its result is bit for bit that of the function run plainly.
     Raises `UserError` for a function without source, an edit that does not fit, and a run that
     does not end.

@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.own import is_own, trace_alone
-from grads.stepper.explorer.scenes import open_scene
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.show import Shown
 
@@ -66,9 +66,9 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
     alone = trace_alone(name, settings) if is_own(name) else None
     if alone is not None:
         return Shown({"forward": alone}), [name]
-    scene = open_scene(name, settings)
-    traces = {"forward": scene.run.forward, "backward": scene.run.backward}
-    return Shown(traces, scene.proofs()), [scene.run.derivation.title, *scene.notes]
+    example = open_example(name, settings)
+    traces = {"forward": example.run.forward, "backward": example.run.backward}
+    return Shown(traces, example.verifications()), [example.run.derivation.title, *example.notes]
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:
@@ -114,13 +114,13 @@ def moved(here: int, typed: str, key: str, count: int) -> tuple[int, str]:
 
 
 def draw(screen: Console, shown: Shown, here: int, typed: str) -> None:
-    """The step on an empty screen, with as many lines around it as there is room for."""
-    room = max(screen.height - 2, 5)
+    """The step on an empty screen, with as many lines around it as fit."""
+    space = max(screen.height - 2, 5)
     page = next((page for context in range(30, -1, -1)
-                 if len((page := shown.page(here, context)).split()) <= room), None)
+                 if len((page := shown.page(here, context)).split()) <= space), None)
     lines = (shown.page(here, 0) if page is None else page).split()
     screen.clear()
-    for line in lines if len(lines) <= room else [*lines[: room - 1], Text("...")]:
+    for line in lines if len(lines) <= space else [*lines[: space - 1], Text("...")]:
         screen.print(line, no_wrap=True, overflow="ellipsis")
     screen.print(f"go to step {typed}" if typed else HELP, style="dim", end="", no_wrap=True,
                  overflow="ellipsis")

@@ -60,7 +60,7 @@ def model_case(drawn: Drawn) -> Case:
     trained = {name: a for name, a in drawn.parameters.items() if name not in drawn.frozen}
     fixed = {name: drawn.parameters[name] for name in drawn.frozen}
 
-    def run(a: Inputs) -> Any:
+    def forward(a: Inputs) -> Any:
         like = next(iter(a.values()))
         model = drawn.model if backend.module() is np else drawn.build()
         given = {**_moved(fixed, like), **a}
@@ -68,13 +68,13 @@ def model_case(drawn: Drawn) -> Case:
                                  _moved(drawn.noise, like))
         return {"loss": loss}, (model, cache)
 
-    def pull(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
+    def vjp(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
         model, cache = kept
         return {name: dense(gradient) * d["loss"]
                 for name, gradient in model.backward(cache).items()}
 
     labels = {name: labels_of(weight) for name, weight in drawn.model.weights().items()}
-    return Case(trained, run, pull, labels={**labels, "loss": Labels(())})
+    return Case(trained, forward, vjp, labels={**labels, "loss": Labels(())})
 
 
 def _moved(tree: Any, like: Any) -> Any:

@@ -122,8 +122,8 @@ def numbers(entry: Entry, seed: int = 0) -> dict[str, np.ndarray]:
     case = on_device(model_case(drawn(entry, seed)))
     inputs = {name: value.copy() for name, value in case.inputs.items()}
     with _blocks(entry):
-        outputs, cache = case.run(inputs)
-        gradients = case.pull({"loss": np.ones(())}, cache)
+        outputs, cache = case.forward(inputs)
+        gradients = case.vjp({"loss": np.ones(())}, cache)
     found = {**outputs, **{f"d{name}": dense(value) for name, value in gradients.items()}, **inputs}
     return {name: to_host(value) for name, value in found.items()}
 

@@ -90,13 +90,13 @@ def make_case(entry: Entry, seed: int = SEED) -> Case:
     inputs = {name: leaf for key, value in arguments.items()
               for name, leaf in leaves(key, value).items()}
 
-    def run(a: Inputs) -> Any:
+    def forward(a: Inputs) -> Any:
         given = Example(tuple(rebuilt(key, value, a) for key, value in arguments.items()),
                         example.named, example.words, example.upstream)
         result = derivation.forward(*given.arguments, **given.named)
         return {"loss": np.asarray(derivation.loss(given, result))}, (given, result)
 
-    def pull(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+    def vjp(d: Mapping[str, Any], cache: Any) -> dict[str, Any]:
         found = derivation.backward(*derivation.given(*cache))
         parts = found if isinstance(found, tuple) else (found,)
         read = [key for key, value in arguments.items() if leaves(key, value)]
@@ -104,7 +104,7 @@ def make_case(entry: Entry, seed: int = SEED) -> Case:
                      for name, leaf in leaves(key, part).items()}
         return {name: gradients[name].reshape(inputs[name].shape) * d["loss"] for name in inputs}
 
-    return Case(inputs, run, pull)
+    return Case(inputs, forward, vjp)
 
 
 def leaves(name: str, tree: Any) -> dict[str, np.ndarray]:

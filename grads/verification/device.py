@@ -27,19 +27,19 @@ def on_device(case: Case) -> Case:
     if backend.on_host(home):
         return case
 
-    def run(inputs: Inputs) -> tuple[dict[str, Array], Any]:
+    def forward(inputs: Inputs) -> tuple[dict[str, Array], Any]:
         if not all(type(value) is np.ndarray for value in inputs.values()):
-            return case.run(inputs)
+            return case.forward(inputs)
         with backend.using(home):
-            outputs, cache = case.run({k: backend.to_device(v) for k, v in inputs.items()})
+            outputs, cache = case.forward({k: backend.to_device(v) for k, v in inputs.items()})
         return {name: backend.to_host(out) for name, out in outputs.items()}, cache
 
-    def pull(d_outputs: Mapping[str, Any], cache: Any) -> dict[str, Any]:
+    def vjp(d_outputs: Mapping[str, Any], cache: Any) -> dict[str, Any]:
         with backend.using(home):
-            gradients = case.pull(
+            gradients = case.vjp(
                 {k: None if d is None else backend.to_device(d) for k, d in d_outputs.items()},
                 cache,
             )
             return {name: backend.to_host(dense(d)) for name, d in gradients.items()}
 
-    return replace(case, run=run, pull=pull)
+    return replace(case, forward=forward, vjp=vjp)

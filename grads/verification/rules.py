@@ -1,4 +1,4 @@
-"""House rules: what a model keeps to beside having the right gradient.
+"""Rules: what a model keeps to beside having the right gradient.
 
 What a batch does not use matters nothing, to the last bit; each dtype stays what it is; float32
 gradients are those of float64 but for rounding.
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from backend import to_host
+from grads.check.analytic import same_bits
 from grads.check.case import Case, dense
-from grads.check.claims import same_bits
 from grads.check.report import Finding
 from grads.verification.cases import Drawn, model_case
 from grads.verification.device import on_device
@@ -38,7 +38,7 @@ def rules(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]:
 def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
     """The gradients of the loss, computed in `dtype`, written out in full."""
     inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
-    found = case.backward(inputs, {"loss": np.ones((), dtype)})
+    found = case.gradients(inputs, {"loss": np.ones((), dtype)})
     return {name: to_host(dense(gradient)) for name, gradient in found.items()}
 
 
@@ -122,4 +122,4 @@ def _cast(case: Case, dtype: Any) -> dict[str, np.ndarray]:
 
 
 def _loss(case: Case, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: to_host(out) for name, out in case.forward(inputs).items()}
+    return {name: to_host(out) for name, out in case.outputs(inputs).items()}

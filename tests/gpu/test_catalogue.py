@@ -27,13 +27,13 @@ def test_kernels(entry, dtype, fusing):
     with backend.using("numpy"):
         case = model_case(drawn(entry))
         inputs = {key: value.astype(dtype) for key, value in case.inputs.items()}
-        outputs = case.forward(inputs)
+        outputs = case.outputs(inputs)
         upstream = {key: draw(rng, *np.shape(out)).astype(dtype) for key, out in outputs.items()}
         expected = {**outputs,
-                    **{f"d{k}": v for k, v in case.backward(inputs, upstream).items()}}
+                    **{f"d{k}": v for k, v in case.gradients(inputs, upstream).items()}}
     inputs, upstream = to_gpu(inputs), to_gpu(upstream)
-    found = case.forward(inputs)
-    found = {**found, **{f"d{k}": v for k, v in case.backward(inputs, upstream).items()}}
+    found = case.outputs(inputs)
+    found = {**found, **{f"d{k}": v for k, v in case.gradients(inputs, upstream).items()}}
     assert found.keys() == expected.keys()
     for key, array in expected.items():
         ours = to_numpy(dense(found[key]))

@@ -48,7 +48,7 @@ class Renamed(NamedTuple):
     to_old: Callable[[np.ndarray], np.ndarray] = same  # of gradients: the inverse permutation
 
 
-RENAMED = (Renamed(r"(.*)\.T", r"\1.W"),)  # the first that fits counts; without one, nothing has changed
+RENAMED = (Renamed(r"(.*)\.T", r"\1.W"),)  # the first that fits counts
 
 
 def renamed(old: str) -> Renamed:

@@ -16,12 +16,12 @@ def compare(case, dtype):
     """Forward and backward on NumPy and on the stand-in; returns the stand-in's counts."""
     rng = np.random.default_rng(3)
     inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
-    outputs = case.forward(inputs)
+    outputs = case.outputs(inputs)
     upstream = {name: draw(rng, *np.shape(out)).astype(dtype) for name, out in outputs.items()}
-    expected = {**outputs, **{f"d{k}": v for k, v in case.backward(inputs, upstream).items()}}
+    expected = {**outputs, **{f"d{k}": v for k, v in case.gradients(inputs, upstream).items()}}
     inputs, upstream = to_strict(inputs), to_strict(upstream)
     with backend.using(strict):
-        outputs, gradients = case.forward(inputs), case.backward(inputs, upstream)
+        outputs, gradients = case.outputs(inputs), case.gradients(inputs, upstream)
     counts = (strict.counts.to_host, strict.counts.syncs)
     found = {**outputs, **{f"d{k}": v for k, v in gradients.items()}}
     assert found.keys() == expected.keys()

@@ -19,7 +19,7 @@ from grads.check.diagnosis.sums import duplicates, missing_terms
 __all__ = ["Evidence", "diagnose", "place"]
 
 MOST = 3  # hints
-SEEN = 5  # parts that are listed by name
+LISTED = 5  # parts that are listed by name
 
 
 def diagnose(evidence: Evidence) -> list[str]:
@@ -69,15 +69,15 @@ def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
 
 def _on_padding(evidence: Evidence, pair: Pair) -> list[str]:
     """Gradients of what is not there."""
-    dead = padding_of(evidence)
-    if dead is None:
+    padding = padding_of(evidence)
+    if padding is None:
         return []
     zero = pair.known & (np.abs(pair.numeric) <= pair.allowed)
-    leaks = pair.wrong & dead & zero
+    leaks = pair.wrong & padding & zero
     if not leaks.any():
         return []
     first = [int(k) for k in np.unravel_index(int(leaks.argmax()), leaks.shape)]
-    elsewhere = "; elsewhere it is right" if not (pair.wrong & ~dead).any() else ""
+    elsewhere = "; elsewhere it is right" if not (pair.wrong & ~padding).any() else ""
     return [f"it is nonzero on padding, first at {place(evidence.labels, first)}{elsewhere}"]
 
 
@@ -91,7 +91,7 @@ def _through_outputs(evidence: Evidence) -> list[str]:
              if pair.known.any() and np.isfinite(pair.analytic).all()}
     wrong = {output: pair for output, pair in pairs.items() if pair.wrong.any()}
     right = [output for output, pair in pairs.items()
-             if output not in wrong and pair.telling.any()]
+             if output not in wrong and pair.significant.any()]
     if len(pairs) < 2 or not (wrong or right):
         return []
     if not wrong:
@@ -118,7 +118,7 @@ def _unaffected(wrong: dict[str, Pair]) -> list[str]:
         return []
     first, *rest = wrong.values()
     gap = first.analytic - first.numeric
-    if all(pair.mended(pair.analytic - gap) for pair in rest):
+    if all(pair.accepts(pair.analytic - gap) for pair in rest):
         return ["the difference is the same whichever output has an upstream gradient: something "
                 "is added that does not depend on it"]
     return []
@@ -129,7 +129,7 @@ def _unaffected(wrong: dict[str, Pair]) -> list[str]:
 
 def _parts(evidence: Evidence, pair: Pair) -> list[str]:
     """Where the error is confined to, and what it is there; the smallest places first."""
-    if pair.wrong.sum() == 1 and pair.telling.sum() > 2:
+    if pair.wrong.sum() == 1 and pair.significant.sum() > 2:
         index = [int(k) for k in np.unravel_index(int(pair.wrong.argmax()), pair.wrong.shape)]
         return [f"only one entry of those compared is wrong: {place(evidence.labels, index)}"]
     named, found = sizes(evidence), families(evidence)
@@ -162,11 +162,11 @@ def _wrong_parts(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray
     """The wrong parts, the right ones, and where the wrong ones are: in full, or nearly so."""
     wrong = [part for part in family if pair.wrong[part.where].any()]
     right = [part for part in family
-             if not pair.wrong[part.where].any() and pair.telling[part.where].any()]
+             if not pair.wrong[part.where].any() and pair.significant[part.where].any()]
     where = np.zeros(pair.wrong.shape, dtype=bool)
     for part in wrong:
         where |= part.where
-    compared = int(((pair.wrong | pair.telling) & where).sum())
+    compared = int(((pair.wrong | pair.significant) & where).sum())
     if not wrong or not right or (pair.wrong & ~where).any():
         return None
     if 2 * int(pair.wrong.sum()) < compared:
@@ -199,7 +199,7 @@ def _healthy(pair: Pair, family: Family) -> Confined | None:
         return None
     _, right, where = found
     names = _listed([part.name for part in right])
-    return Confined(int((pair.telling & ~where).sum()), ~where, f"it is right only in {names}")
+    return Confined(int((pair.significant & ~where).sum()), ~where, f"it is right only in {names}")
 
 
 def _varied(pair: Pair, family: Family, named: Sequence[tuple[str, float]]) -> list[str]:
@@ -212,7 +212,7 @@ def _varied(pair: Pair, family: Family, named: Sequence[tuple[str, float]]) -> l
             return []
         if phrase is not None:
             said.append(f"{part.name} {phrase}")
-    if not 2 <= len(said) <= SEEN:
+    if not 2 <= len(said) <= LISTED:
         return []
     return [f"each part has a factor of its own: {'; '.join(said)}"]
 
@@ -220,7 +220,7 @@ def _varied(pair: Pair, family: Family, named: Sequence[tuple[str, float]]) -> l
 def _exact_zeros(pair: Pair) -> list[str]:
     """Some entries dropped, in no pattern that has a name."""
     wrong = pair.wrong
-    if (wrong & (pair.analytic != 0)).any() or not (pair.telling & ~wrong).any():
+    if (wrong & (pair.analytic != 0)).any() or not (pair.significant & ~wrong).any():
         return []
     return [f"{pair.wrong.sum()} of the {pair.known.sum()} entries compared are zero and should "
             "not be; the others are right"]
@@ -229,17 +229,17 @@ def _exact_zeros(pair: Pair) -> list[str]:
 def _scattered(evidence: Evidence, pair: Pair) -> list[str]:
     """What can always be said."""
     zero = pair.known & (np.abs(pair.numeric) <= pair.allowed)
-    if not (pair.wrong & ~zero).any() and (pair.telling & ~pair.wrong).any():
+    if not (pair.wrong & ~zero).any() and (pair.significant & ~pair.wrong).any():
         return ["it is wrong only where the numerical gradient is zero"]
-    if not (pair.telling & ~pair.wrong).any():
+    if not (pair.significant & ~pair.wrong).any():
         return ["the error is spread over all entries"] if pair.wrong.sum() > 1 else []
     return [f"{pair.wrong.sum()} of the {pair.known.sum()} entries compared are wrong"]
 
 
 def _listed(names: Sequence[str]) -> str:
     """Names in a row; those that begin alike share the beginning."""
-    if len(names) > SEEN:
-        return f"{_listed(names[:SEEN - 1])} and {len(names) - SEEN + 1} more"
+    if len(names) > LISTED:
+        return f"{_listed(names[:LISTED - 1])} and {len(names) - LISTED + 1} more"
     heads = {name.rsplit(" ", 1)[0] for name in names}
     if len(heads) == 1 and len(names) > 1 and all(" " in name for name in names):
         return f"{heads.pop()} {', '.join(name.rsplit(' ', 1)[1] for name in names)}"

@@ -1,10 +1,10 @@
-"""What is known about one wrong gradient, and when a claim about it counts as proved.
+"""What is known about one wrong gradient, and when an explanation of it is accepted.
 
-A claim such as "it is the transpose" is put as a repair of the analytic gradient. It is proved when
-the repaired gradient is right wherever the numerical one is known, and when that is no accident: an
-entry that was wrong by d and is now right to within r is worth log10(d / r) digits, and the wrong
-entries together must be worth DIGITS, after the best one has been given away for each number that
-was fitted.
+An explanation such as "it is the transpose" is tested by a repair of the analytic gradient. It is
+accepted when the repaired gradient is right wherever the numerical one is known, and when that is
+no accident: an entry that was wrong by d and is now right to within r is worth log10(d / r) digits,
+and the wrong entries together must be worth DIGITS, after the best one has been given away for each
+number that was fitted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from grads.check.case import Labels
 
-DIGITS = 7.0  # one chance in ten million, of a few hundred claims that are tried
+DIGITS = 7.0  # one chance in ten million, of a few hundred explanations that are tried
 CLEAR = 100  # times what is allowed: an entry this large would show a fault
 NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
     alone: Mapping[str, tuple[Array, Array]] = NONE  # output -> analytic, numeric through it alone
     inputs: Mapping[str, Array] = NONE  # of the whole case, as the next two
     all_labels: Mapping[str, Labels] = NONE
-    facts: Mapping[str, Any] = NONE  # "ids", "lengths", "dead"
+    facts: Mapping[str, Any] = NONE  # "ids", "lengths", "padding"
     others: Mapping[str, Array] = NONE  # numerical gradients of the other tensors
     upstream: Mapping[str, Array] = NONE  # upstream gradients by output
 
@@ -73,7 +73,7 @@ class Pair(NamedTuple):
         return ~(self.gap <= self.allowed)
 
     @property
-    def telling(self) -> Array:
+    def significant(self) -> Array:
         """Where the gradient is large enough that a fault would show."""
         return self.known & (np.abs(self.numeric) > CLEAR * self.allowed)
 
@@ -81,22 +81,22 @@ class Pair(NamedTuple):
         """A part of it."""
         return Pair(self.analytic[where], self.numeric[where], self.allowed[where])
 
-    def mended(self, repaired: Array, stretch: float = 1.0, fitted: int = 0) -> bool:
-        """Whether `repaired` (NaN: no claim) is right, and right by more than chance.
+    def accepts(self, repaired: Array, stretch: float = 1.0, fitted: int = 0) -> bool:
+        """Whether `repaired` (NaN: not compared) is right, and right by more than chance.
 
         `stretch` is what the repair did to the rounding of the analytic gradient.
         """
         both = self.known & np.isfinite(repaired)
-        room = (self.allowed * (1 + stretch))[both]
-        if not both.any() or (np.abs(repaired[both] - self.numeric[both]) > room).any():
+        limit = (self.allowed * (1 + stretch))[both]
+        if not both.any() or (np.abs(repaired[both] - self.numeric[both]) > limit).any():
             return False
         if 2 * (self.wrong & both).sum() < self.wrong.sum():
             return False
-        return digits(self.gap[both], room, fitted) >= DIGITS
+        return digits(self.gap[both], limit, fitted) >= DIGITS
 
 
 def make_pair(analytic: Array, numeric: Array, allowed: Array) -> Pair:
-    """In float64; nothing is claimed beyond the rounding of the largest entry."""
+    """In float64; nothing is compared beyond the rounding of the largest entry."""
     a, n = (np.asarray(part).real.astype(np.float64) for part in (analytic, numeric))
     if a.shape != n.shape:
         raise ValueError(f"analytic: expected the shape of numeric, {n.shape}, got {a.shape}")
@@ -136,9 +136,9 @@ def grid_axes(evidence: Evidence) -> tuple[int, int, Array] | None:
 def padding_of(evidence: Evidence) -> Array | None:
     """Bool of the tensor's shape, True where padding is, or None where that is not known."""
     shape, axes = evidence.analytic.shape, grid_axes(evidence)
-    dead = evidence.facts.get("dead")
-    if isinstance(dead, np.ndarray) and dead.dtype == bool and dead.shape == shape:
-        return dead
+    padding = evidence.facts.get("padding")
+    if isinstance(padding, np.ndarray) and padding.dtype == bool and padding.shape == shape:
+        return padding
     if axes is None:
         return None
     t, b, lengths = axes

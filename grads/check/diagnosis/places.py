@@ -12,7 +12,7 @@ from grads.check.diagnosis.evidence import Evidence, grid_axes
 
 # Where an axis's own name is not how one counts along it.
 WORDS = {"batch": "batch item", "gate": "gate row"}
-LONGEST = 100  # an axis with more indices is not looked at index by index
+LONGEST = 100  # an axis with more indices is not examined index by index
 
 
 class Part(NamedTuple):

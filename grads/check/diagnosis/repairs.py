@@ -1,6 +1,6 @@
-"""Claims that explain a whole wrong gradient: each is a repair, proved when it makes it right.
+"""Explanations of a whole wrong gradient: each is a repair, accepted when it makes it right.
 
-A claim is a phrase about the gradient, "it ...", without the "it".
+An explanation is a phrase about the gradient, "it ...", without the "it".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grads.check.diagnosis.places import axis_name, block_families, block_name, 
 
 WELL = 1e4  # condition number of a weight matrix up to which it is inverted
 
-Claim = tuple[str, np.ndarray]  # a phrase, and the gradient if it is true (NaN: says nothing)
+Explanation = tuple[str, np.ndarray]  # a phrase, and the gradient if it is true (NaN: says nothing)
 
 
 def nature(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
@@ -51,7 +51,7 @@ def _multiple(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
 
 def _scaled(pair: Pair, factor: float, fitted: int = 0) -> bool:
     """Whether the analytic gradient is `factor` times the numerical one."""
-    return pair.mended(pair.analytic / factor, 1 / abs(factor), fitted)
+    return pair.accepts(pair.analytic / factor, 1 / abs(factor), fitted)
 
 
 def _in_brackets(names: Sequence[str]) -> str:
@@ -63,8 +63,8 @@ def _in_brackets(names: Sequence[str]) -> str:
 
 def repairs(evidence: Evidence, pair: Pair) -> list[str]:
     """The phrases of all repairs of order, of copies and of sums that make the gradient right."""
-    proved = [phrase for phrase, repaired in _orders(evidence, pair) if pair.mended(repaired)]
-    return [*proved, *_weights_transposed(evidence, pair), *_moved_blocks(evidence, pair),
+    accepted = [phrase for phrase, repaired in _orders(evidence, pair) if pair.accepts(repaired)]
+    return [*accepted, *_weights_transposed(evidence, pair), *_moved_blocks(evidence, pair),
             *_constant(pair)]
 
 
@@ -75,9 +75,9 @@ def _weights_transposed(evidence: Evidence, pair: Pair) -> Iterator[str]:
         if not stretch < WELL or pair.numeric.ndim < 2:
             continue
         for swap in (np.linalg.solve(W.T, W), np.linalg.solve(W, W.T)):  # (v W') swap = v W
-            rows = pair.analytic.shape[-1] == n and pair.mended(pair.analytic @ swap, stretch**2)
+            rows = pair.analytic.shape[-1] == n and pair.accepts(pair.analytic @ swap, stretch**2)
             if rows or (pair.analytic.shape[-2] == n
-                        and pair.mended(swap.T @ pair.analytic, stretch**2)):
+                        and pair.accepts(swap.T @ pair.analytic, stretch**2)):
                 yield f"is multiplied with {name} transposed the wrong way"
                 break
 
@@ -96,7 +96,7 @@ def _square_weights(evidence: Evidence) -> Iterator[tuple[str, np.ndarray]]:
                 yield f"{name} in block {block.name}", part
 
 
-def _orders(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
+def _orders(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
     """Axes exchanged, square blocks transposed, an axis reversed or shifted."""
     yield from _axes_exchanged(evidence, pair)
     yield from _blocks_transposed(evidence, pair)
@@ -133,7 +133,7 @@ def _shifted(a: np.ndarray, axis: int, by: int) -> np.ndarray:
     return back
 
 
-def _axes_exchanged(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
+def _axes_exchanged(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
     """Transposed, or brought into the right shape by a reshape where a transpose was meant."""
     shape, labels = pair.analytic.shape, evidence.labels
     for p, q in combinations(range(len(shape)), 2):
@@ -150,7 +150,7 @@ def _axes_exchanged(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
         yield phrase, pair.analytic.reshape(other).swapaxes(p, q)
 
 
-def _blocks_transposed(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
+def _blocks_transposed(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
     """The wrong square blocks of a matrix transposed, each in its place."""
     labels = evidence.labels
     for blocks in block_families(labels, 2) if pair.analytic.ndim == 2 else ():
@@ -166,7 +166,7 @@ def _blocks_transposed(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
             yield f"equals the transpose of what it should be in {kind} {said}", repaired
 
 
-def _blocks_in_another_order(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
+def _blocks_in_another_order(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
     """Two or three blocks of different widths, stacked in another order than they should be."""
     for blocks in block_families(evidence.labels, pair.analytic.ndim):
         axes = restricted(blocks[0])
@@ -186,7 +186,7 @@ def _blocks_in_another_order(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
             yield f"has its blocks in the wrong order: {names}", repaired
 
 
-def _in_time(evidence: Evidence, pair: Pair) -> Iterator[Claim]:
+def _in_time(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
     """Reversals and shifts within the real steps of each batch item."""
     axes = grid_axes(evidence)
     if axes is None or len(set(axes[2].tolist())) < 2:
@@ -232,10 +232,10 @@ def _source(pair: Pair, blocks: Sequence[Block], block: Block) -> Block | None:
         theirs = pair.at(other.where)
         if other is block or theirs.numeric.shape != own.analytic.shape:
             continue
-        room = own.allowed + theirs.allowed
+        limit = own.allowed + theirs.allowed
         both = own.known & theirs.known
-        fits = both.any() and (np.abs(own.analytic - theirs.numeric) <= room)[both].all()
-        if fits and digits(own.gap[both], room[both]) >= DIGITS:
+        fits = both.any() and (np.abs(own.analytic - theirs.numeric) <= limit)[both].all()
+        if fits and digits(own.gap[both], limit[both]) >= DIGITS:
             return other
     return None
 
@@ -259,7 +259,7 @@ def _constant(pair: Pair) -> Iterator[str]:
     """The same number added everywhere."""
     if pair.known.sum() > 2:
         c = float(np.median((pair.analytic - pair.numeric)[pair.known]))
-        if c != 0 and pair.mended(pair.analytic - c, fitted=1):
+        if c != 0 and pair.accepts(pair.analytic - c, fitted=1):
             yield f"is too large by the constant {c:.6g} everywhere"
 
 
@@ -269,11 +269,11 @@ def copies(evidence: Evidence, pair: Pair) -> list[str]:
     for name, other in evidence.others.items():
         if np.shape(other) != pair.analytic.shape or not np.isfinite(other).any():
             continue
-        if pair.mended(pair.analytic - other + pair.numeric):
+        if pair.accepts(pair.analytic - other + pair.numeric):
             found.append(f"equals the gradient of {name}")
         found += [f"is the right gradient {said} that of {name}"
                   for sign, said in ((1, "plus"), (-1, "minus"))
-                  if pair.mended(pair.analytic - sign * np.asarray(other))]
+                  if pair.accepts(pair.analytic - sign * np.asarray(other))]
     return [*found, *_summed_copies(evidence, pair), *_outputs_missing(evidence, pair)]
 
 
@@ -284,7 +284,7 @@ def _summed_copies(evidence: Evidence, pair: Pair) -> Iterator[str]:
             summed = np.sum(other, axis=axis)
             if summed.shape != pair.analytic.shape:
                 continue
-            if pair.mended(pair.analytic - summed + pair.numeric, other.shape[axis]):
+            if pair.accepts(pair.analytic - summed + pair.numeric, other.shape[axis]):
                 yield f"equals the gradient of {name} summed over its axis {axis}"
 
 
@@ -300,8 +300,8 @@ def _outputs_missing(evidence: Evidence, pair: Pair) -> list[str]:
     for output, part in parts.items():
         if evidence.pair_alone(output).wrong.any():
             continue  # then that is what there is to say
-        if pair.mended(pair.analytic + part):
+        if pair.accepts(pair.analytic + part):
             found.append(f"lacks what comes through output {output}")
-        elif pair.mended(pair.analytic - part):
+        elif pair.accepts(pair.analytic - part):
             found.append(f"has what comes through output {output} twice")
     return found

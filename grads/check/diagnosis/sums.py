@@ -64,8 +64,8 @@ def _groupings(evidence: Evidence, width: int) -> Iterator[tuple[str, list[Group
                 len(labels.axes) != x.ndim or x.size == 0):
             continue
         axes = [k for k, axis in enumerate(labels.axes[:-1]) if axis in SUMMED]
-        dead = padding_of(evidence._replace(analytic=x, labels=labels))
-        x = x if dead is None else np.where(dead, 0.0, x)
+        padding = padding_of(evidence._replace(analytic=x, labels=labels))
+        x = x if padding is None else np.where(padding, 0.0, x)
         rank = len(_basis(x.reshape(-1, width)))
         for along in ([axes] if len(axes) > 1 else []) + [[axis] for axis in axes]:
             if np.prod([x.shape[axis] for axis in along]) > MOST:
@@ -109,18 +109,18 @@ def _found_in(part: Pair, name: str, groups: list[Group], rank: int) -> str | No
 def _inside(rows: np.ndarray, part: Pair, group: Group) -> bool:
     """Whether all rows lie in the span of a group, within rounding."""
     rest = rows - (rows @ group.basis.T) @ group.basis
-    return bool((np.linalg.norm(rest, axis=1) <= _room(part)).all())
+    return bool((np.linalg.norm(rest, axis=1) <= _limits(part)).all())
 
 
 def _lie_in(rows: np.ndarray, part: Pair, group: Group, rank: int) -> bool:
     """The same, beyond chance: each row could have left the span in rank - rank(group) ways."""
     if not rows.size or not _inside(rows, part, group):
         return False
-    gained = np.log10(np.maximum(np.linalg.norm(rows, axis=1) / _room(part), 1.0))
+    gained = np.log10(np.maximum(np.linalg.norm(rows, axis=1) / _limits(part), 1.0))
     return float(gained.sum()) * (rank - len(group.basis)) >= DIGITS
 
 
-def _room(part: Pair) -> np.ndarray:
+def _limits(part: Pair) -> np.ndarray:
     """What rounding may leave of a row outside a span."""
     return 2 * np.sqrt(part.allowed.shape[1]) * part.allowed.max(axis=1)
 
@@ -133,24 +133,25 @@ def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
     ids, rows = evidence.facts.get("ids"), pair.analytic.shape[:1]
     if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iu" or pair.analytic.ndim != 2:
         return []
-    dead = evidence.facts.get("dead")
+    padding = evidence.facts.get("padding")
     real: np.ndarray = np.ones(ids.shape, dtype=bool)
-    if isinstance(dead, np.ndarray) and dead.shape == ids.shape:
-        real &= ~dead
+    if isinstance(padding, np.ndarray) and padding.shape == ids.shape:
+        real &= ~padding
     if not real.any() or ids[real].min() < 0 or ids[real].max() >= rows[0]:
         return []
     counts = np.bincount(ids[real], minlength=rows[0])
-    wrong, telling = (np.asarray(a.any(axis=1)) for a in (pair.wrong, pair.telling))
-    if telling[counts == 0].any() or not wrong.any() or (counts[wrong] < 2).any():
+    wrong, significant = (np.asarray(a.any(axis=1)) for a in (pair.wrong, pair.significant))
+    if significant[counts == 0].any() or not wrong.any() or (counts[wrong] < 2).any():
         return []
     times = np.maximum(counts, 1)[:, None]
-    if pair.mended(pair.analytic * times, float(times.max())):
+    if pair.accepts(pair.analytic * times, float(times.max())):
         return ["is divided in each row by how often its id occurs: a mean where the sum belongs"]
     for upstream in evidence.upstream.values():
         said = _one_share(pair, ids, real, np.asarray(upstream))
         if said:
             return [said]
-    if not (telling & ~wrong & (counts == 1)).any() or (telling & ~wrong & (counts > 1)).any():
+    right = significant & ~wrong
+    if not (right & (counts == 1)).any() or (right & (counts > 1)).any():
         return []
     return ["is wrong only in rows whose id occurs more than once: is a repeated id overwritten "
             "instead of added?"]
@@ -168,7 +169,7 @@ def _one_share(pair: Pair, ids: np.ndarray, real: np.ndarray, upstream: np.ndarr
     for which, order in (("last", slice(None)), ("first", slice(None, None, -1))):
         single = np.zeros_like(total)
         single[flat[order]] = shares[order]
-        if pair.mended(pair.analytic - single + pair.numeric):
+        if pair.accepts(pair.analytic - single + pair.numeric):
             return (f"holds only the {which} occurrence of each repeated id: duplicates are "
                     "overwritten instead of added")
     return None

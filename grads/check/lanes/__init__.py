@@ -1,9 +1,9 @@
-"""Runs a function once for many perturbed versions of its inputs.
+"""Batched evaluation of perturbed copies: a function runs once for many versions of its inputs.
 
-`in_lanes` calls the function, unchanged, on arrays that hold all versions side by side
-(`grads.check.lanes.array`). It serves the kernels, which find the array module `lanes` through
-`backend`, and a user's own NumPy function. What it cannot do raises LanesError, and the caller
-runs the versions one by one.
+A lane is one perturbed copy. `in_lanes` calls the function, unchanged, on arrays that hold all
+copies side by side (`grads.check.lanes.array`). It serves the kernels, which find the array module
+`lanes` through `backend`, and a user's own NumPy function. What it cannot do raises LanesError, and
+the caller runs the copies one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An array of P lanes: the same array in P runs of one function, side by side.
+"""An array of P lanes: P perturbed copies of one array, evaluated as a batch.
 
 A run in lanes (`grads.check.lanes.in_lanes`) computes P perturbed runs for little more than the
 price of one, because NumPy's cost per call is paid once. The lane axis is hidden: shape, axes and
@@ -37,7 +37,7 @@ class LaneArray:
     def __init__(
         self, values: Array, spots: Spots | None = None, borrowed: bool = False
     ) -> None:
-        """`values` (*shape, 1 or P), which nobody else will write into unless they are borrowed."""
+        """`values` (*shape, 1 or P), which no other array writes into unless they are borrowed."""
         if values.shape[-1] == 1 and not values.flags.c_contiguous:
             values = np.ascontiguousarray(values)
         self._memory = Memory(values, spots, borrowed)
@@ -63,7 +63,7 @@ class LaneArray:
         self._seen = new
 
     def widen(self, lanes: int) -> None:
-        """Before a write: room for `lanes` different values, here and in all that share memory."""
+        """Before a write: space for `lanes` different values, here and in all that share memory."""
         self._memory.widen(lanes)
 
     def derived(self, values: Array) -> LaneArray:

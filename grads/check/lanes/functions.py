@@ -13,7 +13,7 @@ import numpy as np
 
 from grads.check.lanes.array import FUNCTIONS, LaneArray, check_cast, lanes_of, operand
 from grads.check.lanes.memory import LanesError
-from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, room
+from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writable
 from grads.check.lanes.products import dot, einsum, inner, outer
 from grads.check.lanes.ufuncs import apply
 
@@ -192,7 +192,7 @@ def where(condition: Any, *choices: Any) -> LaneArray:
 
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     """np.copyto."""
-    target = room(dst, lanes_of(src, where))
+    target = writable(dst, lanes_of(src, where))
     np.copyto(target, operand(src), casting=casting, where=operand(where))
 
 

@@ -1,4 +1,4 @@
-"""Where arrays in lanes keep their values, and how that grows when lanes begin to differ."""
+"""Storage of arrays in lanes; it grows from one copy to P when the lanes first differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from backend.workspace import Workspace
 
 Array = NDArray[Any]
-NO_ROOM = "a plain array cannot receive lanes (np.zeros(n) is plain, np.zeros_like(x) is not)"
+PLAIN = "a plain array cannot receive lanes (np.zeros(n) is plain, np.zeros_like(x) is not)"
 _pool: list[Workspace] = []  # the last is what arrays are widened in, see `drawing_from`
 
 
@@ -41,11 +41,11 @@ class Memory:
         self.block, self.spots, self.borrowed = block, spots, borrowed
 
     def widen(self, lanes: int) -> None:
-        """Before a write: room for `lanes` different values."""
+        """Before a write: space for `lanes` different values."""
         self.spots = None
         if lanes > self.block.shape[-1] == 1:
             if self.borrowed:
-                raise LanesError(NO_ROOM)
+                raise LanesError(PLAIN)
             shape = (*self.block.shape[:-1], lanes)
             block = (_pool[-1] if _pool else Workspace()).empty(np, shape, self.block.dtype)
             block[...] = self.block

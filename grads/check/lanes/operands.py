@@ -1,4 +1,4 @@
-"""What every function in lanes does with its arguments: axes, room for results, their delivery."""
+"""Arguments of functions on arrays in lanes: axes, space for results, writing to `out`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from grads.check.lanes.array import LaneArray, check_cast, lanes_of, operand
-from grads.check.lanes.memory import NO_ROOM, Array, LanesError
+from grads.check.lanes.memory import PLAIN, Array, LanesError
 
 
 def as_lanes(x: Any) -> LaneArray:
@@ -32,13 +32,13 @@ def one_axis(a: LaneArray, axis: int, more: int = 0) -> int:
     return int(axis) % ndim
 
 
-def room(out: Any, lanes: int) -> Array:
+def writable(out: Any, lanes: int) -> Array:
     """The values of `out`, where so many lanes can be written."""
     if type(out) is LaneArray:
         out.widen(lanes)
         return out.values
     if lanes > 1:
-        raise LanesError(NO_ROOM)
+        raise LanesError(PLAIN)
     return operand(out)
 
 
@@ -46,7 +46,7 @@ def deliver(found: LaneArray, out: Any) -> Any:
     """`found`, written into `out` if there is one."""
     if out is None:
         return found
-    target = room(out, lanes_of(found))
+    target = writable(out, lanes_of(found))
     check_cast(found.values, target.dtype)
     target[...] = found.values
     return out

@@ -1,4 +1,4 @@
-"""Products of arrays in lanes: matmul and what is made from it, einsum."""
+"""Matrix products of arrays in lanes: matmul and what is made from it, einsum."""
 
 from __future__ import annotations
 

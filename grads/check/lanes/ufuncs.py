@@ -9,11 +9,11 @@ import numpy as np
 
 from grads.check.lanes.array import FUNCTIONS, LaneArray, lane_key, lanes_of, operand
 from grads.check.lanes.memory import Array, LanesError
-from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, room
+from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writable
 from grads.check.lanes.products import matmul
 
 SMALL = 1e-9  # its square vanishes beside 1 in float64
-FEW = 64  # elements that are not worth the looking
+FEW = 64  # elements too few to be worth a search
 LARGE = 300.0  # exp and cosh of more come near overflow
 
 
@@ -49,7 +49,8 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], out: Any = None, **kwargs: Any
         raise LanesError(f"np.{ufunc.__name__} is not known in lanes")
     mask = kwargs.get("where", True)
     if out is not None:
-        out_values = room(out, lanes_of(mask, *inputs) if mask is not True else lanes_of(*inputs))
+        given = inputs if mask is True else (mask, *inputs)
+        out_values = writable(out, lanes_of(*given))
     if mask is not True:
         kwargs["where"] = operand(mask)
     compute: Any = COMPLEX.get(ufunc, ufunc)
@@ -67,7 +68,7 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], out: Any = None, **kwargs: Any
 def add_at(ufunc: np.ufunc, a: Any, key: Any, value: Any = None) -> None:
     """ufunc.at: ids that occur several times count several times."""
     more = () if value is None else (operand(value),)
-    ufunc.at(room(a, lanes_of(value)), lane_key(key), *more)
+    ufunc.at(writable(a, lanes_of(value)), lane_key(key), *more)
 
 
 def _complex(ufunc: np.ufunc, slope: Callable[[Array, Array], Array]) -> Callable[..., Array]:

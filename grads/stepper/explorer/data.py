@@ -5,16 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from grads.stepper.explorer.examples import (
+    LANGUAGE,
+    TRANSLATION,
+    RunExample,
+    open_example,
+    page_name,
+)
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.network import network
 from grads.stepper.explorer.page import write_page
-from grads.stepper.explorer.proofs import H, X, proofs_json
-from grads.stepper.explorer.scenes import LANGUAGE, TRANSLATION, Scene, open_scene, page_name
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.sums import sums_json
 from grads.stepper.explorer.tensors import Table, flat, number
 from grads.stepper.explorer.variants import variants_json
+from grads.stepper.explorer.verifications import H, X, verifications_json
 from grads.stepper.tracing.derivations import Run
 
 VERSION = 1
@@ -27,7 +33,7 @@ def build(
     score: str | None = None, window: str | None = None, seed: int | None = None,
     model: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Forward and backward of a derivation, every number and every proof, ready for JSON.
+    """Forward and backward of a derivation, every number and every verification, ready for JSON.
 
     Arguments: name, one of `grads.stepper.tracing.derivations.DERIVATIONS`, or FILE.py:NAME, a
     user's own NAME_forward and NAME_backward, or NAME and NAME_gradient, on NAME_inputs(rng);
@@ -35,9 +41,9 @@ def build(
     target"); sizes, score and window of attention, and seed, of random parameters; model, a run
     directory whose weights, vocabularies and tokeniser are taken instead. None everywhere: a small
     example.
-    Raises `UserError` as `grads.stepper.explorer.scenes.open_scene`.
+    Raises `UserError` as `grads.stepper.explorer.examples.open_example`.
     """
-    return of_scene(open_scene(name, Settings(
+    return of_example(open_example(name, Settings(
         sentence, target, hidden, embedding, layers, score, window, seed, model)))
 
 
@@ -51,20 +57,20 @@ def explore(name: str, output: str | Path | None = None, **settings: Any) -> Pat
     return path
 
 
-def of_scene(scene: Scene) -> dict[str, Any]:
-    """The object of a scene; what each key is, is said where it is made."""
-    run = scene.run
-    proofs = scene.proofs()
+def of_example(example: RunExample) -> dict[str, Any]:
+    """The JSON object of an example; each key is documented where it is made."""
+    run = example.run
+    verifications = example.verifications()
     table = Table(run)
-    steps = Steps(run, table, proofs)
-    proved = proofs_json(run, table, steps, proofs)
+    steps = Steps(run, table, verifications)
+    verified = verifications_json(run, table, steps, verifications)
     recurrent = run.derivation.name in (*LANGUAGE, *TRANSLATION)
     return {
         "version": VERSION, "name": run.derivation.name, "title": run.derivation.title,
-        "settings": scene.described(), "command": scene.command(), "notes": scene.notes,
+        "settings": example.described(), "command": example.command(), "notes": example.notes,
         "sources": steps.sources, "steps": steps.entries,
-        "proofs": proved, "curve_steps": flat(H), "line_offsets": flat(X),
-        "sums": sums_json(table), "variants": variants_json(scene, table, steps, proofs),
+        "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
+        "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),
         "flow": flow_json() if recurrent else None, "network": network(run),
         "vocabularies": vocabularies(run),
         "loss": number(run.loss(run.forward.result)), "tensors": table.entries,

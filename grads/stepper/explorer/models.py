@@ -32,30 +32,30 @@ class Trained:
     notes: tuple[str, ...]
 
 
-def open_model(name: str, folder: Path, sentence: str | None, target: str | None) -> Trained:
+def open_model(name: str, directory: Path, sentence: str | None, target: str | None) -> Trained:
     """The example of the derivation `name` with the weights in a run directory.
 
-    Raises `UserError` for a folder that is no run directory, a model that the derivation does
+    Raises `UserError` for a directory without a run, a model that the derivation does
     not cover, and a sentence without words.
     """
     if sentence is not None and not sentence.strip():
         raise UserError(f"sentence: expected at least one word, got {sentence!r}")
     if name in ("rnn", "lstm"):
-        if System.is_in(folder):
-            raise UserError(f"{folder}: {name} is a language model, and this is a translator; "
+        if System.is_in(directory):
+            raise UserError(f"{directory}: {name} is a language model, and this is a translator; "
                             "expected the name nmt or attention")
-        return language(name, folder, sentence or PHRASE)
-    if LanguageSystem.is_in(folder):
-        raise UserError(f"{folder}: {name} is a translator, and this is a language model; expected "
-                        "the name rnn or lstm")
-    return translation(name, folder, sentence or PHRASE, target)
+        return language(name, directory, sentence or PHRASE)
+    if LanguageSystem.is_in(directory):
+        raise UserError(f"{directory}: {name} is a translator, and this is a language model; "
+                        "expected the name rnn or lstm")
+    return translation(name, directory, sentence or PHRASE, target)
 
 
-def language(name: str, folder: Path, sentence: str) -> Trained:
+def language(name: str, directory: Path, sentence: str) -> Trained:
     """A language model; it reads the end marker first, as it was trained to."""
-    system = LanguageSystem.open(folder)
+    system = LanguageSystem.open(directory)
     config = system.recipe.model
-    refuse(folder, name, {f"unit {config.unit}": config.unit != name,
+    refuse(directory, name, {f"unit {config.unit}": config.unit != name,
                           f"{config.layers} layers": config.layers != 1})
     words = tokens_of([sentence], system.recipe.text.level)
     ids = system.vocabulary.ids(words)
@@ -68,14 +68,14 @@ def language(name: str, folder: Path, sentence: str) -> Trained:
         said_unknown("sentence", words, ids)]))
 
 
-def translation(name: str, folder: Path, sentence: str, target: str | None) -> Trained:
+def translation(name: str, directory: Path, sentence: str, target: str | None) -> Trained:
     """A translator; where no target is given, its own greedy translation is."""
-    system = System.open(folder)
+    system = System.open(directory)
     config, data = system.recipe.model, system.recipe.data
     if not isinstance(config, ModelConfig):
-        raise UserError(f"{folder}: the derivation {name} does not cover this model: it is of the "
-                        "architecture rnnsearch")
-    refuse(folder, name, {
+        raise UserError(f"{directory}: the derivation {name} does not cover this model: it is of "
+                        "the architecture rnnsearch")
+    refuse(directory, name, {
         f"unit {config.unit}": config.unit != "lstm",
         "a bidirectional encoder": config.bidirectional,
         "a bridge": config.bridge and not config.bidirectional,
@@ -101,11 +101,11 @@ def translation(name: str, folder: Path, sentence: str, target: str | None) -> T
         "The encoder reads the sentence from its end." if data.reverse_source else ""]))
 
 
-def refuse(folder: Path, name: str, features: dict[str, bool]) -> None:
+def refuse(directory: Path, name: str, features: dict[str, bool]) -> None:
     """UserError naming what a model has that the derivation has not."""
     found = [feature for feature, present in features.items() if present]
     if found:
-        raise UserError(f"{folder}: the derivation {name} does not cover this model: it has "
+        raise UserError(f"{directory}: the derivation {name} does not cover this model: it has "
                         f"{' and '.join(found)}")
 
 

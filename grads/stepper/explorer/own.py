@@ -1,7 +1,7 @@
 """A user's own function, from a file, as a derivation: FILE.py:NAME.
 
 The file has NAME_inputs(rng), and NAME_forward with NAME_backward, or a scalar NAME with
-NAME_gradient, as for `grads check`; or NAME alone, of which there is nothing to prove.
+NAME_gradient, as for `grads check`; or NAME alone, of which there is nothing to verify.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
         scalar = find(module, path, name)
         if not hasattr(module, f"{name}_gradient"):
             raise UserError(f"{target}: expected {name}_forward and {name}_backward, or "
-                            f"{name}_gradient: without them there is nothing to prove, and only "
+                            f"{name}_gradient: without them there is nothing to verify, and only "
                             "grads walk shows the steps")
         gradient = find(module, path, f"{name}_gradient")
         return Derivation(

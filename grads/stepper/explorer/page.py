@@ -24,7 +24,7 @@ from grads.stepper.explorer.formulas import ASSETS, used
 
 LIMIT = 2_000_000  # bytes of a page
 MODULES = ("format", "data", "evaluate", "state", "code", "heatmap", "network", "charts", "formula",
-           "proof", "breaks", "flow", "keys", "player")  # each after those that it imports
+           "verification", "breaks", "flow", "keys", "player")  # each after those that it imports
 STYLES = ("katex", "page")
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from grads.stepper.explorer.tensors import FORWARD, Table
 from grads.stepper.trace import Origin, Step
 from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.prove import Proof
+from grads.stepper.tracing.verify import Verification
 
-Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, in certain turns of loops
+Frame = tuple[str, frozenset[tuple[str, int]]]  # a function, in certain iterations of loops
 
 
 class Partners:
     """Finds the forward step of a backward step, both by their numbers in the traces."""
 
-    def __init__(self, run: Run, table: Table, proofs: list[Proof]) -> None:
+    def __init__(self, run: Run, table: Table, verifications: list[Verification]) -> None:
         self.run, self.table = run, table
         self.variables = {origin: table.root(table.find(FORWARD, found))
-                          for origin, found in variables(run, proofs).items()}
+                          for origin, found in variables(run, verifications).items()}
         self.steps: dict[Frame, list[Step]] = defaultdict(list)
         for step in run.forward.steps:
             if step.kind == "assign":
@@ -41,7 +41,7 @@ class Partners:
         return None
 
     def differentiated(self, step: Step, here: list[Step], x: int) -> int | None:
-        """Of the lines of the forward function in the same turns, the one the step is about."""
+        """The line of the forward function, in the same iterations, that a step differentiates."""
         readers = [one.number for one in here if x in self.read(one)]
         made = [self.variables[origin] for origin in self.gradients(step)
                 if self.variables[origin] != x]
@@ -77,20 +77,20 @@ class Partners:
         return origin[0] if name == FORWARD and made else None
 
 
-def variables(run: Run, proofs: list[Proof]) -> dict[Origin, Origin]:
+def variables(run: Run, verifications: list[Verification]) -> dict[Origin, Origin]:
     """The forward variable of each gradient, as (step, target) of each trace."""
-    found = {(proof.step, proof.target): forward_origin(run, proof)
-             for proof in proofs if proof.partner is not None}
-    for proof in proofs:
-        if proof.other in found:
-            found.setdefault((proof.step, proof.target), found[proof.other])
+    found = {(verification.step, verification.target): forward_origin(run, verification)
+             for verification in verifications if verification.partner is not None}
+    for verification in verifications:
+        if verification.other in found:
+            found.setdefault((verification.step, verification.target), found[verification.other])
     return found
 
 
-def forward_origin(run: Run, proof: Proof) -> Origin:
-    """Where the forward variable of a proved gradient was assigned."""
-    assert proof.partner is not None
-    step = proof.partner.step
+def forward_origin(run: Run, verification: Verification) -> Origin:
+    """Where the forward variable of a verified gradient was assigned."""
+    assert verification.partner is not None
+    step = verification.partner.step
     names = [target.name for target in run.forward.steps[step].targets]
-    return step, names.index(proof.partner.name)
+    return step, names.index(verification.partner.name)
 

@@ -1,4 +1,4 @@
-"""A step in the terminal: the lines around it, what it read and made, its proof."""
+"""A step in the terminal: the lines around it, what it read and made, its verification."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from rich.text import Text
 from grads.stepper.explorer.steps import file_name
 from grads.stepper.trace import Origin, Read, Step, Target, Trace
 from grads.stepper.tracing.pairing import loops_text
-from grads.stepper.tracing.prove import Proof
+from grads.stepper.tracing.verify import Verification
 
 ROWS, COLUMNS = 12, 8  # of a tensor that are printed
-COMPARED = 6  # entries of a proof that are printed
+COMPARED = 6  # entries of a verification that are printed
 MARGIN = 10  # columns of a name
 
 
 class Shown:
     """The steps of one or two traces, as they are walked through: assignments only."""
 
-    def __init__(self, traces: dict[str, Trace], proofs: Sequence[Proof] = ()) -> None:
+    def __init__(
+        self, traces: dict[str, Trace], verifications: Sequence[Verification] = ()
+    ) -> None:
         self.traces = traces
         self.steps: list[tuple[str, Step]] = [
             (name, step) for name, trace in traces.items() for step in trace.steps
             if step.kind == "assign"]
-        self.proofs = {(proof.step, proof.target): proof for proof in proofs}
+        self.verifications = {(one.step, one.target): one for one in verifications}
         self.numbers = {(name, step.number): i for i, (name, step) in enumerate(self.steps, 1)}
         self.sources: dict[tuple[str, str], tuple[int, list[str]]] = {}
 
@@ -51,9 +53,9 @@ class Shown:
             text.append_text(self.tensor("reads", variable, self.traces[name].target(origin)))
         for i, target in enumerate(step.targets):
             text.append_text(self.tensor("makes", target.name, target, "bold"))
-            proof = self.proofs.get((step.number, i)) if name == "backward" else None
-            if proof is not None:
-                text.append_text(self.proof(proof))
+            verification = self.verifications.get((step.number, i)) if name == "backward" else None
+            if verification is not None:
+                text.append_text(self.verification(verification))
         return text
 
     def read_name(self, name: str, read: Read, origin: Origin) -> str:
@@ -101,26 +103,27 @@ class Shown:
                 text.append("\n" + " " * MARGIN + joined(row))
         return text.append("  ... (first entries only)\n" if more else "\n")
 
-    def proof(self, proof: Proof) -> Text:
+    def verification(self, verification: Verification) -> Text:
         """What is known of a gradient."""
-        if proof.error is None:
-            return Text(f"  {proof.status}: {proof.reason}\n", style="dim")
-        assert proof.partner is not None
-        of = f"d loss / d {proof.forward}"
-        made = self.numbers.get(("forward", proof.partner.step))
-        text = Text(f"  {proof.status}: {of}" + (f" (made at step {made})" if made else ""),
-                    style="green" if proof.status == "proved" else "bold red")
-        text.append(f", {proof.checked} of {int(np.prod(proof.shape))} entries, "
-                    f"relative error {proof.error:.1e}"
-                    + (f" (central difference {proof.central_error:.1e})\n"
-                       if proof.central_error is not None else "\n"))
+        if verification.error is None:
+            return Text(f"  {verification.status}: {verification.reason}\n", style="dim")
+        assert verification.partner is not None
+        of = f"d loss / d {verification.forward}"
+        made = self.numbers.get(("forward", verification.partner.step))
+        text = Text(f"  {verification.status}: {of}" + (f" (made at step {made})" if made else ""),
+                    style="green" if verification.status == "verified" else "bold red")
+        text.append(f", {verification.checked} of {int(np.prod(verification.shape))} entries, "
+                    f"relative error {verification.error:.1e}"
+                    + (f" (central difference {verification.central_error:.1e})\n"
+                       if verification.central_error is not None else "\n"))
         text.append(f"{'':{MARGIN}}{'':10}{'analytic':>19}{'complex step':>19}"
                     f"{'central':>19}\n", style="dim")
-        exact = np.ravel(proof.complex_step)
+        exact = np.ravel(verification.complex_step)
         for entry in np.flatnonzero(~np.isnan(exact))[:COMPARED]:
-            index = np.unravel_index(int(entry), np.shape(proof.analytic))
-            central = [] if proof.central is None else [np.ravel(proof.central)[entry]]
-            numbers = [np.ravel(proof.analytic)[entry], exact[entry], *central]
+            index = np.unravel_index(int(entry), np.shape(verification.analytic))
+            central = ([] if verification.central is None
+                       else [np.ravel(verification.central)[entry]])
+            numbers = [np.ravel(verification.analytic)[entry], exact[entry], *central]
             text.append(f"{'':{MARGIN}}{'[' + ', '.join(map(str, index)) + ']':10}"
                         + "".join(f"{value:19.12g}" for value in numbers) + "\n")
         return text

@@ -17,7 +17,7 @@ from grads.stepper.explorer.partners import Partners
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table
 from grads.stepper.trace import Origin, Step
 from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.prove import Proof
+from grads.stepper.tracing.verify import Verification
 
 ROOT = Path(__file__).resolve().parents[3]  # files below it are named from here
 NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -27,12 +27,12 @@ OPERANDS = 16  # tensors of one container that a step is said to have read
 class Steps:
     """The assignments of both passes, numbered from 0; `entries` is what the page gets."""
 
-    def __init__(self, run: Run, table: Table, proofs: list[Proof]) -> None:
+    def __init__(self, run: Run, table: Table, verifications: list[Verification]) -> None:
         self.run, self.table = run, table
         self.numbers: dict[tuple[str, int], int] = {}  # pass and number in the trace -> number
         self.entries: list[dict[str, Any]] = []
         self.sources: list[dict[str, Any]] = []
-        self.partners = Partners(run, table, proofs)
+        self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
             for step in trace.steps:
                 if step.kind == "assign":

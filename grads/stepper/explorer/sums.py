@@ -1,4 +1,4 @@
-"""What each turn of a loop adds to a gradient that is a sum: dT at t = 4, 3, 2, 1."""
+"""What each iteration of a loop adds to a gradient that is a sum: dT at t = 4, 3, 2, 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sums_json(table: Table) -> list[dict[str, Any]]:
 
 def chains(trace: Trace) -> list[list[Origin]]:
     """The assignments of each sum: a zero, then the same name again and again, each time reading
-    itself, once in every turn of a loop."""
+    itself, once in every iteration of a loop."""
     found: list[list[Origin]] = []
     open_sums: dict[tuple[int, str], list[Origin]] = defaultdict(list)
     for step in trace.steps:

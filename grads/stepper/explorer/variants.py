@@ -1,4 +1,4 @@
-"""Wrong backward passes beside the right one: which tensors turn wrong, from which step on."""
+"""Wrong backward passes beside the right one: which tensors become wrong, from which step on."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from grads.stepper.explorer.examples import RunExample
 from grads.stepper.explorer.expand import expansions
-from grads.stepper.explorer.scenes import Scene
 from grads.stepper.explorer.steps import Steps, file_name
 from grads.stepper.explorer.tensors import BACKWARD, Table, flat, number
 from grads.stepper.trace import Origin, Step, Target, Trace, relative_error
 from grads.stepper.tracing.breaks import Break
-from grads.stepper.tracing.prove import Proof
+from grads.stepper.tracing.verify import Verification
 
 DIFFERENT = 1e-9  # relative difference from which a tensor counts as another
 DIGITS = 4  # significant ones of a wrong number
@@ -32,13 +32,14 @@ class Wrong:
         return self.trace.steps[self.numbers[origin[0]]].targets[origin[1]]
 
 
-def variants_json(scene: Scene, table: Table, steps: Steps, proofs: Sequence[Proof]
-                  ) -> list[dict[str, Any]]:
+def variants_json(
+    example: RunExample, table: Table, steps: Steps, verifications: Sequence[Verification]
+) -> list[dict[str, Any]]:
     """One object for each of the derivation's mistakes that goes through the same lines and
     changes a number."""
-    right, found = scene.run.backward, []
-    for mistake in scene.run.derivation.breaks:
-        trace = scene.rerun(mistake.edits)
+    right, found = example.run.backward, []
+    for mistake in example.run.derivation.breaks:
+        trace = example.rerun(mistake.edits)
         numbers = aligned(right, trace)
         wrong = Wrong(trace, numbers or [])
         origins = differing(right, wrong) if numbers else []
@@ -49,7 +50,7 @@ def variants_json(scene: Scene, table: Table, steps: Steps, proofs: Sequence[Pro
                 "wrong": [table.ids[BACKWARD, origin] for origin in origins],
                 "values": {table.ids[BACKWARD, origin]: flat(wrong.target(origin).value, DIGITS)
                            for origin in origins if needs_value(table, wrong, origin)},
-                "proofs": judged(proofs, wrong, scene.tolerance),
+                "verifications": failing(verifications, wrong, example.tolerance),
                 "edited": edited(mistake, wrong, table, steps),
             })
     return found
@@ -68,7 +69,7 @@ def aligned(right: Trace, wrong: Trace) -> list[int] | None:
 
 
 def same_place(one: Step, other: Step) -> bool:
-    """Whether two steps are of the same line in the same turns of loops."""
+    """Whether two steps are of the same line in the same iterations of loops."""
     return (one.kind, one.function, one.line, one.loops) == (
         other.kind, other.function, other.line, other.loops) and (
         [target.name for target in one.targets] == [target.name for target in other.targets])
@@ -110,15 +111,17 @@ def needs_value(table: Table, wrong: Wrong, origin: Origin) -> bool:
         np.ravel(wrong.target(origin).value), np.ravel(wrong.target(place).value))
 
 
-def judged(proofs: Sequence[Proof], wrong: Wrong, tolerance: float) -> dict[int, Any]:
-    """The errors of the proofs that fail: the derivatives are those of the same forward pass."""
+def failing(
+    verifications: Sequence[Verification], wrong: Wrong, tolerance: float
+) -> dict[int, Any]:
+    """The errors of the verifications that fail; the derivatives are those of the right run."""
     found: dict[int, Any] = {}
-    for i, proof in enumerate(proofs):
-        if proof.error is None:
+    for i, verification in enumerate(verifications):
+        if verification.error is None:
             continue
-        exact = np.ravel(proof.complex_step)
+        exact = np.ravel(verification.complex_step)
         known = ~np.isnan(exact)
-        value = np.ravel(np.asarray(wrong.target((proof.step, proof.target)).value))
+        value = np.ravel(np.asarray(wrong.target((verification.step, verification.target)).value))
         error = relative_error(value[known], exact[known])
         if not error <= tolerance:
             found[i] = number(error, ROUGH)

@@ -1,1 +1,1 @@
-"""How a function is traced: its source rewritten, its assignments recorded, replayed, proved."""
+"""How a function is traced: its source rewritten, its assignments recorded, replayed, verified."""

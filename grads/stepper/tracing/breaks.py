@@ -1,4 +1,4 @@
-"""Wrong backward passes to be looked at: each is one change of a derivation's source."""
+"""Wrong backward passes as examples: each is one change of a derivation's source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OVERWRITTEN_VERTICAL = change(
     "backward", "dh[t] = dh[t] + d_vertical", "dh[t] = d_vertical")
 ONE_EMBEDDING = change(
     "one word only",
-    "dW_e holds what the turn walked last adds to it, instead of the sum over all words.",
+    "dW_e holds the term of the last iteration, instead of the sum over all words.",
     "embed_grad", "dW_e + one_hot", "0 * dW_e + one_hot")
 
 UNIT = "lstm_grad"

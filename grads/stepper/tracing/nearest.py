@@ -1,4 +1,4 @@
-"""Looking a name up, and saying which one may have been meant."""
+"""Finds a name, or the known name nearest to it for the error message."""
 
 from __future__ import annotations
 

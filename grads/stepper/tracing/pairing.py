@@ -1,12 +1,13 @@
 """Which forward variable a gradient variable is the gradient of.
 
 `dX`, assigned in a backward function, belongs to `X` in the forward function that it is the
-backward of, called in the same turns of the same loops: `do` in `lstm_grad` at t = 2 to `o` in
+backward of, called in the same iterations of the same loops: `do` in `lstm_grad` at t = 2 to `o` in
 `lstm` at t = 2. Where names do not follow this rule a derivation says so in its table.
 
-A weight is used in every turn of a loop, and its gradient is a sum that grows in every turn of the
-backward's loop. After the backward has walked the turns 4, 3 it is the gradient for the weight as
-it is read in the forward's turns 4 and 3, and so each stage of the sum can be proved.
+A weight is used in every iteration of a loop, and its gradient is a sum that grows in every
+iteration of the backward's loop. After iterations 4 and 3 of the backward it is the
+gradient for the weight as it is read in the forward's iterations 4 and 3, and so each stage of the
+sum can be verified.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Pairing:
 
     # A pair is written "T" for another name, "T:first columns" for a part (PARTS), "h in v" for
     # what reaches h through the statement that assigns v. A share is a part of a gradient that
-    # no forward variable stands for; the gradient it is added to is proved.
+    # no forward variable stands for; the gradient it is added to is verified.
 
 
 class Partner(NamedTuple):
@@ -47,7 +48,7 @@ class Partner(NamedTuple):
     entries: np.ndarray  # flat positions that the gradient is for, in the gradient's order
 
 
-class Claim(NamedTuple):
+class AssignedGradient(NamedTuple):
     """A gradient variable of a backward pass, as one step assigned it."""
 
     origin: Origin
@@ -91,9 +92,9 @@ class Pairs:
             number = call.caller
         return tuple(reversed(names))
 
-    # --- claims
+    # --- gradients
 
-    def claims(self) -> list[Claim]:
+    def gradients(self) -> list[AssignedGradient]:
         """Every gradient that the backward assigned, in order."""
         later: dict[tuple[int, str], list[Origin]] = defaultdict(list)
         found = [(step, i) for step in self.backward.steps if step.kind == "assign"
@@ -102,7 +103,8 @@ class Pairs:
                  and not self.is_carried(step, target)]
         for step, i in found:
             later[step.frame, step.targets[i].name].append((step.number, i))
-        return [self.claim(step, i, later[step.frame, step.targets[i].name]) for step, i in found]
+        return [self.gradient(step, i, later[step.frame, step.targets[i].name])
+                for step, i in found]
 
     def is_carried(self, step: Step, target: Target) -> bool:
         """Whether a target is an entry of a container put into it again under its own name."""
@@ -111,27 +113,27 @@ class Pairs:
         before = self.backward.steps[target.same_as[0]]
         return before.frame == step.frame and before.targets[target.same_as[1]].name == target.name
 
-    def claim(self, step: Step, i: int, namesakes: list[Origin]) -> Claim:
-        """What is to be proved of one gradient."""
+    def gradient(self, step: Step, i: int, namesakes: list[Origin]) -> AssignedGradient:
+        """What is to be verified of one gradient."""
         target, origin = step.targets[i], (step.number, i)
         completed = self.completed(step, target, origin, namesakes)
         zero = not np.any(np.asarray(target.value))
         if completed is not None and zero and not step.own_loops:
-            return Claim(origin, "zero", None, completed)
+            return AssignedGradient(origin, "zero", None, completed)
         original = self.original(target)
         partner = self.partner(step, target)
         if partner is None and original is None and completed is None:
             partner = self.partner_below(step, target)
         if completed is not None and (partner is not None or original is None):
-            return Claim(origin, "partial", None, completed)
+            return AssignedGradient(origin, "partial", None, completed)
         if partner is not None:
-            return Claim(origin, "final", partner, None)
+            return AssignedGradient(origin, "final", partner, None)
         if original is not None:
-            return Claim(origin, "same", None, original)
+            return AssignedGradient(origin, "same", None, original)
         if f"{step.function}.{root_of(target.name)}" in self.pairing.shares:
-            return Claim(origin, "share", None, None)
+            return AssignedGradient(origin, "share", None, None)
         helper = step.function not in self.pairing.partners
-        return Claim(origin, "zero" if zero and helper else "unpaired", None, None)
+        return AssignedGradient(origin, "zero" if zero and helper else "unpaired", None, None)
 
     def original(self, target: Target) -> Origin | None:
         """The gradient, assigned before or given from outside, that a target passes on."""
@@ -148,7 +150,7 @@ class Pairs:
                   ) -> Origin | None:
         """The later assignment that a gradient is only a part of."""
         after = [other for other in namesakes if other > origin]
-        if "[" not in target.written:  # a plain name is another variable in each turn of a loop
+        if "[" not in target.written:  # a plain name is another variable in each iteration
             own = step.own_loops
             after = [other for other in after
                      if self.backward.steps[other[0]].own_loops[: len(own)] == own]
@@ -215,7 +217,7 @@ class Pairs:
         return None
 
     def is_entry(self, origin: Origin) -> bool:
-        """Whether a forward variable is an entry that one turn of a loop has set, as `h[l]`."""
+        """Whether a forward variable is an entry that one iteration has set, as `h[l]`."""
         step = self.forward.steps[origin[0]]
         return bool(step.own_loops) and "[" in step.targets[origin[1]].written
 
@@ -228,7 +230,7 @@ class Pairs:
         return self.fitting(origin, assigned(self.forward, origin), step, target)
 
     def summed(self, frame: int, name: str, step: Step, target: Target) -> Partner | None:
-        """A forward variable that is perturbed in the turns the backward has walked so far."""
+        """A forward variable that is perturbed in the iterations of the backward so far."""
         walked = {frozenset(one.own_loops) for one in self.backward.steps[: step.number + 1]
                   if one.frame == step.frame and one.own_loops}
         now = frozenset(step.own_loops)

@@ -50,7 +50,7 @@ class Program:
                             f"{start.__name__} calls")
 
     def run(self, listener: Any, *arguments: Any, **named: Any) -> Any:
-        """What the function returns; the listener hears of every assignment on the way."""
+        """What the function returns; the listener is called for every assignment."""
         for names in self.namespaces.values():
             names[LISTENER] = listener
         return self.entry(*self.bound, *arguments, **named)

@@ -1,4 +1,4 @@
-"""The listener that records: every assignment, what it read, and where that came from."""
+"""The listener that records a trace: every assignment, what it read, and where that came from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grads.stepper.tracing.values import (
     text_of,
 )
 
-STEPS = 100_000  # assignments and loop turns after which a function is taken not to end
+STEPS = 100_000  # assignments and loop iterations after which a function is taken not to end
 
 Loops = tuple[tuple[str, int], ...]
 Origin = tuple[int, int]  # number of a step, number of its target
@@ -90,7 +90,7 @@ class Reading(NamedTuple):
 
 
 class Frame:
-    """A call being recorded: its variables, and the turns of its loops."""
+    """A call being recorded: its variables, and the iterations of its loops."""
 
     def __init__(self, recorder: Recorder, site: Site, number: int, caller: Frame | None) -> None:
         self.recorder, self.number, self.caller = recorder, number, caller
@@ -98,7 +98,7 @@ class Frame:
         self.depth: int = caller.depth + 1 if caller else 0
         self.outer: Loops = (*caller.outer, *caller.loops(caller.around)) if caller else ()
         self.around: tuple[int, ...] = ()  # loops around the statement running now
-        self.turns: dict[int, int] = {}
+        self.iterations: dict[int, int] = {}
         self.known: dict[str, tuple[Origin, Path]] = {}  # "h[2]" -> where assigned last, and [2]
         self.roots: dict[str, Any] = {}  # "h" -> the object it was
         self.pending: list[tuple[int, Path, Any]] = []  # chain, path, root value
@@ -124,12 +124,12 @@ class Frame:
     def returned(self, number: int, value: Any) -> Any:
         return self.assign(number, value, ((),))
 
-    def turn(self, number: int, index: Any) -> None:
+    def iteration(self, number: int, index: Any) -> None:
         loop = self.recorder.program.loops[number]
-        self.turns = {k: n for k, n in self.turns.items()
+        self.iterations = {k: n for k, n in self.iterations.items()
                       if number not in self.recorder.program.loops[k].outer}
-        counted = self.turns.get(number, 0) + 1
-        self.turns[number] = counted if loop.counted or not hasattr(index, "__index__") \
+        counted = self.iterations.get(number, 0) + 1
+        self.iterations[number] = counted if loop.counted or not hasattr(index, "__index__") \
             else index.__index__()
         self.around = (*loop.outer, number)
         self.pending.clear()
@@ -158,8 +158,8 @@ class Frame:
 
     def loops(self, numbers: Iterable[int]) -> Loops:
         """Names and indices of loops, as they stand."""
-        return tuple((self.recorder.program.loops[n].name, self.turns[n])
-                     for n in numbers if n in self.turns)
+        return tuple((self.recorder.program.loops[n].name, self.iterations[n])
+                     for n in numbers if n in self.iterations)
 
 
 class Recorder:
@@ -184,13 +184,14 @@ class Recorder:
         return self.current
 
     def count(self) -> None:
-        """One more step or turn; `UserError` when there are too many."""
+        """One more step or iteration; `UserError` when there are too many."""
         self.counted += 1
         if self.counted > self.max_steps:
             frame = self.current
             raise UserError(
                 f"{frame.function if frame else 'the function'} has not ended after "
-                f"{self.max_steps} assignments and loop turns (max_steps): does a loop never end?")
+                f"{self.max_steps} assignments and loop iterations (max_steps): "
+                "does a loop never end?")
 
     # --- steps
 

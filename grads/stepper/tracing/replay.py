@@ -1,8 +1,8 @@
 """Runs a traced function again with some of its variables perturbed, many perturbations at once.
 
-A perturbation is added where a variable is assigned, or each time it is read in chosen turns of a
-loop. All perturbations of one run are lanes (`grads.check.lanes.array`) of the arrays they touch;
-where the function does what lanes cannot, it is run once for each.
+A perturbation is added where a variable is assigned, or each time it is read in chosen iterations
+of a loop. All perturbations of one run are lanes (`grads.check.lanes.array`) of the arrays they
+touch; where the function does what lanes cannot, it is run once for each.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def alone(trace: Trace, bump: Bumps, step: Any, arguments: Sequence[Any], named:
         if not np.iscomplexobj(step):
             raise
         raise UserError(f"{trace.steps[0].function} cannot be run with complex numbers, which the "
-                        f"proof needs ({error}): does it write into an array of real ones?"
+                        f"verification needs ({error}): does it write into an array of real ones?"
                         ) from error
 
 
@@ -141,7 +141,7 @@ class Replay:
     def leave(self) -> None:
         return None
 
-    def turn(self, number: int, index: Any) -> None:
+    def iteration(self, number: int, index: Any) -> None:
         return None
 
     def item(self, number: int, value: Any, indices: Path) -> Any:

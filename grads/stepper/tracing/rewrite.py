@@ -40,13 +40,13 @@ LISTENER = "_listener_"  # the global name of the listener
 class Loop(NamedTuple):
     """A loop of the source."""
 
-    name: str  # its index, or "turn" where it has none and turns are counted
+    name: str  # its index, or "iteration" where it has none and iterations are counted
     counted: bool
     outer: tuple[int, ...]  # numbers of the loops around it
 
 
 class Site(NamedTuple):
-    """A place that the listener hears from."""
+    """A place in the source that calls the listener."""
 
     kind: str  # "call" | "assign" | "return"
     function: str
@@ -133,12 +133,12 @@ class Rewriter(ast.NodeTransformer):
 
     def assignment(self, node: ast.stmt, targets: list[ast.expr], value: ast.expr, start: int,
                    augmented: bool = False) -> ast.stmt:
-        """`targets = value`, heard."""
+        """`targets = value`, recorded."""
         changing = stored_names(targets)
         patterns = tuple(pattern(target, changing) for target in targets)
         indices = [one for target in targets for one in index_tuples(target, changing)]
         site = self.site("assign", node, patterns, start, augmented)
-        value = self.heard("assign", site, value, ast.Tuple(elts=indices, ctx=ast.Load()))
+        value = self.recorded("assign", site, value, ast.Tuple(elts=indices, ctx=ast.Load()))
         return ast.copy_location(ast.Assign(targets=targets, value=value), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -148,7 +148,7 @@ class Rewriter(ast.NodeTransformer):
         return self.visit_Assign(ast.copy_location(plain, node))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
-        """`x += e` runs as written; then x is heard, and put back."""
+        """`x += e` runs as written; then x is recorded, and put back."""
         start = len(self.chains)
         node.value = self.visit(node.value)
         if not is_settled(node.target):
@@ -160,7 +160,7 @@ class Rewriter(ast.NodeTransformer):
         start, value = len(self.chains), self.visit(node.value)
         site = self.site("assign", node, (pattern(node.target),), start)
         indices = ast.Tuple(elts=index_tuples(node.target), ctx=ast.Load())
-        node.value = self.heard("assign", site, value, indices)
+        node.value = self.recorded("assign", site, value, indices)
         return node
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
@@ -168,7 +168,7 @@ class Rewriter(ast.NodeTransformer):
             return node
         start, value = len(self.chains), self.visit(node.value)
         site = self.site("return", node, (Written("return", (), "return"),), start)
-        node.value = self.heard("returned", site, value)
+        node.value = self.recorded("returned", site, value)
         return node
 
     def visit_For(self, node: ast.For) -> ast.AST:
@@ -182,14 +182,14 @@ class Rewriter(ast.NodeTransformer):
         return self.loop(node, None)
 
     def loop(self, node: ast.For | ast.While, index: str | None) -> ast.AST:
-        """A loop whose every turn is heard."""
+        """A loop whose every iteration is recorded."""
         number = len(self.loops)
-        self.loops.append(Loop(index or "turn", index is None, self.around))
+        self.loops.append(Loop(index or "iteration", index is None, self.around))
         self.around = (*self.around, number)
         body = [new for old in node.body for new in as_list(self.visit(old))]
         self.around = self.around[:-1]
         node.orelse = [new for old in node.orelse for new in as_list(self.visit(old))]
-        node.body = [*statements(f"{FRAME}.turn({number}, {index})", node), *body]
+        node.body = [*statements(f"{FRAME}.iteration({number}, {index})", node), *body]
         return node
 
     # --- expressions
@@ -234,15 +234,15 @@ class Rewriter(ast.NodeTransformer):
             return node
         number = len(self.chains)
         self.chains.append(Chain(name.id, parts, ast.unparse(node), self.around))
-        whole = rooted(node, self.heard("read", number, ast.Name(name.id, ast.Load())))
+        whole = rooted(node, self.recorded("read", number, ast.Name(name.id, ast.Load())))
         if not parts:
             return whole
         values = ast.Tuple(elts=[as_load(index) for index in indices], ctx=ast.Load())
-        return self.heard("item", number, whole, values)
+        return self.recorded("item", number, whole, values)
 
     # --- pieces
 
-    def heard(self, hook: str, number: int, *arguments: ast.expr) -> ast.expr:
+    def recorded(self, hook: str, number: int, *arguments: ast.expr) -> ast.expr:
         """`_frame_.hook(number, ...)`."""
         function = ast.Attribute(value=ast.Name(FRAME, ast.Load()), attr=hook, ctx=ast.Load())
         return ast.Call(func=function, args=[ast.Constant(number), *arguments], keywords=[])

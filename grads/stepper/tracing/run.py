@@ -1,4 +1,4 @@
-"""A derivation, run: its forward and backward traced on an example, its gradients proved."""
+"""A derivation, run: its forward and backward traced on an example, its gradients verified."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from grads.stepper.tracing.breaks import Break
 from grads.stepper.tracing.examples import Example, Request, Sizes
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
-from grads.stepper.tracing.prove import Curve, Proof, curve, losses, prove
 from grads.stepper.tracing.values import KEEP
+from grads.stepper.tracing.verify import Curve, Verification, curve, losses, verify
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,19 @@ class Run:
         """The loss, from what the forward returned."""
         return self.derivation.loss(self.example, result)
 
-    def proofs(self, central: bool = True, most: int | None = None) -> list[Proof]:
+    def verifications(self, central: bool = True, most: int | None = None) -> list[Verification]:
         """What is known of every gradient; `most` entries of each are compared, None for all."""
-        return prove(self.derivation.pairing, self.forward, self.backward,
+        return verify(self.derivation.pairing, self.forward, self.backward,
                      self.example.arguments, self.loss, self.example.named, central, most)
 
-    def losses(self, proof: Proof, entry: int, steps: Sequence[float]) -> np.ndarray:
-        """The loss with each of `steps` added to one entry (flat) of a proof's gradient."""
-        return losses(proof, self.forward, self.example.arguments, entry, steps, self.loss,
+    def losses(self, verification: Verification, entry: int, steps: Sequence[float]) -> np.ndarray:
+        """The loss with each of `steps` added to one entry (flat) of a verification's gradient."""
+        return losses(verification, self.forward, self.example.arguments, entry, steps, self.loss,
                       self.example.named)
 
-    def curve(self, proof: Proof, entry: int) -> Curve:
+    def curve(self, verification: Verification, entry: int) -> Curve:
         """How the error of numerical derivatives for one entry depends on the step size."""
-        return curve(proof, self.forward, self.example.arguments, entry, self.loss,
+        return curve(verification, self.forward, self.example.arguments, entry, self.loss,
                      self.example.named)
 
     @cached_property

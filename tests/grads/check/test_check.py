@@ -75,19 +75,19 @@ def test_mappings_of_outputs_and_nested_ones():
     def run(p):
         return {"h": np.tanh(p["x"]), "last": [p["x"] ** 2, (p["x"] ** 3,)]}, p["x"]
 
-    def pull(d, x):
+    def vjp(d, x):
         (cube,) = d["last"][1]
         return {"x": d["h"] * (1 - np.tanh(x) ** 2) + 2 * x * d["last"][0] + 3 * x * x * cube}
 
-    found = check_pair(run, pull, {"x": X})
+    found = check_pair(run, vjp, {"x": X})
     assert found.ok and found.outputs == ("h", "last.0", "last.1.0")
 
 
 def test_claims_by_upstream_gradient_or_by_function():
     d_out = RNG.normal(size=3)
-    claim = [np.outer(d_out, X)]
-    assert check_gradients(lambda W: W @ X, [VALUES["W"]], claim, upstream=d_out).ok
-    assert not check_gradients(lambda W: W @ X, [VALUES["W"]], claim, upstream=d_out[::-1]).ok
+    analytic = [np.outer(d_out, X)]
+    assert check_gradients(lambda W: W @ X, [VALUES["W"]], analytic, upstream=d_out).ok
+    assert not check_gradients(lambda W: W @ X, [VALUES["W"]], analytic, upstream=d_out[::-1]).ok
     assert check_gradients(loss, VALUES, gradient).ok
     assert check_gradients(np.sin, np.array(0.3), np.cos).ok
     assert check_gradients(lambda x, y: x @ y, (X, 2 * X), (2 * X, X)).ok
@@ -105,35 +105,35 @@ def test_cost_and_coverage_are_told():
 
 
 def test_rounding_of_a_gradient_that_should_be_zero_is_no_error():
-    assert check_gradients(loss, VALUES | {"idle": np.ones(1)},
-                           gradient(VALUES) | {"idle": np.array([1e-17])}).ok
+    assert check_gradients(loss, VALUES | {"unused": np.ones(1)},
+                           gradient(VALUES) | {"unused": np.array([1e-17])}).ok
 
 
 def test_both_zero_is_told_and_one_zero_is_an_error():
-    values = {"used": np.ones(2), "idle": np.ones(3)}
-    gradients = {"used": np.full(2, 2.0), "idle": np.zeros(3)}
+    values = {"used": np.ones(2), "unused": np.ones(3)}
+    gradients = {"used": np.full(2, 2.0), "unused": np.zeros(3)}
 
     def f(p):
-        return (p["used"] ** 2).sum() + 0 * p["idle"].sum()
+        return (p["used"] ** 2).sum() + 0 * p["unused"].sum()
 
     found = check_gradients(f, values, gradients)
     assert found.ok and [row.hints for row in found.rows] == [
         (), ("zero everywhere, numerically too",)]
-    gradients["idle"][1] = 1e-3
+    gradients["unused"][1] = 1e-3
     [row] = check_gradients(f, values, gradients).wrong
-    assert (row.name, row.at, row.error) == ("idle", (1,), 1.0)
-    gradients = {"used": np.zeros(2), "idle": np.zeros(3)}
+    assert (row.name, row.at, row.error) == ("unused", (1,), 1.0)
+    gradients = {"used": np.zeros(2), "unused": np.zeros(3)}
     [row] = check_gradients(f, values, gradients).wrong
     assert row.name == "used" and "zero" in row.hints[0]
 
 
-@pytest.mark.parametrize("claim", [
+@pytest.mark.parametrize("sparse", [
     type("Rows", (), {"dense": lambda self: np.array([[0.0], [6.0], [0.0]])})(),
     (np.array([1, 1]), np.array([[2.0], [4.0]])),  # a duplicate id is summed
 ])  # fmt: skip
-def test_sparse_gradients_are_written_out(claim):
+def test_sparse_gradients_are_written_out(sparse):
     table = {"W_e": np.array([[1.0], [3.0], [5.0]])}
-    assert check_gradients(lambda p: p["W_e"][1, 0] ** 2, table, {"W_e": claim}).ok
+    assert check_gradients(lambda p: p["W_e"][1, 0] ** 2, table, {"W_e": sparse}).ok
 
 
 @pytest.mark.parametrize("method", ["complex", "ridders", "both"])
@@ -188,15 +188,15 @@ def test_errors_that_cancel_over_the_outputs_are_caught():
     def run(x):
         return (x * x, x * x), x
 
-    def pull(d, x):
+    def vjp(d, x):
         return 4 * x * d[0]
 
     same = {"0": np.ones(4), "1": np.ones(4)}
-    found = check_pair(run, pull, [X], upstream=same)
+    found = check_pair(run, vjp, [X], upstream=same)
     assert {row.upstream for row in found.wrong} == {"0", "1"}
 
 
-def test_opinions_that_disagree_are_reported():
+def test_methods_that_disagree_are_reported():
     """|x| x is not analytic: complex step sees |z| as constant, half of the derivative."""
     x = np.array([-1.0, 0.5, 2.0])
     found = check_gradients(lambda x: (np.abs(x) * x).sum(), x, [2 * np.abs(x)])
@@ -234,7 +234,7 @@ def test_a_kink_is_neither_alarm_nor_pass(method):
     assert beside.wrong[0].at == (2,)
 
 
-def test_only_kinks_are_no_proof():
+def test_only_kinks_verify_nothing():
     found = check_gradients(relu_sum, np.zeros(2), [np.zeros(2)])
     assert not found.ok and found.findings[0].kind == "nothing"
 
@@ -247,14 +247,14 @@ def test_a_jump_is_reported():
     assert found.rows[0].inconclusive == 1 and "jumps by 3" in found.rows[0].hints[0]
 
 
-def test_winners_are_tracked():
+def test_branch_decisions_are_tracked():
     """Two maxima so alike that differences alone see a smooth function."""
     def f(x):
         return np.where(x.real[0] >= x.real[1], x[0] ** 2, x[1] ** 2 + 1e-9 * (x[1] - x[0]))
 
     x = np.array([1.0, 1.0])
     found = check_gradients(f, x, [np.array([2.0, 0.0])],
-                            winners=lambda x: (x.real[0] >= x.real[1],))
+                            decisions=lambda x: (x.real[0] >= x.real[1],))
     assert found.rows[0].status == "inconclusive"
 
 
@@ -325,8 +325,8 @@ def test_no_diagnosis_where_none_is_wanted():
 # --- what goes with the values ------------------------------------------------------------------
 
 
-def pair(run=lambda x: x * x, pull=lambda d, x: 2 * x * d):
-    return check_pair(lambda x: (run(x), x), pull, [X.copy()])
+def pair(run=lambda x: x * x, vjp=lambda d, x: 2 * x * d):
+    return check_pair(lambda x: (run(x), x), vjp, [X.copy()])
 
 
 def mutating(x):
@@ -345,9 +345,9 @@ COUNTER = []
 
 @pytest.mark.parametrize("flaw, kind, name", [
     ({"run": mutating}, "mutated", "x"),
-    ({"pull": greedy}, "mutated", "df"),
+    ({"vjp": greedy}, "mutated", "df"),
     ({"run": lambda x: x * x + 1e-14 * np.random.default_rng().normal()}, "random", "f"),
-    ({"pull": lambda d, x: 2 * x * d + 1e-15 * np.random.default_rng().normal()}, "random", "dx"),
+    ({"vjp": lambda d, x: 2 * x * d + 1e-15 * np.random.default_rng().normal()}, "random", "dx"),
     ({"run": lambda x: x * np.nan}, "not finite", "f"),
 ])  # fmt: skip
 def test_a_flaw_beside_the_values_is_found(flaw, kind, name):
@@ -357,9 +357,9 @@ def test_a_flaw_beside_the_values_is_found(flaw, kind, name):
 
 
 def test_padding_and_vanishing():
-    dead = np.array([False, True, False])
-    case = Case({"x": X[:3]}, lambda a: ({"y": a["x"] * ~dead}, None),
-                lambda d, _: {"x": d["y"] * np.where(dead, 1e-300, 1.0)}, {"x": dead})
+    padding = np.array([False, True, False])
+    case = Case({"x": X[:3]}, lambda a: ({"y": a["x"] * ~padding}, None),
+                lambda d, _: {"x": d["y"] * np.where(padding, 1e-300, 1.0)}, {"x": padding})
     [found] = check_case(case).findings
     assert (found.kind, found.name) == ("padding", "dx")
     case = Case({"x": X[:3]}, lambda a: ({"y": 0.0 * a["x"]}, None),

@@ -181,7 +181,7 @@ def test_garbage_is_called_nothing(name):
 @given(st.integers(0, 10_000), st.sampled_from([(1,), (2,), (2, 2), (3, 3), (1, 4), (2, 3, 2)]),
        st.floats(0.02, 0.98), st.booleans())
 def test_small_garbage_is_called_nothing(seed, shape, missing, integers):
-    """Few entries, some not differentiated: nothing can be proved of them but where they are."""
+    """Few entries, some not differentiated: no explanation is accepted, only where they are."""
     rng = np.random.default_rng(seed)
     numeric, wrong = rng.normal(size=(2, *shape))
     if integers:

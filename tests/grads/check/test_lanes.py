@@ -30,7 +30,7 @@ def test_every_kernel(entry, dtype):
     moved = 0
     for name, value in inputs.items():
         directions = versions(rng, value, STEPS[dtype])
-        out = compare(case.forward, inputs, {name: directions}, 5e-13)
+        out = compare(case.outputs, inputs, {name: directions}, 5e-13)
         moved += any((a != a[:1]).any() for a in out.values())
     assert moved == len(inputs)
 
@@ -44,8 +44,8 @@ def test_single_entries_of_a_translator(dtype):
     for name in ("encoder.W_e", "decoder.0.W", "encoder.1.forward.W", "attention.W_c"):
         changed = {name: one_entry_each(inputs[name], STEPS[dtype])}
         for _ in range(2):  # the second run finds the buffers of the first
-            found = in_lanes(case.forward, inputs, changed, workspace)["loss"]
-        expected = alone(case.forward, inputs, changed)["loss"]
+            found = in_lanes(case.outputs, inputs, changed, workspace)["loss"]
+        expected = alone(case.outputs, inputs, changed)["loss"]
         np.testing.assert_allclose(found.real, expected.real, rtol=1e-13)
         np.testing.assert_allclose(found.imag, expected.imag, rtol=0,
                                    atol=1e-13 * np.abs(expected.imag).max())
@@ -80,10 +80,10 @@ def test_a_backward_pass_is_a_function_too(entry):
     rng = np.random.default_rng(7)
     case = model_case(drawn(entry))
     upstream = {name: rng.normal(size=np.shape(out))
-                for name, out in case.forward(case.inputs).items()}
+                for name, out in case.outputs(case.inputs).items()}
 
     def gradients(a):
-        found = case.backward(a, {k: backend.to_device(d) for k, d in upstream.items()}).items()
+        found = case.gradients(a, {k: backend.to_device(d) for k, d in upstream.items()}).items()
         return {name: d.dense() if hasattr(d, "dense") else d for name, d in found}
 
     name, value = list(case.inputs.items())[-1]

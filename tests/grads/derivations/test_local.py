@@ -56,7 +56,7 @@ def check_step(way, S, t=1, seed=1, **how):
         h_tilde, align = attend_in_a_way(way, a["h"], a["h_bar"], a["W_c"], w, t)
         return {"h_tilde": h_tilde, "a": align}, (a, w)
 
-    def pull(d, cache):
+    def vjp(d, cache):
         a, w = cache
         dh, dh_bar, dW_c, dw = attend_in_a_way_grad(
             way, d["h_tilde"], a["h"], a["h_bar"], a["W_c"], w, t)
@@ -64,7 +64,7 @@ def check_step(way, S, t=1, seed=1, **how):
         return {"h": dh + dh_a, "h_bar": dh_bar + dh_bar_a, "W_c": dW_c,
                 **{name: dw[name] + dw_a[name] for name in dw}}
 
-    return check_pair(run, pull, inputs, **how)
+    return check_pair(run, vjp, inputs, **how)
 
 
 # --- windows ------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_gradients(x, y, deep_state):
     if len(x) == 1:  # states before the first are zero, and so is what they are multiplied by
         expected |= {f"{prefix}.{name}" for prefix in (rnnsearch.FORWARD, rnnsearch.BACKWARD)
                      for name in ("U", "U_z", "U_r", "W_r", "b_r")}
-    if not y and deep_state == "before":  # s_1 is in nobody's prediction
+    if not y and deep_state == "before":  # no prediction depends on s_1
         expected |= {f"{rnnsearch.DECODER}.{name}" for name in ContextUnit._fields}
     assert still == expected
 

@@ -47,10 +47,10 @@ def check_score(kind, S, **how):
     def run(a):
         return forward(*a.values()), a
 
-    def pull(de, a):
+    def vjp(de, a):
         return dict(zip(a, backward(de, *a.values()), strict=True))
 
-    return check_pair(run, pull, {**states(kind, S), **weights(kind)}, **how)
+    return check_pair(run, vjp, {**states(kind, S), **weights(kind)}, **how)
 
 
 def check_step(kind, S, **how):
@@ -63,12 +63,12 @@ def check_step(kind, S, **how):
         w = {name: a[name] for name in WEIGHTS[kind]}
         return attend_in_a_way(way, a["h"], a["h_bar"], a["W_c"], w)[0], (a, w)
 
-    def pull(d, cache):
+    def vjp(d, cache):
         a, w = cache
         dh, dh_bar, dW_c, dw = attend_in_a_way_grad(way, d, a["h"], a["h_bar"], a["W_c"], w)
         return {"h": dh, "h_bar": dh_bar, **dw, "W_c": dW_c}
 
-    return check_pair(run, pull, inputs, **how)
+    return check_pair(run, vjp, inputs, **how)
 
 
 # --- gradients ----------------------------------------------------------------------------------

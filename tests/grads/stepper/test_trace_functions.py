@@ -145,7 +145,7 @@ def test_assignments():
 def test_control_flow():
     found = compared(control, 5, [2, 0, 4])
     assert [step.loops for step in found.steps if step.text == "n -= 1"] == [
-        (("turn", turn),) for turn in range(1, 7)]
+        (("iteration", iteration),) for iteration in range(1, 7)]
     assert targets(found, "total") == [0, 0.5, 0.75]
     assert targets(found, "k") == [-1]
 

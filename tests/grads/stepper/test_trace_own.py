@@ -1,4 +1,4 @@
-"""Proofs of a user's own pair, and what is shown of a proof."""
+"""Verifications of a user's own pair, and what is shown of a verification."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from grads.stepper.trace import trace
 from grads.stepper.tracing.derivations import DERIVATIONS, find
 from grads.stepper.tracing.examples import Sizes
 from grads.stepper.tracing.pairing import Pairing
-from grads.stepper.tracing.prove import prove
+from grads.stepper.tracing.verify import verify
 
-LISTED = {"proved", "partial", "same", "share", "zero"}
+LISTED = {"verified", "partial", "same", "share", "zero"}
 
 
 # --- a user's own pair --------------------------------------------------------------------------
@@ -46,18 +46,18 @@ def own(pairing=PAIR, edits=None, function=energy, back=energy_grad):
     arguments = rng.normal(size=3), rng.normal(size=(2, 3))
     forward = trace(function, *arguments)
     backward = trace(back, *arguments, forward.result[1], edits=edits)
-    return {proof.name: proof for proof in prove(pairing, forward, backward, arguments)}
+    return {one.name: one for one in verify(pairing, forward, backward, arguments)}
 
 
 def test_a_users_own_pair():
     found = own()
-    assert {name: proof.status for name, proof in found.items()} == {
-        "dy": "proved", "dh": "proved", "dq": "unpaired", "dx": "proved"}
+    assert {name: verification.status for name, verification in found.items()} == {
+        "dy": "verified", "dh": "verified", "dq": "unpaired", "dx": "verified"}
     assert "list it in the pairs" in found["dq"].reason
     listed = own(Pairing({"energy_grad": "energy"}, {}, {"energy_grad.dq": "not named above"}))
     assert listed["dq"].status == "share" and listed["dq"].reason == "not named above"
     wrong = own(edits={"energy_grad": [("1 - h**2", "1 - h")]})
-    assert [name for name, proof in wrong.items() if proof.status == "wrong"] == ["dx"]
+    assert [name for name, one in wrong.items() if one.status == "wrong"] == ["dx"]
     assert np.isnan(own(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].error)
     assert own(edits={"energy_grad": [("W.T", "np.nan * W.T")]})["dx"].status == "wrong"
 
@@ -84,8 +84,8 @@ def test_a_forward_that_writes_into_real_arrays():
 
 def test_curve_of_step_sizes_and_loss_along_an_entry():
     run = DERIVATIONS["lstm"].run()
-    proof = next(proof for proof in run.proofs(central=False) if proof.name == "do")
-    curve = run.curve(proof, 1)
+    verification = next(one for one in run.verifications(central=False) if one.name == "do")
+    curve = run.curve(verification, 1)
     assert curve.steps[0] == 1 and curve.steps[20] == 1e-20
     assert curve.complex_step[8:].max() < 1e-14
     best = curve.central.argmin()
@@ -93,31 +93,31 @@ def test_curve_of_step_sizes_and_loss_along_an_entry():
     assert curve.central[0] > 1e-6 and curve.central[15] > 1e-6  # a V: too large, too small
     assert curve.forward.min() > curve.central.min()
     J = run.forward.result[0]
-    left, middle, right = run.losses(proof, 1, [-1e-3, 0.0, 1e-3])
+    left, middle, right = run.losses(verification, 1, [-1e-3, 0.0, 1e-3])
     assert middle == J
-    assert (right - left) / 2e-3 == pytest.approx(float(proof.analytic.ravel()[1]), rel=1e-4)
-    with pytest.raises(ValueError, match="entry: expected one of a proved gradient's 3, got 3"):
-        run.losses(proof, 3, [0.0])
+    assert (right - left) / 2e-3 == pytest.approx(float(verification.analytic.ravel()[1]), rel=1e-4)
+    with pytest.raises(ValueError, match="entry: expected one of a verified gradient's 3, got 3"):
+        run.losses(verification, 3, [0.0])
 
 
 def test_some_entries_of_large_gradients():
     run = DERIVATIONS["lstm"].run(sizes=Sizes(hidden=20), keep=50)
-    proofs = [proof for proof in run.proofs(most=6) if proof.status == "proved"]
-    assert not [proof for proof in run.proofs(most=6) if proof.status in ("wrong", "unpaired")]
-    dT = next(proof for proof in proofs if proof.name == "dT")
+    verifications = [one for one in run.verifications(most=6) if one.status == "verified"]
+    assert not [one for one in run.verifications(most=6) if one.status in ("wrong", "unpaired")]
+    dT = next(verification for verification in verifications if verification.name == "dT")
     assert dT.shape == (80, 22) and dT.analytic.shape == (7, 7) and dT.checked == 6
     assert np.isfinite(dT.complex_step).sum() == 6 and np.isfinite(dT.central).sum() == 6
     wrong = DERIVATIONS["lstm"].run(sizes=Sizes(hidden=20), keep=50,
                                     edits=DERIVATIONS["lstm"].broken("dc not carried"))
-    assert any(proof.status == "wrong" for proof in wrong.proofs(most=6, central=False))
+    assert any(one.status == "wrong" for one in wrong.verifications(most=6, central=False))
 
 
-def test_json_of_proofs():
-    proofs = DERIVATIONS["rnn"].run().proofs()
-    found = json.loads(json.dumps([proof.to_json(6) for proof in proofs], allow_nan=False))
+def test_json_of_verifications():
+    verifications = DERIVATIONS["rnn"].run().verifications()
+    found = json.loads(json.dumps([one.to_json(6) for one in verifications], allow_nan=False))
     assert {"name", "forward", "forward_step", "analytic", "status"} <= set(found[0])
     assert "partner" not in found[0]
-    assert "proved" in str(next(proof for proof in proofs if proof.status == "proved"))
+    assert "verified" in str(next(one for one in verifications if one.status == "verified"))
 
 
 def test_a_model_given():
@@ -127,7 +127,7 @@ def test_a_model_given():
     words = {"W_e": ["<unk>", "</s>", "a", "b", "c", "d"]}
     run = DERIVATIONS["lstm"].run("a c never", parameters=parameters, words=words)
     assert run.example.arguments[1:] == ([2, 4, 0], [4, 0, 1])
-    assert {proof.status for proof in run.proofs()} <= LISTED
+    assert {verification.status for verification in run.verifications()} <= LISTED
 
 
 @pytest.mark.parametrize("sentence, name, message", [
@@ -157,13 +157,14 @@ def test_speed():
     """Generous bounds on a shared machine; alone it takes a tenth of this."""
     for name, limit in (("lstm", 2.0), ("attention", 6.0)):
         start = time.perf_counter()
-        assert DERIVATIONS[name].run().proofs()
+        assert DERIVATIONS[name].run().verifications()
         assert time.perf_counter() - start < limit
 
 
 def test_renamed_gradients_are_known_where_they_are_kept_in_part():
     """`by_name` makes a vector of a column: the same numbers, sliced alike."""
-    proofs = DERIVATIONS["nmt"].run(sizes=Sizes(hidden=20), keep=50).proofs(False, most=1)
-    renamed = [proof for proof in proofs if proof.name == "db['decoder.0.b']"]
-    assert [proof.status for proof in renamed] == ["same"]
-    assert {proof.status for proof in proofs} <= LISTED
+    run = DERIVATIONS["nmt"].run(sizes=Sizes(hidden=20), keep=50)
+    verifications = run.verifications(False, most=1)
+    renamed = [one for one in verifications if one.name == "db['decoder.0.b']"]
+    assert [verification.status for verification in renamed] == ["same"]
+    assert {verification.status for verification in verifications} <= LISTED

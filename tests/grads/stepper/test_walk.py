@@ -96,10 +96,10 @@ def test_all_steps_of_the_lstm_are_printed(printed):
     assert "equation 2.41" in step
     assert re.search(r"reads  c  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
     assert re.search(r"makes  do  \(3 × 1\)( +-?\d[\d.e-]*){3}\n", step)
-    proof = re.search(r"proved: d loss / d o \(made at step (\d+)\), 3 of 3 entries, "
+    verification = re.search(r"verified: d loss / d o \(made at step (\d+)\), 3 of 3 entries, "
                       r"relative error (\S+) \(central difference (\S+)\)", step)
-    assert float(proof[2]) < 1e-10 and float(proof[3]) < 1e-5
-    assert marked[int(proof[1]) - 1] == "i, f, o, h_hat = np.split(u, 4)"
+    assert float(verification[2]) < 1e-10 and float(verification[3]) < 1e-5
+    assert marked[int(verification[1]) - 1] == "i, f, o, h_hat = np.split(u, 4)"
     numbers = [float(one) for one in re.search(r"\[0, 0\](.*)", step)[1].split()]
     assert len(numbers) == 3 and numbers[0] == pytest.approx(numbers[1], rel=1e-10)
     assert numbers[0] == pytest.approx(numbers[2], rel=1e-5)
@@ -117,10 +117,10 @@ def test_settings_reach_the_derivation(printed):
     assert re.search(r"makes  h_bar  \(2 × 2\)", text) and "wrong" not in text
 
 
-def test_own_pair_is_proved(own, printed):
+def test_own_pair_is_verified(own, printed):
     text = printed(f"{own}:layer")
     assert "layer_backward, mine.py:" in text
-    assert len(re.findall("proved: d loss / d", text)) == 3 and "wrong" not in text
+    assert len(re.findall("verified: d loss / d", text)) == 3 and "wrong" not in text
 
 
 def test_own_gradient_that_is_wrong_is_said_to_be(own, printed):

@@ -43,7 +43,7 @@ def run(entry: Entry) -> Run:
     case = model_case(made)
     more = {"reverse_source": made.tables.reverse_source} if made.tables.sources else {}
     return Run(made.model.config, made.parameters, made.batch, made.noise,
-               float(case.forward(case.inputs)["loss"]), gradients_of(case),
+               float(case.outputs(case.inputs)["loss"]), gradients_of(case),
                more if entry.architecture == "luong" else {})
 
 

@@ -1,7 +1,7 @@
-// "Break it": wrong backward passes, what turns wrong and from where.
+// "Break it": wrong backward passes, what becomes wrong and from where.
 
-import { data, isWrong, steps, tensors, turn, variants, wrongOf } from "./data.js";
-import { count, el, prose, turns } from "./format.js";
+import { data, isWrong, steps, tensors, firstBackward, variants, wrongOf } from "./data.js";
+import { count, el, prose, iterations } from "./format.js";
 import { breakIt, state } from "./state.js";
 
 const FEW = 24; // names that are listed without being asked for
@@ -25,16 +25,16 @@ function menu() {
 function damage(variant) {
   const names = byName(variant);
   const wrong = wrongOf(variant);
-  const failing = Object.keys(variant.proofs ?? {}).length;
-  const all = (data.proofs ?? []).filter((proof) => proof.status === "proved").length;
-  const first = steps.findIndex((step, number) => number >= turn && step.targets.some((id) => wrong.has(id)));
+  const failing = Object.keys(variant.verifications ?? {}).length;
+  const all = (data.verifications ?? []).filter((verification) => verification.status === "verified").length;
+  const first = steps.findIndex((step, number) => number >= firstBackward && step.targets.some((id) => wrong.has(id)));
   return [
     el("p", { class: "why" }, prose(variant.why)),
     el("p", { class: "edit" }, el("code", {}, variant.function), ": ", el("del", {}, variant.from), " ", el("ins", {}, variant.to)),
-    el("p", {}, el("strong", {}, `✗ ${failing} of ${all} proofs fail.`), ` ${count(wrong.size, "tensor")} differ. `,
+    el("p", {}, el("strong", {}, `✗ ${failing} of ${all} verifications fail.`), ` ${count(wrong.size, "tensor")} differ. `,
       ...(first >= 0 ? ["First wrong: ", stepLink(first, variant), "."] : [])),
-    el("details", { open: names.length <= FEW && matchMedia("(min-width: 761px)").matches }, el("summary", {}, "Which tensors turn wrong, and from where"), el("ul", { class: "names", "aria-label": "Tensors that turn wrong" }, names.map(([name, at, number]) =>
-      el("li", {}, el("a", { href: address(at, variant) }, el("code", {}, name)), number > 1 ? ` ×${number}` : "", el("span", { class: "turn" }, ` from step ${at + 1}`))))),
+    el("details", { open: names.length <= FEW && matchMedia("(min-width: 761px)").matches }, el("summary", {}, "Which tensors become wrong, and from where"), el("ul", { class: "names", "aria-label": "Tensors that become wrong" }, names.map(([name, at, number]) =>
+      el("li", {}, el("a", { href: address(at, variant) }, el("code", {}, name)), number > 1 ? ` ×${number}` : "", el("span", { class: "iteration" }, ` from step ${at + 1}`))))),
   ];
 }
 
@@ -43,14 +43,14 @@ const address = (number, variant) => `#step=${number + 1}&break=${variant.id}`;
 function stepLink(number, variant) {
   const step = steps[number];
   const name = tensors[step.targets.find((id) => isWrong(id, variant))].name;
-  return el("a", { href: address(number, variant) }, el("code", {}, name), `, step ${number + 1}`, step.loops.length ? ` (${turns(step.loops)})` : "");
+  return el("a", { href: address(number, variant) }, el("code", {}, name), `, step ${number + 1}`, step.loops.length ? ` (${iterations(step.loops)})` : "");
 }
 
-/** Names that turn wrong, without their indices: the first step of each, and how often. */
+/** Names that become wrong, without their indices: the first step of each, and how often. */
 function byName(variant) {
   const found = new Map();
   steps.forEach((step, number) => {
-    if (number < turn) return;
+    if (number < firstBackward) return;
     for (const id of step.targets) {
       if (!isWrong(id, variant)) continue;
       const name = tensors[id].name.split(/[[.]/)[0];

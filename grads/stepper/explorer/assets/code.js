@@ -1,7 +1,7 @@
 // The algorithm's lines, the current one lit; beside a backward line, its forward partner's.
 
 import { data, makerOf, sources, steps, variants } from "./data.js";
-import { el, prose, turns } from "./format.js";
+import { el, prose, iterations } from "./format.js";
 import { state } from "./state.js";
 
 /** The panel on the left. */
@@ -51,7 +51,7 @@ function listing(step, { lit, mark, kept = [] }) {
         ...line(text, number, source, step, edit));
     }));
   const where = el("p", { class: "function" }, el("code", {}, source.function),
-    step.loops?.length ? ` at ${turns(step.loops)}` : "", el("span", { class: "file" }, source.file));
+    step.loops?.length ? ` at ${iterations(step.loops)}` : "", el("span", { class: "file" }, source.file));
   return [where, el("p", { class: "title" }, prose(source.title ?? "")), box];
 }
 
@@ -85,7 +85,7 @@ data.steps.forEach((step, number) => {
   runs.set(key, [...(runs.get(key) ?? []), number]);
 });
 
-/** The step that ran a line, in the turns of the loops that the reader is in or nearest to it. */
+/** The step that ran a line, in the iterations of the loops that the reader is in or nearest to it. */
 function nearest(source, number, step) {
   const found = runs.get(`${source}:${number}`);
   if (!found) return null;

@@ -1,4 +1,4 @@
-// What Python wrote into the page: steps, tensors, proofs, wrong variants; and looking them up.
+// What Python wrote into the page: steps, tensors, verifications, wrong variants; and looking them up.
 
 import { root } from "./format.js";
 
@@ -17,19 +17,19 @@ export const tensors = data.tensors;
 export const sources = new Map(data.sources.map((source) => [source.id, source]));
 export const variants = new Map((data.variants ?? []).map((variant) => [variant.id, variant]));
 
-/** The first step of the backward pass: here the playhead turns. */
-export const turn = Math.max(0, steps.findIndex((step) => step.pass === "backward"));
+/** The first step of the backward pass: here the playhead reverses. */
+export const firstBackward = Math.max(0, steps.findIndex((step) => step.pass === "backward"));
 
 const makers = new Map(); // tensor -> the step that made it
 steps.forEach((step, number) => {
   for (const tensor of step.targets) if (!makers.has(tensor)) makers.set(tensor, number);
 });
 
-const proofsByTensor = new Map((data.proofs ?? []).map((proof, index) => [proof.target, { ...proof, index }]));
-const gradients = new Map(); // forward tensor -> its proofs
-for (const proof of proofsByTensor.values()) {
-  if (proof.of === null || proof.of === undefined) continue;
-  gradients.set(proof.of, [...(gradients.get(proof.of) ?? []), proof]);
+const verificationsByTensor = new Map((data.verifications ?? []).map((verification, index) => [verification.target, { ...verification, index }]));
+const gradients = new Map(); // forward tensor -> its verifications
+for (const verification of verificationsByTensor.values()) {
+  if (verification.of === null || verification.of === undefined) continue;
+  gradients.set(verification.of, [...(gradients.get(verification.of) ?? []), verification]);
 }
 const sumsByTensor = new Map((data.sums ?? []).map((sum) => [sum.target, sum]));
 
@@ -78,14 +78,14 @@ export function stepIsWrong(step, variant) {
   return Boolean(variant) && step.targets.some((id) => isWrong(id, variant));
 }
 
-/** The proof of a gradient, with the status that it has in a variant; undefined without one. */
-export function proofOf(id, variant = null) {
-  const proof = proofsByTensor.get(id) ?? proofsByTensor.get(original(id));
-  const error = variant?.proofs?.[proof?.index];
-  return proof && (error === undefined ? proof : { ...proof, status: "wrong", error });
+/** The verification of a gradient, with the status that it has in a variant; undefined without one. */
+export function verificationOf(id, variant = null) {
+  const verification = verificationsByTensor.get(id) ?? verificationsByTensor.get(original(id));
+  const error = variant?.verifications?.[verification?.index];
+  return verification && (error === undefined ? verification : { ...verification, status: "wrong", error });
 }
 
-/** The proofs of the gradients for a forward tensor, the first computed first. */
+/** The verifications of the gradients for a forward tensor, the first computed first. */
 export function gradientsOf(id) {
   return gradients.get(id) ?? gradients.get(original(id)) ?? [];
 }
@@ -106,12 +106,12 @@ export function wordsOf(id, axis, step) {
 }
 
 /** The numbers that complex steps gave for a gradient: `true` stands for its own, to all digits. */
-export function complexOf(proof) {
-  return proof.complex === true ? valuesOf(proof.target) : proof.complex;
+export function complexOf(verification) {
+  return verification.complex === true ? valuesOf(verification.target) : verification.complex;
 }
 
-/** The proofs that know the loss along each entry: those of the parameters' complete gradients. */
-export const alongs = (data.proofs ?? []).filter((proof) => proof.lines);
+/** The verifications that know the loss along each entry: those of the parameters' complete gradients. */
+export const alongs = (data.verifications ?? []).filter((verification) => verification.lines);
 
 /** The sum over time that a gradient is a stage of: {terms, taken}, taken of them so far. */
 export function sumOf(id) {

@@ -3,7 +3,7 @@
 import { data } from "./data.js";
 import { chart, path } from "./charts.js";
 import { draw, el, prose, scientific } from "./format.js";
-import { key } from "./proof.js";
+import { key } from "./verification.js";
 
 const NAMES = { rnn: "Vanilla RNN", lstm: "LSTM" };
 

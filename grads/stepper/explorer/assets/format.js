@@ -110,7 +110,7 @@ export function root(name) {
 }
 
 /** Loop indices as they are written: "t = 2, l = 1". */
-export function turns(loops) {
+export function iterations(loops) {
   return loops.map(([name, value]) => `${name} = ${value}`).join(", ");
 }
 

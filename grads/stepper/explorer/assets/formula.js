@@ -3,7 +3,7 @@
 import { before, formulas, isWrong, makerOf, steps, sumOf, tensors, valuesOf } from "./data.js";
 import { bars } from "./charts.js";
 import { evaluate, written } from "./evaluate.js";
-import { el, exact, place, prose, short, turns } from "./format.js";
+import { el, exact, place, prose, short, iterations } from "./format.js";
 import { looked, pick, state } from "./state.js";
 
 const MOST = 6; // terms of a sum that are written out
@@ -127,7 +127,7 @@ function sumOverTime() {
   if (!sum) return [];
   const { name, shape } = tensors[one.tensor];
   const entry = name + place(one.entry, shape);
-  const terms = sum.terms.map((term, k) => ({ name: turns(term.loops), value: term.value[one.entry], done: k < sum.taken }));
+  const terms = sum.terms.map((term, k) => ({ name: iterations(term.loops), value: term.value[one.entry], done: k < sum.taken }));
   const total = terms.filter((term) => term.done).reduce((all, term) => all + term.value, 0);
   const broken = isWrong(one.tensor, state.variant) ? ` The bars are those of the right pass; broken, it is ${short(valuesOf(one.tensor, state.variant)[one.entry])}.` : "";
   const open = sum.taken < terms.length ? " Outlined bars are still to come." : "";

@@ -1,7 +1,7 @@
 // Tensors as numbered heat maps.
 
-import { data, gradientsOf, isWrong, makerOf, proofOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
-import { count, el, exact, inCell, place, power, root, shared, turns } from "./format.js";
+import { data, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
+import { count, el, exact, inCell, place, power, root, shared, iterations } from "./format.js";
 import { looked, pick, state } from "./state.js";
 
 const GATES = ["i", "f", "o", "ĥ"];
@@ -15,7 +15,7 @@ export function showTensors(panel) {
   const cached = new Set(step.cached ?? []);
   const reads = unique(step.reads).filter(({ tensor }) => !written.has(tensor));
   const gradient = ({ tensor }) => tensors[tensor].gradient;
-  const of = proofOf(step.targets[0])?.of;
+  const of = verificationOf(step.targets[0])?.of;
   const groups = [
     ["Writes", step.targets.map((tensor) => ({ tensor })), "writes"],
     ["Reads gradients", reads.filter(gradient), "reads"],
@@ -80,11 +80,11 @@ function caption(id, step, exponent, wrong, written) {
   const tensor = tensors[id];
   const maker = makerOf(id);
   const own = maker === state.step;
-  const loops = maker !== undefined && !/\[/.test(tensor.name) ? turns(steps[maker].loops) : "";
+  const loops = maker !== undefined && !/\[/.test(tensor.name) ? iterations(steps[maker].loops) : "";
   const alias = written && written !== tensor.name && written.replace(/\.T$/, "") !== tensor.name ? written : null;
   return el("figcaption", {},
     alias ? [el("code", {}, alias), " is "] : null, el("code", {}, tensor.name),
-    loops && !own ? el("span", { class: "turn" }, ` ${loops}`) : null,
+    loops && !own ? el("span", { class: "iteration" }, ` ${loops}`) : null,
     exponent ? el("span", { class: "scale" }, ` × ${power(exponent)}`) : null,
     wrong ? el("strong", { class: "flag" }, " ✗ wrong") : null,
     maker !== undefined && !own ? [" ", el("a", { class: "made", href: link(maker) }, `step ${maker + 1}`)] : null);
@@ -138,5 +138,5 @@ export function showPicked(panel) {
 
 /** The steps that compute the gradient of something a forward step writes. */
 export function gradientSteps(step) {
-  return step.targets.flatMap(gradientsOf).map((proof) => proof.step);
+  return step.targets.flatMap(gradientsOf).map((verification) => verification.step);
 }

@@ -1,6 +1,6 @@
 // The network unrolled in time and depth, and the playhead that runs forward, then backward.
 
-import { data, makerOf, stepIsWrong, steps, turn } from "./data.js";
+import { data, makerOf, stepIsWrong, steps, firstBackward } from "./data.js";
 import { draw, el } from "./format.js";
 import { goTo, state } from "./state.js";
 
@@ -190,7 +190,7 @@ function movePlayhead(box, now) {
 
 /** Where the playhead stands: at the column of this step, or of the last one that had any. */
 function columnOf(number) {
-  const start = steps[number].pass === "backward" ? turn : 0;
+  const start = steps[number].pass === "backward" ? firstBackward : 0;
   for (let n = number; n >= start; n -= 1) {
     const { cell } = steps[n];
     const index = cell ? columns.findIndex((one) => one.t === cell.t && (cell.side ?? one.side) === one.side) : -1;

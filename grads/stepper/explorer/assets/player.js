@@ -1,15 +1,15 @@
 // Puts the page together, and plays it.
 
-import { data, stepIsWrong, steps, tensors, turn } from "./data.js";
+import { data, stepIsWrong, steps, tensors, firstBackward } from "./data.js";
 import { showBreaks } from "./breaks.js";
 import { showCode } from "./code.js";
 import { showFlow } from "./flow.js";
 import { showFormula } from "./formula.js";
-import { el, short, turns } from "./format.js";
+import { el, short, iterations } from "./format.js";
 import { showPicked, showTensors } from "./heatmap.js";
 import { listen, otherCell } from "./keys.js";
 import { drawNetwork, showNetwork } from "./network.js";
-import { showProof } from "./proof.js";
+import { showVerification } from "./verification.js";
 import { goTo, onChange, readAddress, state } from "./state.js";
 
 const PACE = 900; // milliseconds a step
@@ -31,28 +31,28 @@ function show(what) {
     showMarks();
   }
   showFormula(byId("equation"));
-  showProof(byId("proof"));
+  showVerification(byId("verification"));
 }
 
 function showWhere() {
   const step = steps[state.step];
   const slider = byId("slider");
   slider.value = state.step + 1;
-  const at = [`Step ${state.step + 1} of ${steps.length}`, step.pass, turns(step.loops)].filter(Boolean).join(", ");
+  const at = [`Step ${state.step + 1} of ${steps.length}`, step.pass, iterations(step.loops)].filter(Boolean).join(", ");
   slider.setAttribute("aria-valuetext", at);
   byId("where").replaceChildren(el("b", {}, `Step ${state.step + 1}`), ` of ${steps.length} `,
-    el("span", { class: "at" }, el("span", { class: `pass ${step.pass}` }, step.pass === "forward" ? "forward →" : "← backward"), ` ${turns(step.loops)}`));
+    el("span", { class: "at" }, el("span", { class: `pass ${step.pass}` }, step.pass === "forward" ? "forward →" : "← backward"), ` ${iterations(step.loops)}`));
   byId("live").textContent = `${at}: ${step.text.split("\n")[0]}`;
   byId("first").disabled = byId("previous").disabled = byId("back-cell").disabled = state.step === 0;
   byId("last").disabled = byId("next").disabled = byId("next-cell").disabled = state.step === steps.length - 1;
 }
 
-/** Where the pass turns and, in a wrong variant, which steps write what is wrong. */
+/** Where the pass reverses and, in a wrong variant, which steps write what is wrong. */
 function showMarks() {
   const place = (number) => `${(100 * number) / Math.max(1, steps.length - 1)}%`;
-  byId("slider").style.setProperty("--turn", place(turn));
+  byId("slider").style.setProperty("--reverse", place(firstBackward));
   byId("marks").replaceChildren(
-    el("span", { class: "turn-mark", "--at": place(turn) }),
+    el("span", { class: "reverse-mark", "--at": place(firstBackward) }),
     ...steps.flatMap((step, number) => (stepIsWrong(step, state.variant) ? [el("span", { class: "wrong-mark", "--at": place(number) })] : [])));
 }
 

@@ -20,13 +20,13 @@ SENTENCES = {"lstm": "we read the page", "attention": "wir lesen die Seite ||| w
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict[str, Any], Path]]:
     """By name of a derivation: the data of its page, and the page."""
-    folder = tmp_path_factory.mktemp("explorer")
+    directory = tmp_path_factory.mktemp("explorer")
     kept: dict[str, tuple[dict[str, Any], Path]] = {}
 
     def make(name: str) -> tuple[dict[str, Any], Path]:
         if name not in kept:
             data = build(name, sentence=SENTENCES[name], hidden=3, seed=1)
-            kept[name] = data, folder / f"{name}.html"
+            kept[name] = data, directory / f"{name}.html"
             write_page(*kept[name])
         return kept[name]
 

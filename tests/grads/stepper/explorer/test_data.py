@@ -1,4 +1,4 @@
-"""The data of the explorer: complete, right, proved."""
+"""The data of the explorer: complete, right, verified."""
 
 import json
 import math
@@ -43,9 +43,9 @@ def test_everything_that_is_referred_to_is_there(name):
     for tensor in d["tensors"]:
         if tensor["same_as"] is None and tensor["shape"] is not None:
             assert len(tensor["value"]) == math.prod(tensor["shape"])
-    for proof in d["proofs"]:
-        assert proof["target"] in steps[proof["step"]]["targets"]
-        assert d["tensors"][proof["target"]]["gradient"]
+    for verification in d["verifications"]:
+        assert verification["target"] in steps[verification["step"]]["targets"]
+        assert d["tensors"][verification["target"]]["gradient"]
     json.dumps(d, allow_nan=False)
 
 
@@ -101,14 +101,14 @@ def test_translation_has_both_sides():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_gradient_is_proved(name):
-    found = data(name)["proofs"]
-    assert {proof["status"] for proof in found} <= STATUSES
-    proved = [proof for proof in found if proof["status"] == "proved"]
-    assert len(proved) > len(found) / 2
-    assert max(proof["error"] for proof in proved) < 1e-10
-    assert max(proof["central_error"] for proof in proved) < 1e-5
-    assert all(proof["complex"] for proof in proved), "compared, and not with nothing"
+def test_every_gradient_is_verified(name):
+    found = data(name)["verifications"]
+    assert {verification["status"] for verification in found} <= STATUSES
+    verified = [verification for verification in found if verification["status"] == "verified"]
+    assert len(verified) > len(found) / 2
+    assert max(verification["error"] for verification in verified) < 1e-10
+    assert max(verification["central_error"] for verification in verified) < 1e-5
+    assert all(one["complex"] for one in verified), "compared, and not with nothing"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -186,20 +186,21 @@ def test_sums_add_up(name):
 
 def test_sums_over_time_have_one_term_for_each_step():
     d = data("lstm")
-    turns = {d["tensors"][one["target"]]["name"]: [term["loops"] for term in one["terms"]]
+    iterations = {d["tensors"][one["target"]]["name"]: [term["loops"] for term in one["terms"]]
              for one in d["sums"]}
-    assert set(turns) == {"dT", "db", "dW_e", "dW_hy", "db_hy"}
-    assert all(found == [[["t", t]] for t in (4, 3, 2, 1)] for found in turns.values())
+    assert set(iterations) == {"dT", "db", "dW_e", "dW_hy", "db_hy"}
+    assert all(found == [[["t", t]] for t in (4, 3, 2, 1)] for found in iterations.values())
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
 def test_curves_are_v_shaped_for_differences_and_flat_for_the_complex_step(name):
     d = data(name)
-    shown = [proof for proof in d["proofs"] if proof["error"] is not None]
-    for proof in shown:
-        assert max(one for one in [-17, *proof["curve"]["complex"][8:]] if one is not None) < -10
-    curves = [proof["curve"]["central"] for proof in shown
-              if abs(values(name, proof["target"]).ravel()[proof["curve"]["entry"]]) > 1e-3]
+    shown = [one for one in d["verifications"] if one["error"] is not None]
+    for verification in shown:
+        errors = [-17, *verification["curve"]["complex"][8:]]
+        assert max(one for one in errors if one is not None) < -10
+    curves = [one["curve"]["central"] for one in shown
+              if abs(values(name, one["target"]).ravel()[one["curve"]["entry"]]) > 1e-3]
     best = [min(-17 if one is None else one for one in central) for central in curves]
     ends = [-17 if central[-1] is None else central[-1] for central in curves]
     assert len(best) > 10 and max(best) < -6 and np.median(ends) > -3
@@ -208,16 +209,16 @@ def test_curves_are_v_shaped_for_differences_and_flat_for_the_complex_step(name)
 def test_loss_along_a_weight_has_the_gradient_for_its_slope():
     d, derivation = data("lstm"), find("lstm")
     assert d["line_offsets"][4] == 0
-    proof = next(one for one in d["proofs"] if one["name"] == "gradients['T']")
-    gradient = values("lstm", proof["target"]).ravel()
-    assert len(proof["lines"]) == gradient.size
+    verification = next(one for one in d["verifications"] if one["name"] == "gradients['T']")
+    gradient = values("lstm", verification["target"]).ravel()
+    assert len(verification["lines"]) == gradient.size
     run = derivation.run(sizes=Sizes(), seed=1)
     parameters, x, y = run.example.arguments
     for entry in (0, 17, 46):
         T = parameters["T"].copy()
         T.flat[entry] += d["line_offsets"][7]
         expected = derivation.forward({**parameters, "T": T}, x, y)[0] - d["loss"]
-        line = proof["lines"][entry]
+        line = verification["lines"][entry]
         assert line[7] == pytest.approx(expected, rel=1e-3) and line[4] == 0
         slope = (line[5] - line[3]) / 0.25
         assert slope == pytest.approx(gradient[entry], rel=0.05)

@@ -13,50 +13,50 @@ PLAIN = {"bidirectional": False, "bridge": False}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def directory(tmp_path_factory):
     """Run directories: `lm`, `deep` (two layers), `attention`, `reversed`, `nmt`, `bridge`."""
-    folder = tmp_path_factory.mktemp("models")
-    write_corpus(folder)
+    directory = tmp_path_factory.mktemp("models")
+    write_corpus(directory)
     for name, changes in {
         "attention": {"data": {}}, "reversed": {"data": {"reverse_source": True}},
         "nmt": {"model": {"attention": "none", "input_feeding": False}},
         "bridge": {"model": {"bidirectional": True, "bridge": True}},
     }.items():
-        recipe = write_recipe(folder / "r.yaml", **{"train": {"epochs": 1}, **changes})
-        assert nmt("train", recipe, "--output", folder / name) == 0
+        recipe = write_recipe(directory / "r.yaml", **{"train": {"epochs": 1}, **changes})
+        assert nmt("train", recipe, "--output", directory / name) == 0
     for name, layers in (("lm", 1), ("deep", 2)):
-        recipe = write_recipe(folder / "lm.yaml", TEXT_RECIPE, model={"layers": layers},
+        recipe = write_recipe(directory / "lm.yaml", TEXT_RECIPE, model={"layers": layers},
                               train={"epochs": 1})
-        assert nmt("lm", "train", recipe, "--output", folder / name) == 0
-    return folder
+        assert nmt("lm", "train", recipe, "--output", directory / name) == 0
+    return directory
 
 
-def proved(d):
+def verified(d):
     """Whether every gradient that is compared is right, and some are."""
-    errors = [proof["error"] for proof in d["proofs"] if proof["error"] is not None]
-    statuses = {proof["status"] for proof in d["proofs"]}
+    errors = [one["error"] for one in d["verifications"] if one["error"] is not None]
+    statuses = {verification["status"] for verification in d["verifications"]}
     return len(errors) > 50 and max(errors) < 1e-10 and not statuses & {"wrong", "unpaired"}
 
 
-def test_language_model(folder):
-    d = build("lstm", model=folder / "lm", sentence="eins zwei zehn")
-    assert proved(d)
+def test_language_model(directory):
+    d = build("lstm", model=directory / "lm", sentence="eins zwei zehn")
+    assert verified(d)
     words = [(column["word"], column["next"]) for column in d["network"]["columns"]]
     assert words == [("</s>", "eins"), ("eins", "zwei"), ("zwei", "<unk>"), ("<unk>", "</s>")]
     assert "sentence: read as <unk>: zehn." in d["notes"]
-    system = LanguageSystem.open(folder / "lm")
+    system = LanguageSystem.open(directory / "lm")
     nats, _ = system.nats(system.ids(["eins zwei zehn"], "text"))
     assert d["loss"] == pytest.approx(nats, rel=1e-5)
     assert d["settings"]["hidden"] == 8 and d["settings"]["seed"] is None
-    assert d["settings"]["model"] == str(folder / "lm")
+    assert d["settings"]["model"] == str(directory / "lm")
 
 
 @pytest.mark.parametrize(("name", "model"), [
     ("attention", "attention"), ("attention", "reversed"), ("nmt", "nmt")])
-def test_translator(folder, name, model):
-    d = build(name, model=folder / model, sentence="one two nine", target="eins zwei")
-    assert proved(d)
-    system = System.open(folder / model)
+def test_translator(directory, name, model):
+    d = build(name, model=directory / model, sentence="one two nine", target="eins zwei")
+    assert verified(d)
+    system = System.open(directory / model)
     pair = ("one two nine".split(), "eins zwei".split())
     assert d["loss"] / 3 == pytest.approx(np.log(system.perplexity([pair])), rel=1e-4)
     source = [c["word"] for c in d["network"]["columns"] if c["side"] == "encoder"]
@@ -65,9 +65,9 @@ def test_translator(folder, name, model):
     assert ("The encoder reads the sentence from its end." in d["notes"]) == (model == "reversed")
 
 
-def test_without_a_target_the_model_translates(folder):
-    d = build("attention", model=folder / "attention", sentence="one two")
-    system = System.open(folder / "attention")
+def test_without_a_target_the_model_translates(directory):
+    d = build("attention", model=directory / "attention", sentence="one two")
+    system = System.open(directory / "attention")
     from nmt.search.interface import SearchOptions
     expected = system.translate([["one", "two"]], SearchOptions())[0][0].words
     assert d["settings"]["target"] == expected
@@ -87,7 +87,7 @@ def test_without_a_target_the_model_translates(folder):
     ("rnnsearch", "attention", {}, "model: rnnsearch has none"),
     ("nmt", "nothing", {}, "expected the run directory of a translator, found no such directory"),
 ])
-def test_models_that_are_not_covered(folder, name, model, settings, message):
+def test_models_that_are_not_covered(directory, name, model, settings, message):
     with pytest.raises(UserError) as caught:
-        build(name, model=folder / model, **settings)
+        build(name, model=directory / model, **settings)
     assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -15,7 +15,7 @@ EXCESS = """(steps) => steps.map((step) => {
     slider.dispatchEvent(new Event("input"));
     const parts = [document.documentElement, ...document.querySelectorAll(".bench > *")];
     return [step, Math.max(...parts.map((part) => part.scrollWidth - part.clientWidth))];
-})"""  # by how much the page, or a column of it, is wider than its room
+})"""  # by how much the page, or a column of it, is wider than its space
 
 
 def number(title: str) -> float:
@@ -163,7 +163,7 @@ def test_break_it_changes_values(opened: Any, made: Any) -> None:
         np.testing.assert_allclose(shown, values(data, tensor, variant), rtol=1e-4)
         assert shown != [number(title) for title in right[tensor]]
         assert all("right would be" in title for title in titles)
-    assert window.page.inner_text("#proof .status strong") == "✗ wrong"
+    assert window.page.inner_text("#verification .status strong") == "✗ wrong"
     assert f"step {first + 1}" in window.page.inner_text("#breaks")
     assert len(window.page.query_selector_all(".wrong-mark")) > 10
     assert variant["edited"][0]["text"] in window.page.inner_text(".note.changed")
@@ -174,16 +174,17 @@ def test_break_it_changes_values(opened: Any, made: Any) -> None:
     assert window.written() == right
 
 
-def test_proof_strip(opened: Any, made: Any) -> None:
+def test_verification_strip(opened: Any, made: Any) -> None:
     data, _ = made("lstm")
-    proof = next(one for one in data["proofs"] if one["name"] == "ds")
-    window = opened("lstm", f"#step={proof['step'] + 1}")
-    assert "✓ proved" in window.page.inner_text("#proof .status")
-    rows = window.page.query_selector_all("#proof tbody tr")
-    assert len(rows) == len(values(data, proof["target"]))
-    assert len(window.page.query_selector_all("#proof .series.central")) == 2  # and its legend
+    verification = next(one for one in data["verifications"] if one["name"] == "ds")
+    window = opened("lstm", f"#step={verification['step'] + 1}")
+    assert "✓ verified" in window.page.inner_text("#verification .status")
+    rows = window.page.query_selector_all("#verification tbody tr")
+    assert len(rows) == len(values(data, verification["target"]))
+    series = window.page.query_selector_all("#verification .series.central")
+    assert len(series) == 2  # and its legend
     end = opened("lstm", f"#step={len(data['steps'])}")
-    assert end.page.query_selector("#proof .series.tangent") is not None
+    assert end.page.query_selector("#verification .series.tangent") is not None
 
 
 def test_gradient_flow_draws_every_series(opened: Any, made: Any) -> None:
@@ -196,7 +197,7 @@ def test_gradient_flow_draws_every_series(opened: Any, made: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
-def test_nothing_is_wider_than_its_room(name: str, opened: Any, made: Any) -> None:
+def test_nothing_is_wider_than_its_space(name: str, opened: Any, made: Any) -> None:
     """In a narrow window and a wide one, at the first step of each line."""
     steps = made(name)[0]["steps"]
     lines = [[step["text"] for step in steps].index(text) + 1

@@ -27,9 +27,9 @@ def test_variants_are_wrong_at_and_after_their_first_step_and_right_before(name)
         for i in wrong:
             right, other = values(name, i), values(name, i, variant)
             assert np.abs(right - other).max() > 1e-9 * max(np.abs(right).max(), 1e-3)
-        judged = {i for i, proof in enumerate(d["proofs"])
-                  if proof["error"] is not None and proof["target"] in wrong}
-        assert judged == set(variant["proofs"]) and judged, variant["id"]
+        compared = {i for i, verification in enumerate(d["verifications"])
+                  if verification["error"] is not None and verification["target"] in wrong}
+        assert compared == set(variant["verifications"]) and compared, variant["id"]
         assert variant["from"] != variant["to"] and variant["why"] and variant["function"]
 
 
@@ -91,9 +91,9 @@ def test_sentence_sizes_and_command():
     {"window": "local-p", "score": "concat"}, {"window": "local-m"}, {"score": "additive"},
     {"score": "location"}])
 def test_scores_and_windows(settings):
-    found = build("attention-step", **settings)["proofs"]
-    assert {"proved"} <= {proof["status"] for proof in found} <= STATUSES
-    assert max(proof["error"] or 0 for proof in found) < 1e-10
+    found = build("attention-step", **settings)["verifications"]
+    assert {"verified"} <= {verification["status"] for verification in found} <= STATUSES
+    assert max(verification["error"] or 0 for verification in found) < 1e-10
 
 
 def test_large_tensors_are_sliced_and_that_is_said():
@@ -102,9 +102,9 @@ def test_large_tensors_are_sliced_and_that_is_said():
     cut = [tensor for tensor in d["tensors"] if "full_shape" in tensor]
     assert any(tensor["full_shape"] == [160, 42] for tensor in cut)
     assert max(len(tensor["value"] or []) for tensor in d["tensors"]) <= 256
-    proofs = [proof for proof in d["proofs"] if proof["status"] == "proved"]
-    assert min(proof.get("checked", 9) for proof in proofs) == 2
-    assert {proof["status"] for proof in d["proofs"]} <= STATUSES
+    verifications = [one for one in d["verifications"] if one["status"] == "verified"]
+    assert min(verification.get("checked", 9) for verification in verifications) == 2
+    assert {verification["status"] for verification in d["verifications"]} <= STATUSES
     assert len(json.dumps(d, separators=(",", ":"))) < 1_500_000
 
 

@@ -1,4 +1,4 @@
-"""What somebody claims about a gradient, in whatever form it comes, as a case to be checked."""
+"""Analytic gradients as a user gives them, in any of their forms, made a case to be checked."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FROZEN = "expected it inside the function (a lambda or functools.partial), not a
 
 def pair_case(
     forward: Callable[..., Any], backward: Callable[..., Any], inputs: Any,
-    labels: Mapping[str, Labels], winners: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
 ) -> Case:
     """The case of `forward(*inputs) -> outputs, cache` and `backward(d_outputs, cache)`."""
     named, rebuild = name_inputs(forward, inputs)
 
-    def run(a: Arrays) -> tuple[dict[str, Any], Any]:
+    def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
         result = rebuild(forward, a)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ValueError("forward: expected it to return outputs, cache; got "
@@ -30,29 +30,31 @@ def pair_case(
         outputs, cache = result
         return flatten_outputs(outputs), (outputs, cache)
 
-    def pull(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
+    def vjp(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
         outputs, cache = kept
         return name_gradients(backward(like(outputs, d), cache), named)
 
-    return Case(named, run, pull, labels=dict(labels), winners=_decide(winners, rebuild))
+    return Case(named, forward_pass, vjp, labels=dict(labels),
+                decisions=_decide(decisions, rebuild))
 
 
-def claimed_case(
+def gradients_case(
     f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
-    labels: Mapping[str, Labels], winners: Callable[..., Any] | None = None,
+    labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
 ) -> tuple[Case, dict[str, np.ndarray]]:
-    """The case of a function with claimed gradients, and the upstream gradient they are for."""
+    """The case of a function with given gradients, and the upstream gradient they are for."""
     named, rebuild = name_inputs(f, inputs)
     validate_inputs(named)
 
-    def run(a: Arrays) -> tuple[dict[str, Any], Any]:
+    def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
         return flatten_outputs(rebuild(f, a)), a
 
-    def pull(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
+    def vjp(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
         return name_gradients(rebuild(gradients, a) if callable(gradients) else gradients, named)
 
-    case = Case(named, run, pull, labels=dict(labels), winners=_decide(winners, rebuild))
-    outputs = run({name: np.array(value) for name, value in named.items()})[0]
+    case = Case(named, forward_pass, vjp, labels=dict(labels),
+                decisions=_decide(decisions, rebuild))
+    outputs = forward_pass({name: np.array(value) for name, value in named.items()})[0]
     if upstream is None:
         if list(outputs) != ["f"] or np.size(outputs["f"]) != 1:
             raise ValueError("upstream: expected gradients of the outputs "
@@ -67,10 +69,10 @@ def claimed_case(
 
 
 def _decide(
-    winners: Callable[..., Any] | None, rebuild: Callable[[Callable[..., Any], Arrays], Any]
+    decisions: Callable[..., Any] | None, rebuild: Callable[[Callable[..., Any], Arrays], Any]
 ) -> Callable[[Any], Any] | None:
     """The user's function of decisions, called with inputs by name."""
-    return None if winners is None else lambda a: rebuild(winners, a)
+    return None if decisions is None else lambda a: rebuild(decisions, a)
 
 
 # --- names --------------------------------------------------------------------------------------

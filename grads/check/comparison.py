@@ -1,12 +1,13 @@
-"""Verdicts: which differences between an analytic and a numerical gradient are rounding.
+"""Comparison of analytic and numerical gradients: which differences are rounding.
 
-Per entry, with eps of the dtype of the analytic gradient, an opinion v and its estimated error,
+Per entry, with eps of the dtype of the analytic gradient a, and a numerical derivative v with its
+estimated error,
 
     |a - v| <= eps (8192 max(|a|, |v|) + 512 (terms + largest of the tensor) + 8 largest of all)
                + 10 error
 
 is right. `terms` is the sum of |upstream * derivative| over the outputs: what had to cancel to
-leave v. A wrong entry is looked at again: at a kink nothing can be said, and the report shows it.
+leave v. A wrong entry is examined for a kink: there is no derivative, and the report says so.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from grads.check.report import Row
 
 RELATIVE, TENSOR, ALL = 8192, 512, 8  # roundings allowed: of the entry, of its tensor, of all
 SAFETY = 10  # an error estimate may be this much too small
-COARSE = 1e-3  # a second opinion with a larger relative error decides nothing
+COARSE = 1e-3  # a second method with a larger relative error decides nothing
 FLOOR, FLOOR_ALL = 1e-4, 1e-8  # parts of the largest gradients below which an error is not relative
 TINY = 1e-6  # part of the largest gradient of all below which uncertainty is no matter
 SLACK = 1e-6  # of a kink's slopes: their own error
-KINKS = 64  # entries of a tensor that are looked at for a kink
+KINKS = 64  # entries of a tensor that are examined for a kink
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -39,13 +40,13 @@ Arrays = Mapping[str, np.ndarray]
 class Numbers(NamedTuple):
     """All that was computed about a case."""
 
-    claims: Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
+    analytic: Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
     places: Mapping[str, Arrays]  # method -> input -> flat positions
-    opinions: Mapping[str, Mapping[str, Numeric]]  # method -> input -> derivatives there
+    estimates: Mapping[str, Mapping[str, Numeric]]  # method -> input -> derivatives there
     upstream: Arrays
 
 
-class Opinion(NamedTuple):
+class Estimate(NamedTuple):
     """One method on one tensor for one choice of upstream gradients; (n,) each."""
 
     where: np.ndarray  # flat positions
@@ -54,24 +55,24 @@ class Opinion(NamedTuple):
     scale: np.ndarray
 
 
-def opinions_of(numbers: Numbers, name: str, choice: str) -> dict[str, Opinion]:
+def estimates_of(numbers: Numbers, name: str, choice: str) -> dict[str, Estimate]:
     """What each method says of a tensor, for all outputs together or for one of them."""
     found = {}
-    for method, tensors in numbers.opinions.items():
+    for method, tensors in numbers.estimates.items():
         numeric, where = tensors[name], numbers.places[method][name]
         rows = [k for k, output in enumerate(numbers.upstream) if choice in ("all", output)]
         value, error, scale = (np.asarray(a)[rows].sum(axis=0) for a in numeric)
-        found[method] = Opinion(where, value, error, scale)
+        found[method] = Estimate(where, value, error, scale)
     return found
 
 
-def judge(case: Case, evaluate: Evaluator, numbers: Numbers) -> list[Row]:
+def compare_case(case: Case, evaluate: Evaluator, numbers: Numbers) -> list[Row]:
     """A row for every tensor, and one for every tensor that is wrong for one output alone."""
     rows = []
-    for choice, gradients in numbers.claims.items():
+    for choice, gradients in numbers.analytic.items():
         largest = max((largest_of(gradients[name]) for name in _names(numbers)), default=0.0)
         for name in _names(numbers):
-            row = _judge_tensor(case, evaluate, numbers, choice, name, largest)
+            row = _compare_tensor(case, evaluate, numbers, choice, name, largest)
             if choice == "all" or row.status not in ("ok", "inconclusive"):
                 rows.append(row)
     return rows
@@ -91,18 +92,18 @@ def largest_of(values: np.ndarray) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
-def _judge_tensor(
+def _compare_tensor(
     case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, largest: float
 ) -> Row:
     """One tensor, one choice of upstream gradients."""
-    gradient = numbers.claims[choice][name]
+    gradient = numbers.analytic[choice][name]
     analytic = gradient.reshape(-1).astype(np.float64)
-    found = opinions_of(numbers, name, choice)
+    found = estimates_of(numbers, name, choice)
     first = next(iter(found.values()))
     own = max(largest_of(analytic), largest_of(first.value))
     eps = float(np.finfo(gradient.dtype).eps)
-    compared = {method: compare(opinion, analytic, eps, own, largest)
-                for method, opinion in found.items()}
+    compared = {method: compare(estimate, analytic, eps, own, largest)
+                for method, estimate in found.items()}
     status = verdicts(found, compared)
     hints = _kinks(case, evaluate, numbers, choice, name, analytic, status)
     said = set(status.values())
@@ -127,23 +128,23 @@ def _judge_tensor(
 
 
 class Compared(NamedTuple):
-    """An analytic gradient beside one opinion of it; (n,) each."""
+    """An analytic gradient beside the derivatives of one method; (n,) each."""
 
     limit: np.ndarray  # the absolute difference that is still right
     relative: np.ndarray  # error, relative to the larger of both or to a floor
     excess: np.ndarray  # error as a multiple of the limit
-    coarse: np.ndarray  # bool: the opinion is too uncertain to confirm anything
+    coarse: np.ndarray  # bool: the method is too uncertain to confirm anything
 
 
 def compare(
-    opinion: Opinion, analytic: np.ndarray, eps: float, own: float, largest: float
+    estimate: Estimate, analytic: np.ndarray, eps: float, own: float, largest: float
 ) -> Compared:
-    """How far an opinion lies from the analytic gradient, flat, and how far it may.
+    """The difference of an estimate from the analytic gradient, flat, and the limit for it.
 
     Arguments: eps of the analytic gradient's dtype; own and largest, the largest gradients of the
     tensor and of all tensors.
     """
-    a, (_, value, error, scale) = analytic[opinion.where], opinion
+    a, (_, value, error, scale) = analytic[estimate.where], estimate
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         size = np.maximum(np.abs(a), np.abs(value))
         limit = eps * (RELATIVE * size + TENSOR * (scale + own) + ALL * largest) + SAFETY * error
@@ -156,17 +157,17 @@ def compare(
 
 
 def verdicts(
-    found: Mapping[str, Opinion], compared: Mapping[str, Compared]
+    found: Mapping[str, Estimate], compared: Mapping[str, Compared]
 ) -> dict[int, str]:
-    """Flat position -> what the opinions say together, before kinks are looked for.
+    """Flat position -> what the methods say together, before the search for kinks.
 
-    An uncertain opinion may refuse a gradient, but not confirm one. "coarse" is a gradient that
-    one opinion confirms while another is too uncertain to.
+    An uncertain method may refuse a gradient, but not confirm one. "coarse" is a gradient that
+    one method confirms while another is too uncertain to.
     """
     said: dict[int, list[str]] = {}
-    for method, opinion in found.items():
+    for method, estimate in found.items():
         here = compared[method]
-        for position, excess, coarse in zip(opinion.where, here.excess, here.coarse, strict=True):
+        for position, excess, coarse in zip(estimate.where, here.excess, here.coarse, strict=True):
             word = "wrong" if not excess <= 1 else "coarse" if coarse else "right"
             said.setdefault(int(position), []).append(word)
     names = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
@@ -178,18 +179,18 @@ def _kinks(
     case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str,
     analytic: np.ndarray, status: dict[int, str],
 ) -> list[str]:
-    """Look for kinks where not all is right; changes `status`, returns what was seen."""
+    """Search for kinks where not all is right; changes `status`, returns a hint for each."""
     upstream = {k: d for k, d in numbers.upstream.items() if choice in ("all", k)}
-    seen: list[str] = []
+    hints: list[str] = []
     suspicious = [position for position, word in status.items() if word != "ok"]
-    for position in suspicious[:KINKS] if set(numbers.opinions) - {"complex"} else []:
-        kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.winners)
+    for position in suspicious[:KINKS] if set(numbers.estimates) - {"complex"} else []:
+        kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.decisions)
         if kink is None:
             continue
         index = index_of(position, evaluate.inputs[name].shape)
         status[position] = "inconclusive"
         if kink.kind == "jump":
-            seen.append(f"{index}: the function jumps by {kink.size:.3g}")
+            hints.append(f"{index}: the function jumps by {kink.size:.3g}")
             continue
         low, high = sorted((kink.left, kink.right))
         slack = SLACK * max(abs(low), abs(high))
@@ -197,23 +198,23 @@ def _kinks(
         if not between:
             status[position] = "wrong"
         left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
-        seen.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
+        hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
                     f"{'' if between else ', the gradient is outside of both'}")
     for position, word in status.items():
         if word == "coarse":  # no kink: the function is merely hard for differences
             status[position] = "ok"
-    more = len(seen) - 3
-    return [*seen[:3], *([f"and {more} more such entries"] if more > 0 else [])]
+    more = len(hints) - 3
+    return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])]
 
 
 def _worst_entry(
-    found: Mapping[str, Opinion], compared: Mapping[str, Compared], status: Mapping[int, str],
+    found: Mapping[str, Estimate], compared: Mapping[str, Compared], status: Mapping[int, str],
     worst: str,
 ) -> int | None:
     """The flat position with the largest error of those whose status gives the row its own."""
     best, chosen = -1.0, None
-    for method, opinion in found.items():
-        for position, excess in zip(opinion.where, compared[method].excess, strict=True):
+    for method, estimate in found.items():
+        for position, excess in zip(estimate.where, compared[method].excess, strict=True):
             if status[int(position)] == worst and (excess > best or np.isnan(excess)):
                 best, chosen = float(excess), int(position)
     return chosen
@@ -228,17 +229,17 @@ def _value_at(flat: np.ndarray, at: int | None) -> float:
     return 0.0 if at is None else float(flat[at])
 
 
-def _numeric_at(found: Mapping[str, Opinion], at: int | None) -> float:
-    """The first opinion's value at a flat position."""
-    values = [float(value) for opinion in found.values()
-              for value in opinion.value[opinion.where == at]]
+def _numeric_at(found: Mapping[str, Estimate], at: int | None) -> float:
+    """The first method's value at a flat position."""
+    values = [float(value) for estimate in found.values()
+              for value in estimate.value[estimate.where == at]]
     return values[0] if values else 0.0
 
 
-def _disagreement(found: Mapping[str, Opinion], at: int | None) -> str:
-    """What the opinions say of one entry."""
-    said = [f"{method} {opinion.value[opinion.where == at][0]:.9g}"
-            for method, opinion in found.items() if (opinion.where == at).any()]
+def _disagreement(found: Mapping[str, Estimate], at: int | None) -> str:
+    """What the methods say of one entry."""
+    said = [f"{method} {estimate.value[estimate.where == at][0]:.9g}"
+            for method, estimate in found.items() if (estimate.where == at).any()]
     return (f"the methods disagree: {', '.join(said)}; the function is not analytic (abs, norm, "
             "conj, real, a comparison?) or is noisy: decide with one method")
 
@@ -251,15 +252,15 @@ def _diagnosis(
 
     def numeric(tensor: str, which: str) -> np.ndarray:
         full = np.full(evaluate.inputs[tensor].size, np.nan)
-        opinion = next(iter(opinions_of(numbers, tensor, which).values()))
-        full[opinion.where] = opinion.value
+        estimate = next(iter(estimates_of(numbers, tensor, which).values()))
+        full[estimate.where] = estimate.value
         return full.reshape(evaluate.inputs[tensor].shape)
 
-    alone = {output: (numbers.claims[output][name], numeric(name, output))
-             for output in numbers.upstream if output in numbers.claims}
+    alone = {output: (numbers.analytic[output][name], numeric(name, output))
+             for output in numbers.upstream if output in numbers.analytic}
     others = {other: numeric(other, choice) for other in _names(numbers) if other != name}
     return diagnose(Evidence(
-        name, numbers.claims[choice][name], numeric(name, choice), allowed.reshape(shape),
+        name, numbers.analytic[choice][name], numeric(name, choice), allowed.reshape(shape),
         case.labels.get(name), alone if choice == "all" else {}, evaluate.inputs, case.labels,
         case.facts, others, numbers.upstream,
     ))

@@ -16,7 +16,7 @@ from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation, Run, find
 from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
-from grads.stepper.tracing.prove import TOLERANCE, Proof
+from grads.stepper.tracing.verify import TOLERANCE, Verification
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
 LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
@@ -25,13 +25,13 @@ ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAY
         "model": LANGUAGE + LAYERED, "score": SCORED, "window": SCORED}
 OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
 KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
-ROOM = 16_000  # numbers of all tensors together
-TRAINED = 1e-8  # relative error of a proved gradient; where p is near 1, p - 1_y loses digits
-PROVED = 2  # entries of each gradient that are proved where tensors are sliced
+LIMIT = 16_000  # numbers of all tensors together
+TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
+VERIFIED = 2  # entries of each gradient that are verified where tensors are sliced
 
 
 @dataclass(frozen=True)
-class Scene:
+class RunExample:
     """A derivation that has been run, and what is to be said about it."""
 
     run: Run
@@ -41,19 +41,19 @@ class Scene:
 
     @property
     def most(self) -> int | None:
-        """How many entries of each gradient are proved, None for all."""
-        return None if self.keep == KEPT[0] else PROVED
+        """How many entries of each gradient are verified, None for all."""
+        return None if self.keep == KEPT[0] else VERIFIED
 
     @property
     def tolerance(self) -> float:
-        """The relative error up to which a gradient is proved."""
+        """The relative error up to which a gradient is verified."""
         return TOLERANCE if self.settings.model is None else TRAINED
 
-    def proofs(self) -> list[Proof]:
+    def verifications(self) -> list[Verification]:
         """What is known of every gradient; without central differences where tensors are large."""
-        return [one._replace(status="proved")
+        return [one._replace(status="verified")
                 if one.status == "wrong" and one.error is not None and one.error <= self.tolerance
-                else one for one in self.run.proofs(self.most is None, self.most)]
+                else one for one in self.run.verifications(self.most is None, self.most)]
 
     def rerun(self, edits: Any) -> Trace:
         """The backward pass with edits, traced."""
@@ -94,7 +94,7 @@ class Scene:
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
 
-def open_scene(name: str, settings: Settings) -> Scene:
+def open_example(name: str, settings: Settings) -> RunExample:
     """A derivation by name, or a user's own pair of functions, FILE.py:NAME, run.
 
     Raises `UserError` for a name that does not exist, with the nearest that does; for a setting
@@ -103,7 +103,7 @@ def open_scene(name: str, settings: Settings) -> Scene:
     """
     if is_own(name):
         run, keep = guarded(name, lambda: fitting(own_derivation(name, settings), {}))
-        return Scene(run, settings, keep, sliced(keep))
+        return RunExample(run, settings, keep, sliced(keep))
     derivation = find(name)
     check_settings(derivation, settings)
     notes: list[str] = []
@@ -118,23 +118,23 @@ def open_scene(name: str, settings: Settings) -> Scene:
         trained = open_model(name, Path(settings.model), settings.sentence, settings.target)
         derivation = replace(derivation, example=lambda request: trained.example)
         how, notes = {}, [*trained.notes, (
-            f"A gradient counts as proved up to a relative error of {TRAINED:.0e}: where the model "
-            "is sure of a word, p - 1_y has lost digits.")]
+            f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
+            "model is sure of a word, p - 1_y has lost digits.")]
     run, keep = fitting(derivation, how)
-    return Scene(run, settings, keep, [*notes, *sliced(keep)])
+    return RunExample(run, settings, keep, [*notes, *sliced(keep)])
 
 
 def sliced(keep: int) -> list[str]:
     """What is to be said where not all numbers are shown."""
     return [] if keep == KEPT[0] else [
         f"Of a tensor with more than {keep} numbers the first entries along each axis are shown; "
-        f"of each gradient up to {PROVED} entries are proved, by complex step alone."]
+        f"of each gradient up to {VERIFIED} entries are verified, by complex step alone."]
 
 
 def fitting(derivation: Derivation, how: Mapping[str, Any]) -> tuple[Run, int]:
-    """The run, with as many numbers of each tensor as there is room for, and how many those are."""
+    """The run, with as many numbers of each tensor as fit, and how many those are."""
     run = derivation.run(**how)
-    keep = next((keep for keep in KEPT if numbers(run, keep) <= ROOM), KEPT[-1])
+    keep = next((keep for keep in KEPT if numbers(run, keep) <= LIMIT), KEPT[-1])
     return (run, keep) if keep == KEPT[0] else (derivation.run(**how, keep=keep), keep)
 
 

@@ -1,7 +1,7 @@
-"""Proves that every gradient a backward pass assigns is the derivative of the loss.
+"""Verifies that every gradient a backward pass assigns is the derivative of the loss.
 
 The forward is run again with the forward variable perturbed right after its assignment; the
-change of the loss, by complex step and by central differences, is held against the gradient.
+change of the loss, by complex step and by central differences, is compared with the gradient.
 """
 
 from __future__ import annotations
@@ -12,19 +12,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.stepper.trace import Loops, Origin, Target, Trace, plain, relative_error
-from grads.stepper.tracing.pairing import Claim, Pairing, Pairs, Partner, loops_text, root_of
+from grads.stepper.tracing.pairing import (
+    AssignedGradient,
+    Pairing,
+    Pairs,
+    Partner,
+    loops_text,
+    root_of,
+)
 from grads.stepper.tracing.replay import Bumps, rerun
 
 COMPLEX_STEP = 1e-30
 CENTRAL_STEP = 6e-6  # cube root of the rounding error of float64
-TOLERANCE = 1e-10  # relative error of a proved gradient
+TOLERANCE = 1e-10  # relative error of a verified gradient
 LANES = 512  # perturbations in one run
 MEMORY = 2**22  # numbers of one array in all lanes
 
 Loss = Callable[[Any], Any]  # from what the forward returned
 
 
-class Proof(NamedTuple):
+class Verification(NamedTuple):
     """What is known of one gradient variable, as one step assigned it."""
 
     name: str  # "dh[2]"
@@ -34,8 +41,8 @@ class Proof(NamedTuple):
     loops: Loops
     step: int  # of the backward trace
     target: int
-    status: str  # "proved" | "wrong" | "partial" | "same" | "share" | "zero" | "unpaired"
-    reason: str  # of what is not proved by itself
+    status: str  # "verified" | "wrong" | "partial" | "same" | "share" | "zero" | "unpaired"
+    reason: str  # of what is not verified by itself
     other: Origin | None  # of a partial one where it is completed, of a "same" one the original
     partner: Partner | None  # the forward variable
     analytic: Any  # the gradient as the trace keeps it; None where nothing was compared
@@ -68,29 +75,29 @@ class Proof(NamedTuple):
         return f"{self.status:8} {self.name:14} {where:32} {said}"
 
 
-def prove(
+def verify(
     pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
     loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
     central: bool = True, most: int | None = None, tolerance: float = TOLERANCE,
-) -> list[Proof]:
+) -> list[Verification]:
     """One line for every gradient that the backward assigned, in order.
 
     Arguments: pairing, how names belong together; the two traces; arguments and named, what the
     forward was called with; loss, from the forward's result; central, whether central differences
     are taken too; most, how many entries of each gradient are compared, None for all that the
-    trace keeps; tolerance, the relative error up to which a gradient is proved.
+    trace keeps; tolerance, the relative error up to which a gradient is verified.
     """
-    claims = Pairs(pairing, forward, backward).claims()
-    final = [(claim, chosen(backward.target(claim.origin), most))
-             for claim in claims if claim.partner is not None]
-    bumps = [bumps_of(claim.partner, backward.target(claim.origin), where)
-             for claim, where in final if claim.partner is not None]
+    gradients = Pairs(pairing, forward, backward).gradients()
+    final = [(gradient, chosen(backward.target(gradient.origin), most))
+             for gradient in gradients if gradient.partner is not None]
+    bumps = [bumps_of(gradient.partner, backward.target(gradient.origin), where)
+             for gradient, where in final if gradient.partner is not None]
     exact = derivatives(forward, bumps, arguments, loss, named or {})
     both = central_differences(forward, bumps, arguments, loss, named or {}) if central else exact
-    slopes = {claim.origin: (where, *found) for (claim, where), *found in zip(
+    slopes = {gradient.origin: (where, *found) for (gradient, where), *found in zip(
         final, exact, both, strict=True)}
-    return [_proof(claim, backward, slopes.get(claim.origin), pairing, central, tolerance)
-            for claim in claims]
+    return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central,
+                          tolerance) for gradient in gradients]
 
 
 def chosen(target: Target, most: int | None) -> np.ndarray:
@@ -104,7 +111,7 @@ def chosen(target: Target, most: int | None) -> np.ndarray:
 
 
 def bumps_of(partner: Partner, target: Target, where: np.ndarray) -> Bumps:
-    """The perturbations that prove entries of a gradient; it may be kept in part only."""
+    """The perturbations that verify entries of a gradient; it may be kept in part only."""
     whole = partner.entries.reshape(target.shape)
     kept = whole[tuple(slice(0, n) for n in np.shape(target.value))]
     return Bumps(partner.places, partner.shape, kept.ravel()[where])
@@ -132,15 +139,15 @@ def central_differences(
 
 
 def losses(
-    proof: Proof, forward: Trace, arguments: Sequence[Any], entry: int, steps: Any,
+    verification: Verification, forward: Trace, arguments: Sequence[Any], entry: int, steps: Any,
     loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
 ) -> np.ndarray:
     """The loss with each of `steps` added to the variable of one entry (flat) of a gradient."""
-    if proof.partner is None or not 0 <= entry < np.size(proof.analytic):
-        raise ValueError(f"entry: expected one of a proved gradient's {np.size(proof.analytic)}, "
-                         f"got {entry} of {proof.name}")
-    target = Target(proof.name, "", proof.analytic, proof.shape, False, None)
-    bump = bumps_of(proof.partner, target, np.full(len(steps), entry))
+    if verification.partner is None or not 0 <= entry < np.size(verification.analytic):
+        raise ValueError("entry: expected one of a verified gradient's "
+                         f"{np.size(verification.analytic)}, got {entry} of {verification.name}")
+    target = Target(verification.name, "", verification.analytic, verification.shape, False, None)
+    bump = bumps_of(verification.partner, target, np.full(len(steps), entry))
     return rerun(forward, arguments, [bump], np.asarray(steps), named or {}, loss)[0]
 
 
@@ -154,15 +161,15 @@ class Curve(NamedTuple):
 
 
 def curve(
-    proof: Proof, forward: Trace, arguments: Sequence[Any], entry: int,
+    verification: Verification, forward: Trace, arguments: Sequence[Any], entry: int,
     loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
 ) -> Curve:
     """How the error of numerical derivatives depends on the step size: 1, 0.1, ... 1e-20."""
     h = 10.0 ** -np.arange(21)
     steps = np.concatenate([1j * h, h, -h, [0.0]])
-    found = losses(proof, forward, arguments, entry, steps, loss, named)
+    found = losses(verification, forward, arguments, entry, steps, loss, named)
     along, right, left = np.split(found[:-1], 3)
-    expected = float(np.ravel(proof.analytic)[entry])
+    expected = float(np.ravel(verification.analytic)[entry])
 
     def error(slopes: np.ndarray) -> np.ndarray:
         return np.abs(slopes - expected) / (abs(expected) or 1.0)
@@ -190,22 +197,24 @@ def grouped(bumps: Iterable[Bumps], lanes: int) -> Iterator[list[Bumps]]:
         yield group
 
 
-def _proof(claim: Claim, backward: Trace, slopes: tuple[np.ndarray, ...] | None,
-           pairing: Pairing, central: bool, tolerance: float) -> Proof:
-    """The proof of a claim, once its derivatives are known."""
-    step, target = backward.steps[claim.origin[0]], backward.target(claim.origin)
-    head = (target.name, step.function, step.line, step.text, step.loops, *claim.origin)
+def _verification(
+    gradient: AssignedGradient, backward: Trace, slopes: tuple[np.ndarray, ...] | None,
+    pairing: Pairing, central: bool, tolerance: float,
+) -> Verification:
+    """The verification of a gradient, once its derivatives are known."""
+    step, target = backward.steps[gradient.origin[0]], backward.target(gradient.origin)
+    head = (target.name, step.function, step.line, step.text, step.loops, *gradient.origin)
     shape = target.shape or ()
     if slopes is None:
-        reason = _reason(claim, backward, pairing)
-        return Proof(*head, claim.status, reason, claim.other, None, None, None, None, shape, 0,
-                     None, None)
+        reason = _reason(gradient, backward, pairing)
+        return Verification(*head, gradient.status, reason, gradient.other, None, None, None, None,
+                            shape, 0, None, None)
     where, exact, both = slopes
     analytic = np.asarray(target.value)
     error = relative_error(analytic.ravel()[where], exact)
-    status = "proved" if error <= tolerance else "wrong"  # NaN is wrong
-    return Proof(
-        *head, status, "", None, claim.partner, analytic, placed(exact, where, analytic),
+    status = "verified" if error <= tolerance else "wrong"  # NaN is wrong
+    return Verification(
+        *head, status, "", None, gradient.partner, analytic, placed(exact, where, analytic),
         placed(both, where, analytic) if central else None, shape, len(where), error,
         relative_error(both, exact) if central else None)
 
@@ -217,17 +226,17 @@ def placed(values: np.ndarray, where: np.ndarray, like: np.ndarray) -> np.ndarra
     return found.reshape(like.shape)
 
 
-def _reason(claim: Claim, backward: Trace, pairing: Pairing) -> str:
-    """Why a gradient is not proved by itself."""
-    if claim.status == "share":
-        own = backward.steps[claim.origin[0]].function
-        return pairing.shares[f"{own}.{root_of(backward.target(claim.origin).name)}"]
-    if claim.status == "zero":
+def _reason(gradient: AssignedGradient, backward: Trace, pairing: Pairing) -> str:
+    """Why a gradient is not verified by itself."""
+    if gradient.status == "share":
+        own = backward.steps[gradient.origin[0]].function
+        return pairing.shares[f"{own}.{root_of(backward.target(gradient.origin).name)}"]
+    if gradient.status == "zero":
         return "zero, before the first term of its sum"
-    if claim.other is None:
+    if gradient.other is None:
         return "no forward variable of this name is known: list it in the pairs"
-    step = backward.steps[claim.other[0]]
-    where = f"{step.targets[claim.other[1]].name}, {step.function} line {step.line}"
+    step = backward.steps[gradient.other[0]]
+    where = f"{step.targets[gradient.other[1]].name}, {step.function} line {step.line}"
     if step.loops:
         where += f" at {loops_text(step.loops)}"
-    return f"a part of {where}" if claim.status == "partial" else f"the same array as {where}"
+    return f"a part of {where}" if gradient.status == "partial" else f"the same array as {where}"

@@ -1,6 +1,7 @@
-"""Every intermediate gradient of every derivation is proved; wrong ones are found where they arise.
+"""Every intermediate gradient of every derivation is verified; wrong ones are found where they
+arise.
 
-The tracer's own claims are held against a count of the assignments it should have made claims on.
+The gradients that the tracer lists are compared with a count of the assignments it should list.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from grads.derivations.scores import CONTENT, SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from grads.stepper.tracing.examples import Sizes
 from grads.stepper.tracing.pairing import root_of
-from grads.stepper.tracing.prove import TOLERANCE
+from grads.stepper.tracing.verify import TOLERANCE
 
 MODELS = [
     *[(name, Sizes(biases=biases)) for name in ("rnn", "lstm", "nmt", "rnnsearch")
@@ -28,7 +29,7 @@ MODELS = [
       for score in CONTENT for window in ("local-m", "local-p")],
     *[(name, Sizes(biases=biases)) for name in ("gru", "gru-context") for biases in (True, False)],
 ]
-LISTED = {"proved", "partial", "same", "share", "zero"}
+LISTED = {"verified", "partial", "same", "share", "zero"}
 
 
 def gradients_assigned(run):
@@ -46,30 +47,31 @@ def carried(run, origin):
 
 
 @pytest.mark.parametrize("name, sizes", MODELS, ids=lambda value: str(value).removeprefix("Sizes"))
-def test_every_gradient_is_proved(name, sizes):
+def test_every_gradient_is_verified(name, sizes):
     run = DERIVATIONS[name].run(sizes=sizes)
-    proofs = run.proofs()
-    found = {(proof.step, proof.target): proof for proof in proofs}
+    verifications = run.verifications()
+    found = {(one.step, one.target): one for one in verifications}
     missed = gradients_assigned(run) - set(found)
     assert all(carried(run, origin) for origin in missed)
-    assert not [str(proof) for proof in proofs if proof.status not in LISTED]
-    proved = [proof for proof in proofs if proof.status == "proved"]
-    assert len(proved) > len(proofs) / 2
-    for proof in proved:
-        assert proof.error <= TOLERANCE == 1e-10
-        assert proof.checked == proof.analytic.size == np.prod(proof.shape)
-        np.testing.assert_allclose(proof.complex_step, proof.analytic, rtol=1e-10,
-                                   atol=1e-10 * np.abs(proof.analytic).max())
-        np.testing.assert_allclose(proof.central, proof.analytic, rtol=1e-5, atol=1e-8)
+    assert not [str(one) for one in verifications if one.status not in LISTED]
+    verified = [verification for verification in verifications if verification.status == "verified"]
+    assert len(verified) > len(verifications) / 2
+    for verification in verified:
+        assert verification.error <= TOLERANCE == 1e-10
+        assert verification.checked == verification.analytic.size == np.prod(verification.shape)
+        np.testing.assert_allclose(verification.complex_step, verification.analytic, rtol=1e-10,
+                                   atol=1e-10 * np.abs(verification.analytic).max())
+        np.testing.assert_allclose(verification.central, verification.analytic, rtol=1e-5,
+                                   atol=1e-8)
 
 
 @pytest.mark.parametrize("name, sizes", MODELS[:8], ids=lambda value: str(value))
-def test_parts_lead_to_what_is_proved(name, sizes):
-    """What is listed as a part, or as the same array, ends at a gradient that is proved."""
+def test_parts_lead_to_what_is_verified(name, sizes):
+    """What is listed as a part, or as the same array, ends at a gradient that is verified."""
     run = DERIVATIONS[name].run(sizes=sizes)
-    found = {(proof.step, proof.target): proof for proof in run.proofs(central=False)}
-    for proof in found.values():
-        last = proof
+    found = {(one.step, one.target): one for one in run.verifications(central=False)}
+    for verification in found.values():
+        last = verification
         while last.status in ("partial", "same") or (last.status == "zero" and last.other):
             last = found[last.other]
         if last.status == "zero":  # zeros made by a helper for somebody else's sum
@@ -77,32 +79,32 @@ def test_parts_lead_to_what_is_proved(name, sizes):
         elif last.status == "share":
             assert "added to each in turn" in last.reason
         else:
-            assert last.status == "proved"
+            assert last.status == "verified"
 
 
-def test_proofs_of_the_lstm():
+def test_verifications_of_the_lstm():
     """The pairs one would write by hand."""
     run = DERIVATIONS["lstm"].run()
-    proofs = [proof for proof in run.proofs() if proof.loops == (("t", 2),)]
-    pairs = {(proof.function, proof.name): proof.forward for proof in proofs
-             if proof.status == "proved"}
+    verifications = [one for one in run.verifications() if one.loops == (("t", 2),)]
+    pairs = {(one.function, one.name): one.forward for one in verifications
+             if one.status == "verified"}
     expected = {"do": "o", "df": "f", "di": "i", "dh_hat": "h_hat", "du": "u", "da": "a",
                 "dc": "c", "dc_prev": "c_prev", "dh_prev": "h_prev", "dx": "x", "dT": "T",
                 "dT_x": "T", "dT_h": "T"}
     assert {name: pairs["lstm_grad", name] for name in expected} == expected
     assert pairs["predict_grad", "ds"] == "s" and pairs["backward", "dh[2]"] == "h[2]"
     assert pairs["backward", "dc[1]"] == "c[1]" and ("backward", "dh[1]") not in pairs
-    dc = next(proof for proof in proofs if (proof.function, proof.name) == ("lstm_grad", "dc"))
+    dc = next(one for one in verifications if (one.function, one.name) == ("lstm_grad", "dc"))
     partner = run.forward.steps[dc.forward_step]
     assert (partner.function, partner.equations, partner.loops) == ("lstm", ("2.36",), (("t", 2),))
 
 
-def test_a_sum_over_time_is_proved_at_each_stage():
+def test_a_sum_over_time_is_verified_at_each_stage():
     run = DERIVATIONS["lstm"].run()
-    stages = [proof for proof in run.proofs() if (proof.function, proof.name) == ("backward", "dT")
-              and proof.status == "proved"]
-    assert [proof.loops for proof in stages] == [(("t", t),) for t in (4, 3, 2, 1)]
-    sizes = [np.abs(proof.complex_step).sum() for proof in stages]
+    stages = [one for one in run.verifications() if (one.function, one.name) == ("backward", "dT")
+              and one.status == "verified"]
+    assert [verification.loops for verification in stages] == [(("t", t),) for t in (4, 3, 2, 1)]
+    sizes = [np.abs(verification.complex_step).sum() for verification in stages]
     assert len(set(sizes)) == 4
     np.testing.assert_array_equal(stages[-1].analytic, run.backward.result[0]["T"])
 
@@ -117,7 +119,7 @@ def test_breaks_are_found_where_they_arise(name, number):
     derivation = DERIVATIONS[name]
     one = derivation.breaks[number]
     run = derivation.run(edits=one.edits)
-    wrong = [proof for proof in run.proofs(central=False) if proof.status == "wrong"]
+    wrong = [one for one in run.verifications(central=False) if one.status == "wrong"]
     assert wrong, one.name
     (function, ((_, new),)), = one.edits.items()
     first = wrong[0]
@@ -135,20 +137,21 @@ def test_breaks_are_found_where_they_arise(name, number):
 def test_the_printed_sign_of_ds():
     """Erratum 1: everything is wrong from ds of the last time step on, by a factor of -1."""
     run = DERIVATIONS["rnn"].run(edits=DERIVATIONS["rnn"].broken("sign of ds as printed"))
-    proofs = [proof for proof in run.proofs() if proof.status in ("proved", "wrong")]
-    right = [proof for proof in proofs if proof.status == "proved"]
-    assert all(not proof.analytic.any() for proof in right)
-    wrong = [proof for proof in proofs if proof.status == "wrong"]
+    verifications = [one for one in run.verifications() if one.status in ("verified", "wrong")]
+    right = [verification for verification in verifications if verification.status == "verified"]
+    assert all(not verification.analytic.any() for verification in right)
+    wrong = [verification for verification in verifications if verification.status == "wrong"]
     assert wrong[0].name == "ds" and wrong[0].loops == (("t", 4),)
-    for proof in wrong:
-        np.testing.assert_allclose(proof.analytic, -proof.complex_step, rtol=1e-9, atol=1e-14)
+    for verification in wrong:
+        np.testing.assert_allclose(verification.analytic, -verification.complex_step,
+                                   rtol=1e-9, atol=1e-14)
 
 
 def test_the_printed_assignment_of_dT():
-    """Algorithm 2 lines 14 and 15 print <-: right at t = T, wrong from the second turn on."""
+    """Algorithm 2 lines 14 and 15 print <-: right at t = T, wrong from the second iteration on."""
     run = DERIVATIONS["lstm"].run(edits=DERIVATIONS["lstm"].broken("dT as printed"))
-    proofs = run.proofs(central=False)
-    wrong = [(proof.name, proof.loops) for proof in proofs if proof.status == "wrong"]
+    verifications = run.verifications(central=False)
+    wrong = [(one.name, one.loops) for one in verifications if one.status == "wrong"]
     assert wrong == [("dT", (("t", t),)) for t in (3, 2, 1)] + [("gradients['T']", ())]
-    assert any(proof.name == "dT" and proof.loops == (("t", 4),) and proof.status == "proved"
-               and proof.function == "backward" for proof in proofs)
+    assert any(one.name == "dT" and one.loops == (("t", 4),) and one.status == "verified"
+               and one.function == "backward" for one in verifications)

@@ -1,6 +1,6 @@
-// The proof strip: the gradient against its numerical derivatives, the V curve, the tangent.
+// The verification strip: the gradient against its numerical derivatives, the V curve, the tangent.
 
-import { alongs, complexOf, data, gradientsOf, proofOf, steps, tensors, valuesOf } from "./data.js";
+import { alongs, complexOf, data, gradientsOf, verificationOf, steps, tensors, valuesOf } from "./data.js";
 import { chart, path } from "./charts.js";
 import { draw, el, exact, place, power, scientific, short } from "./format.js";
 import { largest, looked, pick, state } from "./state.js";
@@ -9,61 +9,61 @@ const ROWS = 8;
 const FLOOR = 1e-18; // where an error of zero is drawn
 const ROUNDED = 1e-6; // relative: numerical derivatives are kept to seven digits
 const SAID = {
-  proved: "✓ proved", wrong: "✗ wrong", partial: "… not complete yet", same: "= passed on", zero: "0 to begin with",
+  verified: "✓ verified", wrong: "✗ wrong", partial: "… not complete yet", same: "= passed on", zero: "0 to begin with",
   unpaired: "? not compared", share: "… a part by rows",
 };
 
 /** The strip below the bench. */
-export function showProof(panel) {
+export function showVerification(panel) {
   const step = steps[state.step];
   const tensor = looked()?.tensor;
-  const proof = [tensor, ...step.targets].map((id) => id !== undefined && proofOf(id, state.variant)).find(Boolean);
-  panel.replaceChildren(el("h2", {}, "Proof"), ...(proof ? gradientProof(proof) : [nothing(step)]));
+  const verification = [tensor, ...step.targets].map((id) => id !== undefined && verificationOf(id, state.variant)).find(Boolean);
+  panel.replaceChildren(el("h2", {}, "Verification"), ...(verification ? gradientVerification(verification) : [nothing(step)]));
 }
 
 function nothing(step) {
   if (step.pass === "backward") return el("p", { class: "note" }, "This step writes no gradient.");
-  const links = step.targets.flatMap(gradientsOf).filter((proof) => ["proved", "wrong"].includes(proof.status)).slice(0, 3)
-    .map((proof) => el("a", { href: go(proof.step) }, `${proof.name}, step ${proof.step + 1}`));
-  return el("p", { class: "note" }, "A forward step has nothing to prove. ",
+  const links = step.targets.flatMap(gradientsOf).filter((verification) => ["verified", "wrong"].includes(verification.status)).slice(0, 3)
+    .map((verification) => el("a", { href: go(verification.step) }, `${verification.name}, step ${verification.step + 1}`));
+  return el("p", { class: "note" }, "A forward step has nothing to verify. ",
     ...(links.length ? ["The gradient for what it writes: ", ...links.flatMap((link, k) => (k ? ["; ", link] : [link])), "."] : []));
 }
 
 const go = (number) => `#step=${number + 1}${state.variant ? `&break=${state.variant.id}` : ""}`;
 
-function gradientProof(proof) {
-  const status = el("p", { class: `status ${proof.status}` }, el("strong", {}, SAID[proof.status] ?? proof.status), " ", ...sentence(proof));
-  if (!proof.complex) {
-    const link = proof.other === null || proof.other === undefined ? null : el("a", { href: go(proof.other) }, `Step ${proof.other + 1}`);
+function gradientVerification(verification) {
+  const status = el("p", { class: `status ${verification.status}` }, el("strong", {}, SAID[verification.status] ?? verification.status), " ", ...sentence(verification));
+  if (!verification.complex) {
+    const link = verification.other === null || verification.other === undefined ? null : el("a", { href: go(verification.other) }, `Step ${verification.other + 1}`);
     return [status, link ? el("p", { class: "note" }, link) : null].filter(Boolean);
   }
-  return [status, el("div", { class: "panels" }, table(proof), vCurve(proof), tangent(proof))];
+  return [status, el("div", { class: "panels" }, table(verification), vCurve(verification), tangent(verification))];
 }
 
-function sentence(proof) {
-  const name = el("code", {}, proof.name);
-  if (proof.error === null || proof.error === undefined) return [name, `: ${proof.reason || "nothing is compared"}.`];
-  return [name, " against the derivative of the loss for ", el("code", {}, proof.of_name || "its forward variable"),
-    `: relative error ${magnitude(proof.error)} by complex step, ${magnitude(proof.central_error)} by central differences.`];
+function sentence(verification) {
+  const name = el("code", {}, verification.name);
+  if (verification.error === null || verification.error === undefined) return [name, `: ${verification.reason || "nothing is compared"}.`];
+  return [name, " against the derivative of the loss for ", el("code", {}, verification.of_name || "its forward variable"),
+    `: relative error ${magnitude(verification.error)} by complex step, ${magnitude(verification.central_error)} by central differences.`];
 }
 
 const magnitude = (x) => (x === 0 ? "0" : typeof x === "number" ? scientific(x, 1) : exact(x ?? "not taken"));
 
 /** The entry looked at first, then those that were compared, then the others. */
-function table(proof) {
-  const values = valuesOf(proof.target, state.variant);
-  const complex = complexOf(proof);
-  const { shape } = tensors[proof.target];
+function table(verification) {
+  const values = valuesOf(verification.target, state.variant);
+  const complex = complexOf(verification);
+  const { shape } = tensors[verification.target];
   const one = looked();
-  const chosen = one?.tensor === proof.target ? one.entry : largest(values);
+  const chosen = one?.tensor === verification.target ? one.entry : largest(values);
   const entries = [...values.keys()];
   const compared = entries.filter((entry) => !missing(complex[entry]));
   const order = [...new Set([chosen, ...compared, ...entries])].slice(0, ROWS);
   const row = (entry) => {
-    const [a, c, d] = [values[entry], complex[entry], proof.central?.[entry]];
-    const off = proof.status === "wrong" ? difference(a, c) : 0; // what is proved differs by rounding only
+    const [a, c, d] = [values[entry], complex[entry], verification.central?.[entry]];
+    const off = verification.status === "wrong" ? difference(a, c) : 0; // what is verified differs by rounding only
     return el("tr", { class: [entry === chosen ? "chosen" : "", off > ROUNDED ? "differs" : ""].join(" ").trim() || null },
-      el("th", { scope: "row" }, el("button", { type: "button", onclick: () => pick(proof.target, entry) }, place(entry, shape) || "value")),
+      el("th", { scope: "row" }, el("button", { type: "button", onclick: () => pick(verification.target, entry) }, place(entry, shape) || "value")),
       ...[a, c, d].map((value) => el("td", { title: missing(value) ? null : exact(value) }, missing(value) ? "–" : short(value, 5))),
       el("td", {}, missing(c) ? "–" : off > ROUNDED ? `✗ ${short(off, 2)}` : "✓"));
   };
@@ -83,15 +83,15 @@ function difference(a, b) {
 }
 
 /** Error of numerical derivatives against step size, both logarithmic. */
-function vCurve(proof) {
-  const curve = proof.curve;
+function vCurve(verification) {
+  const curve = verification.curve;
   if (!curve) return null;
   const h = data.curve_steps;
   const { svg, toX, toY } = chart({
     width: 380, height: 230, xTitle: "step size h", yTitle: "relative error",
     x: { from: Math.min(...h), to: Math.max(...h), log: true, step: 4 },
     y: { from: FLOOR, to: 10, log: true, ticks: [1, 1e-4, 1e-8, 1e-12, 1e-16, FLOOR], text: (value) => (value === FLOOR ? "0" : ten(value)) },
-    label: `Error against step size for entry ${place(curve.entry, tensors[proof.target].shape)}: central and forward differences fall, then rise again; the complex step stays at rounding error`,
+    label: `Error against step size for entry ${place(curve.entry, tensors[verification.target].shape)}: central and forward differences fall, then rise again; the complex step stays at rounding error`,
   });
   const line = (errors, kind) => path(h.map((step, k) => [toX(step), toY(errors[k] === null ? FLOOR : Math.min(10, Math.max(FLOOR, 10 ** errors[k])))]), kind);
   svg.append(line(curve.forward, "forward"), line(curve.central, "central"), line(curve.complex, "complex"));
@@ -102,12 +102,12 @@ function vCurve(proof) {
 const ten = (value) => (value === 1 ? "1" : power(Math.round(Math.log10(value))));
 
 /** The loss along one entry of a parameter, and the line that the gradient predicts. */
-function tangent(proof) {
-  if (!proof.lines) return elsewhere();
+function tangent(verification) {
+  if (!verification.lines) return elsewhere();
   const one = looked();
-  const values = valuesOf(proof.target, state.variant);
-  const entry = one?.tensor === proof.target && proof.lines[one.entry] ? one.entry : largestOf(values, proof.lines);
-  const [x, losses] = [data.line_offsets, proof.lines[entry]];
+  const values = valuesOf(verification.target, state.variant);
+  const entry = one?.tensor === verification.target && verification.lines[one.entry] ? one.entry : largestOf(values, verification.lines);
+  const [x, losses] = [data.line_offsets, verification.lines[entry]];
   if (!losses) return elsewhere();
   const slope = values[entry];
   const [low, high] = [Math.min(...losses), Math.max(...losses)];
@@ -123,7 +123,7 @@ function tangent(proof) {
       path(x.map((step, k) => [toX(step), toY(losses[k])]), "loss"),
       path([x[0], x.at(-1)].map((step) => [toX(step), toY(slope * step)]), "tangent"),
       draw("circle", { class: "point", cx: toX(0), cy: toY(0), r: 4 })));
-  const name = `${parameter(proof)}${place(entry, tensors[proof.target].shape)}`;
+  const name = `${parameter(verification)}${place(entry, tensors[verification.target].shape)}`;
   return figure(svg, "The gradient is the slope of the loss", key(
     ["loss", `loss along ${name}`], ["tangent", `slope ${short(slope)}, derived by hand`]));
 }
@@ -131,12 +131,12 @@ function tangent(proof) {
 const largestOf = (values, lines) => largest(values.map((value, entry) => (lines[entry] ? value : null)));
 
 /** The name of the parameter that a complete gradient is for: T of parameters['T']. */
-const parameter = (proof) => (proof.of_name ?? "").match(/\['(.*)'\]/)?.[1] ?? tensors[proof.target].name;
+const parameter = (verification) => (verification.of_name ?? "").match(/\['(.*)'\]/)?.[1] ?? tensors[verification.target].name;
 
 /** Where the loss along a weight can be seen. */
 function elsewhere() {
   if (!alongs.length) return null;
-  const names = alongs.slice(0, 8).flatMap((proof, k) => [k ? ", " : "", el("a", { href: go(proof.step) }, el("code", {}, parameter(proof)))]);
+  const names = alongs.slice(0, 8).flatMap((verification, k) => [k ? ", " : "", el("a", { href: go(verification.step) }, el("code", {}, parameter(verification)))]);
   return el("p", { class: "note aside" }, "The loss along any one weight, with the slope that the gradient predicts, is drawn where a parameter’s gradient is complete: ", ...names, ".");
 }
 

@@ -1,0 +1,175 @@
+"""What is known of every gradient, as the page gets it: numbers, V curves, lines of the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grads.stepper.explorer.partners import forward_origin
+from grads.stepper.explorer.steps import Steps
+from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number
+from grads.stepper.tracing.derivations import Run
+from grads.stepper.tracing.record import Target
+from grads.stepper.tracing.replay import Bumps, rerun
+from grads.stepper.tracing.verify import LANES, MEMORY, Verification, bumps_of
+
+H = 10.0 ** -np.arange(16)  # step sizes of the V curves
+X = np.linspace(-0.5, 0.5, 9)  # what is added to an entry for a line of the loss
+COMPARED = 7  # significant digits of a derivative by complex step
+CENTRAL = 6  # of one by central differences, which have no more
+ROUGH = 2  # of an error
+MANY = 600  # gradients that all have a V curve
+LARGE = 50_000  # numbers of a variable that is not run again and again
+
+
+def verifications_json(
+    run: Run, table: Table, steps: Steps, verifications: Sequence[Verification]
+) -> list[dict[str, Any]]:
+    """One object for each gradient the backward assigned, in order; marks their tensors."""
+    shown = [verification for verification in verifications if verification.error is not None]
+    entries = {id(one): representative(one) for one in with_curve(run, shown)}
+    drawn = [verification for verification in shown if id(verification) in entries]
+    curves = dict(zip(entries, error_curves(run, drawn, entries), strict=True))
+    weights = [verification for verification in shown if is_whole_parameter(run, verification)]
+    lines = dict(zip(map(id, weights), loss_lines(run, weights), strict=True))
+    found = []
+    for verification in verifications:
+        target = table.ids[BACKWARD, (verification.step, verification.target)]
+        table.entries[target]["gradient"] = True
+        one: dict[str, Any] = {
+            "step": steps.numbers[BACKWARD, verification.step], "target": target,
+            "name": verification.name, "of": None, "of_name": verification.forward,
+            "status": verification.status, "reason": verification.reason,
+            "other": None if verification.other is None
+            else steps.assigned(BACKWARD, verification.other),
+            "complex": None, "central": None, "error": None, "central_error": None, "curve": None,
+        }
+        if verification.error is not None:
+            one |= {
+                "of": table.find(FORWARD, forward_origin(run, verification)),
+                "complex": same_or_list(verification), "error": number(verification.error, ROUGH),
+                "curve": curves.get(id(verification)),
+            }
+            if verification.central is not None and verification.central_error is not None:
+                one |= {"central": flat(verification.central, CENTRAL),
+                        "central_error": number(verification.central_error, ROUGH)}
+            if verification.checked < np.prod(verification.shape):
+                one["checked"] = verification.checked
+            if id(verification) in lines:
+                one["lines"] = lines[id(verification)]
+        found.append(one)
+    return found
+
+
+def same_or_list(verification: Verification) -> Any:
+    """The derivatives by complex step; True where they are the gradient to all digits given."""
+    exact = flat(verification.complex_step, COMPARED)
+    return exact == flat(verification.analytic, COMPARED) or exact
+
+
+def is_whole_parameter(run: Run, verification: Verification) -> bool:
+    """Whether a gradient is that of a parameter, complete: all of what the caller gave."""
+    assert verification.partner is not None
+    return verification.partner.step == 0
+
+
+def with_curve(run: Run, verifications: Sequence[Verification]) -> list[Verification]:
+    """The gradients that get a V curve: all; where they are many or large, one of each line, and
+    the parameters', unless the variable is very large."""
+    sampled = any(one.checked < np.prod(one.shape) for one in verifications)
+    if len(verifications) <= MANY and not sampled:
+        return list(verifications)
+    lines = {(one.function, one.line, one.name.partition("[")[0]): id(one)
+             for one in reversed(verifications)}
+    chosen = set(lines.values())
+    return [one for one in verifications
+            if (id(one) in chosen or is_whole_parameter(run, one)) and size(one) <= LARGE]
+
+
+def size(verification: Verification) -> int:
+    """How many numbers the forward variable of a gradient has."""
+    assert verification.partner is not None
+    return int(np.prod(verification.partner.shape))
+
+
+def representative(verification: Verification) -> int:
+    """The entry (flat) that the V curve is of: the largest of those compared."""
+    known = np.nan_to_num(np.abs(np.ravel(verification.complex_step)), nan=-1.0)
+    return int(np.argmax(known))
+
+
+def bump(verification: Verification, entries: np.ndarray) -> Bumps:
+    """The perturbations of some entries (flat) of a gradient's forward variable."""
+    assert verification.partner is not None
+    target = Target(verification.name, "", verification.analytic, verification.shape, False, None)
+    return bumps_of(verification.partner, target, entries)
+
+
+def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
+    """The loss with each of `steps` added, one after another, to the one entry of each of the
+    bumps; many bumps share one run."""
+    computed = largest_computed(run)
+    found: list[np.ndarray] = []
+    group: list[Bumps] = []
+    for bump_, following in zip(bumps, [*bumps[1:], None], strict=True):
+        group.append(bump_)
+        largest = max([computed, *(int(np.prod(one.shape)) for one in group)])
+        if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // largest):
+            found += rerun(run.forward, run.example.arguments, group, np.tile(steps, len(group)),
+                           run.example.named, run.loss)
+            group = []
+    return found
+
+
+def largest_computed(run: Run) -> int:
+    """The size of the largest array that the forward computes: it is what lanes multiply."""
+    return max((int(np.prod(target.shape)) for step in run.forward.steps if step.kind == "assign"
+                for target in step.targets if target.shape and target.same_as is None), default=1)
+
+
+def error_curves(
+    run: Run, verifications: Sequence[Verification], entries: dict[int, int]
+) -> list[dict[str, Any]]:
+    """For each verification the error of numerical derivatives of one entry, by step size."""
+    every = [bump(one, np.full(2 * len(H) + 1, entries[id(one)])) for one in verifications]
+    real = losses(run, every, np.concatenate([H, -H, [0.0]]))
+    every = [bump(one, np.full(len(H), entries[id(one)])) for one in verifications]
+    along = losses(run, every, 1j * H)
+    return [curve(verification, entries[id(verification)], *found)
+            for verification, *found in zip(verifications, real, along, strict=True)]
+
+
+def curve(
+    verification: Verification, entry: int, real: np.ndarray, along: np.ndarray
+) -> dict[str, Any]:
+    """Relative errors as powers of ten, one decimal; null where there is none."""
+    exact = float(np.ravel(verification.analytic)[entry])
+    right, left, middle = real[: len(H)], real[len(H) : -1], real[-1]
+
+    def powers(slopes: np.ndarray) -> list[float | None]:
+        errors = np.abs(slopes - exact) / (abs(exact) or 1.0)
+        return [round(float(np.log10(error)), 1) if error else None for error in errors]
+
+    return {"entry": entry, "complex": powers(along.imag / H),
+            "central": powers((right - left) / (2 * H)), "forward": powers((right - middle) / H)}
+
+
+def loss_lines(run: Run, verifications: Sequence[Verification]) -> list[list[list[Any] | None]]:
+    """For each verification, for each entry that was compared, of a very large variable for one,
+    the change of the loss along it; null for the others."""
+    at = run.loss(run.forward.result)
+    compared = [np.flatnonzero(~np.isnan(np.ravel(one.complex_step))) if size(one) <= LARGE
+                else np.array([representative(one)]) for one in verifications]
+    every = [bump(verification, np.full(len(X), entry))
+             for verification, entries in zip(verifications, compared, strict=True)
+             for entry in entries]
+    found = iter(losses(run, every, X))
+    made = []
+    for verification, entries in zip(verifications, compared, strict=True):
+        lines: list[list[Any] | None] = [None] * np.size(verification.analytic)
+        for entry in entries:
+            lines[entry] = flat(next(found) - at, 4)
+        made.append(lines)
+    return made

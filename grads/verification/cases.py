@@ -11,7 +11,7 @@ import numpy as np
 
 import backend
 from backend import to_device, to_host
-from grads.case import Block, Case, Inputs, Labels, Shape, draw_parameters, scaled
+from grads.case import Block, Case, Inputs, Labels, Shape, dense, draw_parameters, scaled
 from lstm.parameters import Weight
 from nmt.data.batches import Batch, Side
 from nmt.data.vocabulary import END
@@ -99,6 +99,15 @@ def _moved(tree: Any, like: Any) -> Any:
     if isinstance(tree, (list, tuple)):
         return type(tree)(_moved(part, like) for part in tree)
     return None if tree is None else to_device(to_host(tree).astype(like.dtype))
+
+
+def numbers_of(case: Case) -> dict[str, np.ndarray]:
+    """The loss, its gradients, and the inputs as they are after that, which nobody may write to."""
+    inputs = {name: value.copy() for name, value in case.inputs.items()}
+    outputs, cache = case.run(inputs)
+    gradients = case.pull({"loss": np.ones(())}, cache)
+    found = {**outputs, **{f"d{name}": dense(value) for name, value in gradients.items()}, **inputs}
+    return {name: to_host(value) for name, value in found.items()}
 
 
 def labels_of(weight: Weight) -> Labels:

@@ -28,5 +28,5 @@ def checks() -> list[Check]:
 
 def checks_of_derivations() -> list[Check]:
     """One for every derivation."""
-    return [Check(entry.name, partial(derivations.numbers, entry), partial(derivations.check, entry))
-            for entry in derivations.entries()]
+    return [Check(one.name, partial(derivations.numbers, one), partial(derivations.check, one))
+            for one in derivations.entries()]

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.report import Report
-from grads.verification.mutation.operators import OPERATORS, called, names_in, parse, sites
+from grads.verification.mutation.operators import OPERATORS, sites
 from grads.verification.mutation.planting import find
+from grads.verification.mutation.syntax import called, names_in, parse
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = ("backend", "lstm", "attention", "nmt")

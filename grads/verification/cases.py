@@ -86,6 +86,15 @@ def _moved(tree: Any, like: Any) -> Any:
     return None if tree is None else to_device(to_host(tree).astype(like.dtype))
 
 
+def numbers_of(case: Case) -> dict[str, np.ndarray]:
+    """The loss, its gradients, and the inputs as they are after that, which are not to be written to."""
+    inputs = {name: value.copy() for name, value in case.inputs.items()}
+    outputs, cache = case.forward(inputs)
+    gradients = case.vjp({"loss": np.ones(())}, cache)
+    found = {**outputs, **{f"d{name}": dense(value) for name, value in gradients.items()}, **inputs}
+    return {name: to_host(value) for name, value in found.items()}
+
+
 def labels_of(weight: Weight) -> Labels:
     """The names of a weight's axes and of the blocks that their parts cut it into."""
     whole = (slice(None),) * len(weight.axes)

@@ -19,6 +19,7 @@ from grads.check.report import Report
 from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from grads.stepper.tracing.examples import WINDOWS, Example, Request, Sizes
+from grads.verification.cases import numbers_of
 from grads.verification.variants import name_of, pairwise
 from nmt.models.contract import Variants
 
@@ -79,6 +80,11 @@ def check(entry: Entry, seed: int = SEED, **extent: Any) -> Report:
     case = make_case(entry, seed)
     how: dict[str, Any] = {"method": "complex"} | extent
     return check_case(case, rng=np.random.default_rng(seed), title=entry.name, vanish=False, **how)
+
+
+def numbers(entry: Entry, seed: int = SEED) -> dict[str, np.ndarray]:
+    """What `check` looks at, computed once: see `grads.verification.cases.numbers_of`."""
+    return numbers_of(make_case(entry, seed))
 
 
 def make_case(entry: Entry, seed: int = SEED) -> Case:

@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     """What became of a mutant."""
 
     mutant: Mutant
-    by: str  # gradient, a kind of finding, exception or time; "" if it survived
+    by: str  # gradient, a kind of finding, reference, exception, time; "" if it survived
     check: str  # which one complained; of a survivor, how many did not
     seconds: float
 
@@ -113,9 +113,15 @@ def same(check: Check, numbers: Numbers) -> bool:
 
 
 def complaint(check: Check) -> str:
-    """What a check complains of: exception, gradient, or a kind of finding; "" of nothing."""
+    """What a check complains of whose numbers have changed; "" of nothing.
+
+    exception, gradient, a kind of finding, or reference where no other numbers are right.
+    """
     try:
-        return kind_of(check.run())
+        if check.run is not None:
+            return kind_of(check.run())
+        check.numbers()
+        return "reference"
     except Exception:
         return "exception"
 

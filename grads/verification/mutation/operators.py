@@ -8,10 +8,20 @@ time steps, halves and masks change.
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+from grads.verification.mutation.syntax import (
+    SHAPES,
+    Facts,
+    Place,
+    called,
+    facts_of,
+    is_index,
+    parse,
+    places,
+)
 
 
 class Site(NamedTuple):
@@ -25,39 +35,11 @@ class Site(NamedTuple):
     source: str  # of the whole function, changed
 
 
-class Facts(NamedTuple):
-    """What the names of a function stand for."""
-
-    sizes: frozenset[str]  # dimensions
-    steps: frozenset[str]  # loop variables and whole-number arguments
-    partners: dict[str, str]  # name -> the next name that the same call or loop gave
-    bound: dict[str, int]  # name -> line of its first assignment; arguments: 0
-
-
-class Place(NamedTuple):
-    """A node and where it hangs."""
-
-    node: Any
-    parent: Any
-    field: str
-    number: int | None  # in the parent's list
-    statement: ast.stmt
-    in_index: bool
-    facts: Facts
-
-    def put(self, node: ast.AST) -> None:
-        """Hang another node there."""
-        if self.number is None:
-            setattr(self.parent, self.field, node)
-        else:
-            getattr(self.parent, self.field)[self.number] = node
-
-
 def sites(source: str, operators: Collection[str] | None = None) -> list[Site]:
     """All changes of a function's `source`, or those of some operators; no two are alike."""
     definition = parse(source)
     found, seen = [], {ast.unparse(definition)}
-    for place in list(_places(definition, definition, False, facts_of(definition))):
+    for place in list(places(definition, definition, False, facts_of(definition))):
         for name in OPERATORS if operators is None else operators:
             for node in list(OPERATORS[name](place)):
                 old, new = _text(place.node), _text(node)
@@ -68,20 +50,6 @@ def sites(source: str, operators: Collection[str] | None = None) -> list[Site]:
                     seen.add(changed)
                     found.append(Site(*_lines(place), name, old, new, changed))
     return found
-
-
-def parse(source: str) -> ast.FunctionDef:
-    """The definition of a function, without decorators and docstring.
-
-    Raises ValueError where the source is not that of a `def`.
-    """
-    definition = ast.parse(textwrap.dedent(source)).body[0]
-    if not isinstance(definition, ast.FunctionDef):
-        raise ValueError(f"source: expected a function written with def, got {source[:40]!r}")
-    definition.decorator_list.clear()
-    if ast.get_docstring(definition, clean=False) is not None and len(definition.body) > 1:
-        del definition.body[0]
-    return definition
 
 
 def _text(node: ast.AST) -> str:
@@ -95,105 +63,6 @@ def _lines(place: Place) -> tuple[int, int]:
     if not hasattr(node, "lineno"):
         node = place.statement
     return node.lineno, node.end_lineno or node.lineno
-
-
-# --- what a function is made of -------------------------------------------------------------------
-
-SKIPPED = (ast.Raise, ast.Assert, ast.JoinedStr, ast.arguments)
-SHAPES = {  # calls whose arguments say shapes, dtypes and devices
-    "reshape", "empty", "empty_like", "zeros", "zeros_like", "ones", "full", "astype", "range",
-    "array_module", "broadcast_to", "arange"}
-
-
-def _places(node: Any, statement: Any, in_index: bool, facts: Facts) -> Iterator[Place]:
-    """All places below a node where something could be changed, in the order of the source."""
-    for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "ctx") or (
-                field in ("args", "keywords") and called(node) in SHAPES):
-            continue
-        inside = in_index or (field == "slice" and isinstance(node, ast.Subscript))
-        for number, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(child, ast.AST) or isinstance(child, SKIPPED) or _is_check(child):
-                continue
-            here = child if isinstance(child, ast.stmt) else statement
-            yield Place(child, node, field, number, here, inside, facts)
-            yield from _places(child, here, inside, facts)
-
-
-def _is_check(node: ast.AST) -> bool:
-    """Whether a statement does nothing but complain."""
-    return isinstance(node, ast.If) and all(isinstance(n, ast.Raise) for n in node.body)
-
-
-def called(node: Any) -> str:
-    """The last part of the name of what is called; "" of anything but a call."""
-    function = node.func if isinstance(node, ast.Call) else None
-    return getattr(function, "attr", getattr(function, "id", ""))
-
-
-def names_in(node: ast.AST) -> set[str]:
-    """The names that occur in an expression."""
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-
-
-def facts_of(definition: ast.FunctionDef) -> Facts:
-    """Read off the assignments, loops and arguments."""
-    arguments = [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]
-    steps = {a.arg for a in arguments if a.annotation and ast.unparse(a.annotation) == "int"}
-    sizes: set[str] = set()
-    partners: dict[str, str] = {}
-    bound = {a.arg: 0 for a in arguments}
-    for node in ast.walk(definition):
-        if isinstance(node, (ast.For, ast.comprehension)):
-            steps |= _stored(node.target)
-            partners |= _circle(node.target)
-        elif isinstance(node, ast.Assign):
-            for target, value in _pairs(node.targets[0], node.value):
-                bound |= {name: min(bound.get(name, node.lineno), node.lineno)
-                          for name in _stored(target)}
-                if is_index(value, sizes):
-                    sizes |= _stored(target)
-                elif isinstance(value, (ast.Call, ast.GeneratorExp)):
-                    partners |= _circle(target)
-    return Facts(frozenset(sizes), frozenset(steps), partners, bound)
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Each target and its value: those of a, b = c, d are two."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        return list(zip(target.elts, value.elts, strict=False))
-    return [(target, value)]
-
-
-def is_index(node: Any, sizes: Collection[str]) -> bool:
-    """Whether an expression is about shapes only: made of sizes and whole numbers."""
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, int)
-    if isinstance(node, ast.Name):
-        return node.id in sizes
-    if isinstance(node, ast.Attribute):
-        return node.attr in ("shape", "size", "ndim")
-    if isinstance(node, ast.Subscript):
-        return is_index(node.value, sizes)
-    if called(node) == "len":
-        return True
-    if isinstance(node, ast.Call) and called(node) not in ("min", "max"):
-        return False
-    parts = [getattr(node, field, None) for field in ("left", "right", "operand")]
-    parts = [*filter(None, parts), *getattr(node, "elts", []), *getattr(node, "args", [])]
-    return bool(parts) and all(is_index(part, sizes) for part in parts)
-
-
-def _stored(target: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(target)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-
-
-def _circle(target: ast.AST) -> dict[str, str]:
-    """Each name of a flat tuple and the one after it."""
-    parts = [n for n in getattr(target, "elts", []) if isinstance(n, ast.Name) and n.id != "_"]
-    names = [n.id for n in parts]
-    return {a: b for a, b in zip(names, names[1:] + names[:1], strict=True) if a != b}
 
 
 # --- the operators --------------------------------------------------------------------------------
@@ -415,8 +284,8 @@ def branch(p: Place) -> Iterator[ast.AST]:
     n = p.node
     if p.field == "test" and isinstance(p.parent, (ast.If, ast.IfExp)):
         yield ast.Constant(True)
-        if not (isinstance(p.parent, ast.If) and not p.parent.orelse and len(p.parent.body) == 1
-                and _can_drop(p.parent.body[0], p.facts)):
+        only = p.parent.body if isinstance(p.parent, ast.If) and not p.parent.orelse else []
+        if not (len(only) == 1 and _can_drop(only[0], p.facts)):  # `dropped_statement` does it
             yield ast.Constant(False)
     if isinstance(n, ast.BoolOp) and _is_condition(p):
         for k in range(len(n.values)):

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from grads.verification.mutation.operators import parse
+from grads.verification.mutation.syntax import parse
 
 PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that its source decides
 

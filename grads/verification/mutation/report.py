@@ -16,10 +16,11 @@ passes, and the helpers that go through arrays block by block; operators over th
 them at every site that is no index, shape or constant, one at a time; the entries of the catalogue
 that execute the changed line are checked, fastest first, until one complains. *Gradient*: a wrong
 value. *Finding*: written into an argument, padding with a gradient, another dtype and the like.
+*Reference*: another result than PyTorch's where clipping acts, which is no gradient.
 *Exception*: nothing but an error was raised, so such a mutant proves little. *Time*: it never ends.
 A mutant that survives is equivalent, for the reason given, or shows what the catalogue lacks.
 """
-KILLED = ("gradient", "finding", "exception", "time")
+KILLED = ("gradient", "finding", "reference", "exception", "time")
 UNEXPLAINED = "**no check notices it**"
 
 
@@ -40,7 +41,7 @@ def page(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> str:
 def _counts(outcomes: Iterable[Outcome]) -> Counter[str]:
     """How many in each package, and by what they were killed."""
     outcomes = list(outcomes)
-    by = [o.by if o.by in ("", "gradient", "exception", "time") else "finding" for o in outcomes]
+    by = [o.by if o.by in ("", *KILLED) else "finding" for o in outcomes]
     return Counter([o.mutant.package for o in outcomes]) + Counter(b or "survive" for b in by)
 
 

@@ -85,7 +85,7 @@ def layer_check(rows):
         dx, dW = layer_backward(upstream, cache)
         return {"z": z, "x": dx, "W": dW}
 
-    return Check(f"{rows} rows", lambda: check_pair(layer_forward, layer_backward, inputs), numbers)
+    return Check(f"{rows} rows", numbers, lambda: check_pair(layer_forward, layer_backward, inputs))
 
 
 def judged(product, *rows):
@@ -141,7 +141,7 @@ def test_a_bug_behind_a_size_survives_until_a_check_is_large_enough(product):
 
 
 def test_only_checks_that_run_the_line_are_asked_fastest_first(product):
-    checks = [layer_check(2), Check("nothing", lambda: Report([]), dict), layer_check(2)]
+    checks = [layer_check(2), Check("nothing", dict, lambda: Report([])), layer_check(2)]
     recording = record(checks, product, ["toy"])._replace(seconds=[2.0, 0.5, 1.0])
     [first, *_] = mutants(recording.functions)
     assert running(first, recording) == [2, 0]
@@ -157,11 +157,20 @@ def test_a_check_that_complains_of_nothing_is_told_of(product):
         "1 checks run the line, the numbers of 1 change"
 
 
+def test_where_no_other_numbers_are_right_a_change_is_enough(product):
+    checks = [layer_check(9)._replace(run=None)]
+    recording = record(checks, product, ["toy"])
+    found = changes(judge(mutants(recording.functions), checks, recording))
+    assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].by == "reference"
+    assert found["layer_backward: dy @ W -> W @ dy"].by == "exception"
+    assert found["weight_sums: start < n -> start <= n"].by == ""
+
+
 def test_numbers_are_the_same_but_for_rounding():
     numbers = {"a": np.array([1.0, 1e-3]), "b": np.zeros(2)}
 
     def found(**others):
-        return same(Check("", Report, lambda: numbers | others), numbers)
+        return same(Check("", lambda: numbers | others), numbers)
 
     assert found() and found(a=numbers["a"] * (1 + 1e-15))
     assert found(a=np.array([1.0, 1e-3 + 1e-14]))
@@ -203,7 +212,7 @@ OUTCOMES = [
 def test_the_page_counts_and_explains():
     text = page(OUTCOMES, {"y: f + g -> f - g": "g is zero"})
     assert "5 mutants of 5 functions: 3 killed, 1 equivalent, 1 survive." in text
-    assert "| sign |  | 4 |  |  | 1 | 1 |  |  | 2 |" in text
+    assert "| sign |  | 4 |  |  | 1 | 1 |  |  |  | 2 |" in text
     assert "`y: f + g -> f - g`: g is zero" in text
     assert f"`y: h + i -> h - i`: **no check notices it** ({NOT_RUN})" in text
 

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from grads.verification.mutation.operators import OPERATORS, facts_of, parse, sites
+from grads.verification.mutation.operators import OPERATORS, sites
+from grads.verification.mutation.syntax import facts_of, parse
 
 CELL = '''
 def cell_backward(dh, dc, u, mask, layer, dz, T):

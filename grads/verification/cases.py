@@ -87,7 +87,7 @@ def _moved(tree: Any, like: Any) -> Any:
 
 
 def numbers_of(case: Case) -> dict[str, np.ndarray]:
-    """The loss, its gradients, and the inputs as they are after that, which are not to be written to."""
+    """The loss, its gradients, and the inputs, which must be as they were, after that."""
     inputs = {name: value.copy() for name, value in case.inputs.items()}
     outputs, cache = case.forward(inputs)
     gradients = case.vjp({"loss": np.ones(())}, cache)

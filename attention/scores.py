@@ -6,6 +6,7 @@ states that are made once per sentence; its energy e_t(s) says how:
 | score | q_t | k_s | e_t(s) |
 |---|---|---|---|
 | dot | h_t | hbar_s | q_t' k_s |
+| scaled-dot (Vaswani et al., 2017) | h_t | hbar_s | q_t' k_s / sqrt(H) |
 | general | h_t | W_a hbar_s | q_t' k_s |
 | general in a window | W_a' h_t | hbar_s | q_t' k_s |
 | concat, W_a = [W_h W_s] | W_h h_t | W_s hbar_s | v_a' tanh(q_t + k_s) |
@@ -98,6 +99,21 @@ def product_backward(
     return array_module(de, keys).matmul(de, keys)                         # (2.13)
 
 
+# --- e = q'k / sqrt(H) ----------------------------------------------------------------------------
+
+
+def scaled_forward(q: Array, keys: Array, W: Weights) -> Array:
+    """e_t(s) = q_t' k_s / sqrt(H) (Vaswani et al., 2017, Eq. 1)."""
+    return product_forward(q, keys, W) * q.shape[2] ** -0.5
+
+
+def scaled_backward(
+    de: Array, q: Array, keys: Array, W: Weights, sums: Sums | None
+) -> Array:
+    """dq_t = sum over s of de_t(s) k_s / sqrt(H)."""
+    return product_backward(de, q, keys, W, sums) * q.shape[2] ** -0.5     # (2.13)
+
+
 # --- e = v_a' tanh(q + k) -------------------------------------------------------------------------
 
 
@@ -157,6 +173,7 @@ def location_backward(
 
 
 PRODUCT = Energy(product_forward, product_backward, lambda de, q: (de, q))  # dk = de q'  (2.14)
+SCALED = Energy(scaled_forward, scaled_backward, lambda de, q: (de, q * q.shape[2] ** -0.5))
 TANH = Energy(tanh_forward, tanh_backward, sums=("v_a",))
 LOCATION = Energy(location_forward, location_backward)
 
@@ -191,6 +208,7 @@ class Score(NamedTuple):
 
 SCORES: dict[str, Score] = {
     "dot": Score(lambda n: {}, PRODUCT),                                   # (4.2.1 dot)
+    "scaled-dot": Score(lambda n: {}, SCALED),
     "general": Score(                                                      # (4.2.1 general)
         lambda n: {"W_a": (n.unit, n.source)}, PRODUCT, None, Map("W_a"),
         in_window=(Map("W_a", lambda W, S, He: W.T), None)),

@@ -23,14 +23,16 @@ import numpy as np
 
 from grads.derivations.calculus import Array, softmax, softmax_grad, tanh_prime
 
-CONTENT = ("dot", "general", "concat", "concat-identity", "additive")  # they depend on h_bar
+CONTENT = (  # they depend on h_bar
+    "dot", "scaled-dot", "general", "concat", "concat-identity", "additive")
 SCORES = (*CONTENT, "location")
 
 
 def weight_shapes(kind: str, H: int, A: int, L_max: int) -> dict[str, tuple[int, ...]]:
     """The weights of a score by name, where h_t and hbar_s are H wide and hidden layers A."""
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
-        "dot": {}, "general": {"W_a": (H, H)}, "concat": {"W_a": (A, 2 * H), "v_a": (A,)},
+        "dot": {}, "scaled-dot": {}, "general": {"W_a": (H, H)},
+        "concat": {"W_a": (A, 2 * H), "v_a": (A,)},
         "concat-identity": {"W_a": (H, H), "v_a": (H,)}, "location": {"W_a": (L_max, H)},
         "additive": {"W_a": (A, H), "U_a": (A, H), "v_a": (A,)}}
     return shapes[kind]
@@ -48,6 +50,19 @@ def dot_score_grad(de: Array, h: Array, h_bar: Array) -> tuple[Array, Array]:
     """dh (H, 1) and dh_bar (H, S)."""
     dh = h_bar @ de                                              # (2.13) on e = hbar^T h
     dh_bar = h @ de.T                                            # (2.14) on e = hbar^T h
+    return dh, dh_bar
+
+
+def scaled_dot_score(h: Array, h_bar: Array) -> Array:
+    """e_s = h_t^T hbar_s / sqrt(H), which takes H = He (Vaswani et al., 2017, Eq. 1)."""
+    e = h_bar.T @ h / len(h) ** 0.5
+    return e
+
+
+def scaled_dot_score_grad(de: Array, h: Array, h_bar: Array) -> tuple[Array, Array]:
+    """dh (H, 1) and dh_bar (H, S)."""
+    dh = h_bar @ de / len(h) ** 0.5                              # (2.13) on e = hbar^T h / sqrt(H)
+    dh_bar = h @ de.T / len(h) ** 0.5                            # (2.14) on e = hbar^T h / sqrt(H)
     return dh, dh_bar
 
 
@@ -175,6 +190,8 @@ def score(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
     """
     if kind == "dot":
         return dot_score(h, h_bar)
+    if kind == "scaled-dot":
+        return scaled_dot_score(h, h_bar)
     if kind == "general":
         return general_score(h, h_bar, w["W_a"])
     if kind == "concat":
@@ -194,6 +211,9 @@ def score_grad(
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name; arguments as in `score`."""
     if kind == "dot":
         dh, dh_bar = dot_score_grad(de, h, h_bar)
+        return dh, dh_bar, {}
+    if kind == "scaled-dot":
+        dh, dh_bar = scaled_dot_score_grad(de, h, h_bar)
         return dh, dh_bar, {}
     if kind == "general":
         dh, dh_bar, dW_a = general_score_grad(de, h, h_bar, w["W_a"])

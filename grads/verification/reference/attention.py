@@ -56,6 +56,9 @@ SCORES = {
     "dot": Score(                                                # h_t^T hbar_s
         lambda w, hbar, H: hbar,
         lambda w, h, keys: h @ keys.mT),
+    "scaled-dot": Score(                                         # h_t^T hbar_s / sqrt(H)
+        lambda w, hbar, H: hbar,
+        lambda w, h, keys: h @ keys.mT / h.shape[2] ** 0.5),
     "general": Score(                                            # h_t^T W_a hbar_s
         lambda w, hbar, H: hbar @ w["W_a"].T,
         lambda w, h, keys: h @ keys.mT),

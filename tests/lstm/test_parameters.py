@@ -147,14 +147,14 @@ def test_a_stack_says_what_its_axes_count(unit, gates):
     """Rows: the gates in their order; columns: what is read, and the state before."""
     weights = stack_weights("s", Stack(unit, 2, H, True), {"x": E, "c": 7}, Scheme())
     assert list(weights) == [f"s.{layer}.{direction}.{name}" for layer in (0, 1)
-                             for direction in ("forward", "backward") for name in ("T", "b")]
+                             for direction in ("forward", "backward") for name in ("W", "b")]
     rows = axis("gate", dict.fromkeys(gates, H)) if gates else Axis("gate", H)
     for name, weight in weights.items():
         assert weight.axes[0] == rows
         below = (("x", E), ("c", 7)) if ".0." in name else (("x", 2 * H),)
         parts = (*below, ("h", H))
         columns = Axis("column", sum(size for _, size in parts), parts)
-        assert weight.axes[1:] == ((columns,) if name.endswith("T") else ())
+        assert weight.axes[1:] == ((columns,) if name.endswith("W") else ())
         assert weight.shape == tuple(one.size for one in weight.axes)
 
 

@@ -16,12 +16,12 @@ learn of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from backend import Array, array_module, on_host
+from backend import Array, array_module, on_host, to_device
 from backend.rows import RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
 from nmt.data.batches import Batch
@@ -110,7 +110,8 @@ def _lengths(name: str, rows: Array) -> Array:
 class Masked:
     """m o g: entries where the mask is False are zero, and stay so."""
 
-    mask: Array  # bool, of the parameter's shape, on the backend in use
+    mask: np.ndarray  # bool, of the parameter's shape, on the host
+    moved: dict[Any, Array] = field(default_factory=dict, repr=False)  # copies, by array module
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
         if self.mask.shape != weight.shape:
@@ -119,12 +120,20 @@ class Masked:
         return {name: weight}
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
-        return stored[name] * self.mask
+        return stored[name] * self._mask(stored[name])
 
     def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        mask = self._mask(stored[name])
         if isinstance(d, RowGradient):
-            return {name: d._replace(values=d.values * self.mask[d.ids])}
-        return {name: d * self.mask}
+            return {name: d._replace(values=d.values * mask[d.ids])}
+        return {name: d * mask}
+
+    def _mask(self, like: Array) -> Array:
+        """The mask where `like` is: moved there once."""
+        xp = array_module(like)
+        if xp not in self.moved:
+            self.moved[xp] = to_device(self.mask)
+        return self.moved[xp]
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,6 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch, tmp_path):
         return gradients
 
     monkeypatch.setattr(Translator, "backward", wrong)
-    with pytest.raises(UserError, match=r"our gradient of decoder\.0\.T is not PyTorch's"):
+    with pytest.raises(UserError, match=r"our gradient of decoder\.0\.W is not PyTorch's"):
         gradcheck.main(["--quick", "--output", str(tmp_path)])
     assert not list(tmp_path.iterdir())

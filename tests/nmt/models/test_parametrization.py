@@ -28,7 +28,7 @@ MASK = np.random.default_rng(3).random((4 * H, 3 * H)) < 0.6
 
 
 def tables():
-    """Parametrizations by what they are; masks on the backend in use."""
+    """Parametrizations by what they are."""
     halves = {"shared": H // 2, "private": H // 2}
     return {
         "tied target tables": {"output.W_hy": Tied("decoder.W_e")},
@@ -41,8 +41,7 @@ def tables():
         "fixnorm of both, learned": {
             "output.W_hy": Normalized(2.0, learned=True, of="decoder.W_e"),
             "decoder.W_e": Normalized(0.7, learned=True)},
-        "mask": {"decoder.0.W": Masked(backend.to_device(MASK)),
-                 "encoder.W_e": Masked(backend.to_device(MASK[:V, :H]))},
+        "mask": {"decoder.0.W": Masked(MASK), "encoder.W_e": Masked(MASK[:V, :H])},
         "shared and private gates": {"encoder.0.W": Stacked(halves, blocks=4),
                                      "encoder.0.b": Stacked({"s": 1, "p": 3}, blocks=4)},
         "shared and private columns": {

@@ -29,7 +29,8 @@ VARIANTS = [
 def make(variant, lengths, dtype=np.float64, scale=0.7):
     """h (B, Q, H), states (S, B, He), parameters, memory."""
     rng, B, S = np.random.default_rng(4), len(lengths), max(lengths)
-    He = H if variant.score == "dot" else HE
+    score = SCORES[variant.score]
+    He = H if score.query is None and score.keys is None else HE  # states compared as they are
     h, states = draw(rng, (B, Q, H), dtype, scale), draw(rng, (S, B, He), dtype, scale)
     weights = score_weights(variant, "attention", H, He, Scheme())
     parameters = draw_parameters(rng, weights, dtype, scale)

@@ -225,7 +225,7 @@ def gru_loop(a: Arrays) -> Passes:
     x, config = leaves["x"], SimpleNamespace(unit="gru", hidden_size=a["x"].shape[2], clip_dh=None)
 
     def over_time() -> Any:
-        w = weights(leaves, "rnn.0", config.hidden_size)
+        w = weights(config, leaves, "rnn.0")
         return reference_layer(config, x, zero_state(config, x), w)[0]
 
     def forward() -> Results:

@@ -32,7 +32,7 @@ class Memory(NamedTuple):
 
     states: Tensor  # (B, S, He), hbar
     keys: Tensor  # (B, S, A), the score's share of hbar
-    real: Tensor  # (B, 1, S) bool, False on padding
+    padding: Tensor | None  # (B, 1, S) bool; None where nothing is padded
     position: Tensor  # (B or 1, 1, S), s: which word of the sentence as it is written, from 1
     lengths: Tensor  # (B, 1)
 
@@ -55,13 +55,13 @@ def perceptron(v: Tensor, query: Tensor, keys: Tensor) -> Tensor:
 SCORES = {
     "dot": Score(                                                # h_t^T hbar_s
         lambda w, hbar, H: hbar,
-        lambda w, h, keys: h @ keys.mT),
+        lambda w, h, keys: torch.bmm(h, keys.mT)),
     "scaled-dot": Score(                                         # h_t^T hbar_s / sqrt(H)
         lambda w, hbar, H: hbar,
-        lambda w, h, keys: h @ keys.mT / h.shape[2] ** 0.5),
+        lambda w, h, keys: torch.bmm(h, keys.mT) / h.shape[2] ** 0.5),
     "general": Score(                                            # h_t^T W_a hbar_s
         lambda w, hbar, H: hbar @ w["W_a"].T,
-        lambda w, h, keys: h @ keys.mT),
+        lambda w, h, keys: torch.bmm(h, keys.mT)),
     "concat": Score(                                             # v_a^T tanh(W_a [h_t; hbar_s])
         lambda w, hbar, H: hbar @ w["W_a"][:, H:].T,
         lambda w, h, keys: perceptron(w["v_a"], h @ w["W_a"][:, : h.shape[2]].T, keys)),
@@ -88,13 +88,16 @@ def align(attention: Attention, w: Parameters, memory: Memory, h: Tensor, t: int
     """a_t (B, T, S). h: (B, T, H). t: the number of h's first step, from 1; for local-m."""
     e = SCORES[attention.score].energy(w, h, memory.keys)
     if attention.window == "global":
-        return torch.softmax(e.masked_fill(~memory.real, -inf), dim=2)  # (4.7)
+        e = e if memory.padding is None else e.masked_fill(memory.padding, -inf)
+        return torch.softmax(e, dim=2)                           # (4.7)
     if attention.window == "local-m":
         p = torch.arange(t, t + h.shape[1], device=h.device)[:, None]  # p_t = t (4.2.2 local-m)
     else:
         p = predicted_position(w, h, memory)[:, :, None]         # (4.9)
     distance = memory.position - p                               # s - p_t, (B, T, S)
-    inside = memory.real & (distance.abs() <= attention.D)       # [p_t - D, p_t + D]
+    inside = distance.abs() <= attention.D                       # [p_t - D, p_t + D]
+    if memory.padding is not None:
+        inside = inside & ~memory.padding
     lowest = torch.finfo(e.dtype).min  # of a window without words softmax of -inf would be nan
     a = torch.softmax(e.masked_fill(~inside, lowest), dim=2) * inside  # (4.7)
     if attention.window == "local-p":
@@ -111,11 +114,12 @@ def remember(
     """The memory of source states hbar (S, B, He) behind which lengths (B,) leave padding."""
     states, j = hbar.transpose(0, 1).contiguous(), torch.arange(len(hbar))
     position = lengths[:, None] - j if attention.reverse_source else j[None] + 1  # erratum 9
-    host = real(lengths, len(hbar)).T[:, None], position[:, None], lengths[:, None]
+    padding = ~real(lengths, len(hbar)).T[:, None]
     return Memory(states, SCORES[attention.score].keys(w, states, H),
-                  *(one.to(hbar.device) for one in host))
+                  padding.to(hbar.device) if padding.any() else None,
+                  position[:, None].to(hbar.device), lengths[:, None].to(hbar.device))
 
 
 def context(attention: Attention, w: Parameters, memory: Memory, h: Tensor, t: int = 1) -> Tensor:
     """c_t (B, T, He), the average of hbar_s with weights a_t(s); arguments as of `align`."""
-    return align(attention, w, memory, h, t) @ memory.states     # (4.2.1 context)
+    return torch.bmm(align(attention, w, memory, h, t), memory.states)  # (4.2.1 context)

@@ -17,29 +17,31 @@ from torch import Tensor
 from grads.verification.reference.fused import fused_cell, fused_layer, is_fused
 from grads.verification.reference.tokens import Masks, Parameters, State, drop, real
 
+Matrices = tuple[Tensor, ...]  # W_h, by the products that it is used in
 Step = Callable[[Tensor, State], State]  # from the input x_t (B, width)
 
 # --- one step: a (B, blocks x H) is the input's share W_x x_t + b -------------------------------
 
 
-def rnn(a: Tensor, state: State, W_h: Tensor) -> State:
+def rnn(a: Tensor, state: State, W: Matrices) -> State:
     """h_t = tanh(W_xh x_t + W_hh h_{t-1})."""
-    return (torch.tanh(torch.addmm(a, state[0], W_h.T)),)        # (2.3)
+    (h,), (W_h,) = state, W
+    return (torch.tanh(torch.addmm(a, h, W_h.T)),)               # (2.3)
 
 
-def lstm(a: Tensor, state: State, W_h: Tensor) -> State:
+def lstm(a: Tensor, state: State, W: Matrices) -> State:
     """h_t and c_t, Eqs. 2.35-2.40."""
-    h, c = state
+    (h, c), (W_h,) = state, W
     gates, h_hat = torch.addmm(a, h, W_h.T).split([3 * h.shape[1], h.shape[1]], dim=1)  # (2.39)
     i, f, o = torch.sigmoid(gates).chunk(3, dim=1)               # (2.35)
     c = f * c + i * torch.tanh(h_hat)                            # (2.36)
     return o * torch.tanh(c), c                                  # (2.37)
 
 
-def gru(a: Tensor, state: State, W_h: Tensor) -> State:
+def gru(a: Tensor, state: State, W: Matrices) -> State:
     """s_i; the reset gate weighs s_{i-1} inside the product, z the proposed state (erratum 17)."""
-    (s,), sizes = state, [2 * state[0].shape[1], state[0].shape[1]]
-    (a_gates, a_tilde), (U_gates, U) = a.split(sizes, dim=1), W_h.split(sizes)
+    (s,), (U_gates, U) = state, W
+    a_gates, a_tilde = a.split([len(U_gates), len(U)], dim=1)
     r, z = torch.sigmoid(torch.addmm(a_gates, s, U_gates.T)).chunk(2, dim=1)  # (Bahdanau A.1.1)
     s_tilde = torch.tanh(torch.addmm(a_tilde, r * s, U.T))       # (Bahdanau A.1.1)
     return (torch.lerp(s, s_tilde, z),)                          # (1 - z) o s + z o s~ (A.1.1)
@@ -48,11 +50,12 @@ def gru(a: Tensor, state: State, W_h: Tensor) -> State:
 class Cell(NamedTuple):
     """A kind of recurrent unit."""
 
-    step: Callable[[Tensor, State, Tensor], State]
+    step: Callable[[Tensor, State, Matrices], State]
     states: int  # how many a unit carries from step to step
+    blocks: tuple[int, ...]  # of the rows of W_h that each of its products with a state has
 
 
-CELLS = {"rnn": Cell(rnn, 1), "lstm": Cell(lstm, 2), "gru": Cell(gru, 1)}
+CELLS = {"rnn": Cell(rnn, 1, (1,)), "lstm": Cell(lstm, 2, (4,)), "gru": Cell(gru, 1, (2, 1))}
 
 
 def zero_state(config: Any, x: Tensor) -> State:
@@ -61,7 +64,7 @@ def zero_state(config: Any, x: Tensor) -> State:
                  for _ in range(CELLS[config.unit].states))
 
 
-def step(config: Any, a: Tensor, state: State, W_h: Tensor) -> State:
+def step(config: Any, a: Tensor, state: State, W_h: Matrices) -> State:
     """The next state; with `clip_dh` every element of dh is clipped on the way back (2.2.2)."""
     state, limit = CELLS[config.unit].step(a, state, W_h), config.clip_dh
     if limit is not None and state[0].requires_grad:
@@ -76,14 +79,15 @@ class Weights(NamedTuple):
     """Of one layer and direction."""
 
     W_x: Tensor  # (blocks x H, width of the input)
-    W_h: Tensor  # (blocks x H, H)
+    W_h: Matrices  # (blocks x H, H) in all
     b: Tensor | None  # (blocks x H,)
 
 
-def weights(parameters: Parameters, name: str, H: int) -> Weights:
-    """The layer's T = [W_x W_h] and b."""
-    T = parameters[f"{name}.W"]
-    return Weights(T[:, :-H], T[:, -H:], parameters.get(f"{name}.b"))
+def weights(config: Any, parameters: Parameters, name: str) -> Weights:
+    """The layer's W = [W_x W_h] and b."""
+    W, H = parameters[f"{name}.W"], config.hidden_size
+    W_h = W[:, -H:].split([n * H for n in CELLS[config.unit].blocks])
+    return Weights(W[:, :-H], W_h, parameters.get(f"{name}.b"))
 
 
 def layer(
@@ -113,7 +117,7 @@ def plain_layer(
     On padding it returns the state before. lengths: (B,), None where nothing is padded.
     """
     padding = None if lengths is None else ~real(lengths, len(x)).to(x.device)
-    runs = [layer(config, x, state, weights(parameters, name, config.hidden_size), padding=padding,
+    runs = [layer(config, x, state, weights(config, parameters, name), padding=padding,
                   backward=name.endswith(".backward")) for name in names]
     ends = zip(*(end for _, end in runs), strict=True)
     return torch.cat([h for h, _ in runs], dim=2), tuple(torch.cat(parts, dim=1) for parts in ends)
@@ -153,5 +157,5 @@ def cell(config: Any, parameters: Parameters, name: str) -> Step:
     """One step of a layer, where the input is not known before: from x_t (B, width) and a state."""
     if is_fused(parameters, name):
         return fused_cell(config, parameters, name)
-    w = weights(parameters, name, config.hidden_size)
+    w = weights(config, parameters, name)
     return lambda x, state: step(config, F.linear(x, w.W_x, w.b), state, w.W_h)

@@ -69,7 +69,7 @@ def decode(
     search: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
     """s_0 .. s_T (T + 1, B, H) and c_1 .. c_T (T, B, He)."""
-    w = weights(parameters, "decoder.0", config.hidden_size)
+    w = weights(config, parameters, "decoder.0")
     W_y, W_c = w.W_x[:, : y.shape[2]], w.W_x[:, y.shape[2] :]
     a, s, c = F.linear(y, W_y, w.b).unbind(), [s_0], []
     for i in range(len(y)):

@@ -79,7 +79,7 @@ CLIPPED = [  # layers above one another, both directions, feeding, contexts
     *(("luong", {"unit": unit, "input_feeding": False} | more)
       for unit in ("lstm", "rnn", "gru")
       for more in ({}, {"bidirectional": True, "bridge": True})),
-    *(("luong", {"unit": unit}) for unit in ("lstm", "rnn")),
+    *(("luong", {"unit": unit}) for unit in ("lstm", "rnn", "gru")),
     *(("language_model", {"unit": unit}) for unit in ("lstm", "rnn", "gru")),
     *(("rnnsearch", {"unit": unit, "context": context})
       for unit in ("gru", "rnn") for context in ("search", "last")),

@@ -103,7 +103,7 @@ def product_backward(
 
 
 def scaled_forward(q: Array, keys: Array, W: Weights) -> Array:
-    """e_t(s) = q_t' k_s / sqrt(H) (Vaswani et al., 2017, Eq. 1)."""
+    """e_t(s) = q_t' k_s / sqrt(H) (Vaswani et al., 2017; Nguyen Eq. 1.8)."""
     return product_forward(q, keys, W) * q.shape[2] ** -0.5
 
 

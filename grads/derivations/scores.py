@@ -28,14 +28,21 @@ CONTENT = (  # they depend on h_bar
 SCORES = (*CONTENT, "location")
 
 
-def weight_shapes(kind: str, H: int, A: int, L_max: int) -> dict[str, tuple[int, ...]]:
-    """The weights of a score by name, where h_t and hbar_s are H wide and hidden layers A."""
+def weight_shapes(
+    kind: str, H: int, A: int, L_max: int, He: int | None = None
+) -> dict[str, tuple[int, ...]]:
+    """The weights of a score by name: h_t is H wide, hbar_s He (H if None), hidden layers A.
+
+    A score without weights takes H = He.
+    """
+    He = H if He is None else He
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
-        "dot": {}, "scaled-dot": {}, "general": {"W_a": (H, H)},
-        "concat": {"W_a": (A, 2 * H), "v_a": (A,)},
-        "concat-identity": {"W_a": (H, H), "v_a": (H,)}, "location": {"W_a": (L_max, H)},
-        "additive": {"W_a": (A, H), "U_a": (A, H), "v_a": (A,)}}
+        "dot": {}, "scaled-dot": {}, "general": {"W_a": (H, He)},
+        "concat": {"W_a": (A, H + He), "v_a": (A,)},
+        "concat-identity": {"W_a": (He, H), "v_a": (He,)}, "location": {"W_a": (L_max, H)},
+        "additive": {"W_a": (A, H), "U_a": (A, He), "v_a": (A,)}}
     return shapes[kind]
+
 
 # --- content-based scores -----------------------------------------------------------------------
 
@@ -54,8 +61,8 @@ def dot_score_grad(de: Array, h: Array, h_bar: Array) -> tuple[Array, Array]:
 
 
 def scaled_dot_score(h: Array, h_bar: Array) -> Array:
-    """e_s = h_t^T hbar_s / sqrt(H), which takes H = He (Vaswani et al., 2017, Eq. 1)."""
-    e = h_bar.T @ h / len(h) ** 0.5
+    """e_s = h_t^T hbar_s / sqrt(H), which takes H = He (Vaswani et al., 2017)."""
+    e = h_bar.T @ h / len(h) ** 0.5                              # (Nguyen 1.8)
     return e
 
 

@@ -9,7 +9,7 @@ from grads.check import check_gradients
 from grads.derivations import local
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
 from grads.derivations.attention_step import PREFIX, Way
-from grads.derivations.scores import CONTENT, SCORES
+from grads.derivations.scores import CONTENT, SCORES, weight_shapes
 from grads.verification.mutation.planting import replaced
 
 V, E, H, A, P, L_MAX = 5, 3, 2, 4, 3, 3
@@ -17,11 +17,7 @@ X, Y = [2, 4, 2, 3], [3, 2]
 WAYS = [*(Way(score) for score in SCORES), *(Way(score, "local-m", 1) for score in CONTENT),
         *(Way(score, "local-p", 1) for score in CONTENT), Way("dot", "local-m", 1, reverse=True),
         Way("general", "local-p", 1, reverse=True, renormalise=True)]
-WEIGHTS = {
-    "dot": {}, "general": {"W_a": (H, H)}, "concat": {"W_a": (A, 2 * H), "v_a": (A,)},
-    "concat-identity": {"W_a": (H, H), "v_a": (H,)},
-    "additive": {"W_a": (A, H), "U_a": (A, H), "v_a": (A,)}, "location": {"W_a": (L_MAX, H)},
-}
+WEIGHTS = {score: weight_shapes(score, H, A, L_MAX) for score in SCORES}
 
 
 def parameters_of(way, L=1, feeding=True, seed=6):

@@ -21,17 +21,16 @@ from grads.derivations.attention_step import (
 from grads.verification.mutation.planting import replaced
 
 H, HE, A, P = 3, 4, 2, 5
-WEIGHTS = {
-    "dot": {}, "general": {"W_a": (H, HE)}, "concat": {"W_a": (A, H + HE), "v_a": (A, 1)},
-    "concat-identity": {"W_a": (HE, H), "v_a": (HE, 1)},
-    "additive": {"W_a": (A, H), "U_a": (A, HE), "v_a": (A, 1)},
-}
+WEIGHTS = {  # vectors as columns
+    score: {name: shape if len(shape) == 2 else (*shape, 1)
+            for name, shape in scores.weight_shapes(score, H, A, 0, HE).items()}
+    for score in scores.CONTENT}
 POSITION = {"W_p": (P, H), "v_p": (P, 1)}
 
 
 def inputs_of(way, S, seed=1):
     """h, h_bar, W_c and the weights of a way."""
-    He = H if way.score == "dot" else HE
+    He = HE if WEIGHTS[way.score] else H
     shapes = {"h": (H, 1), "h_bar": (He, S), **WEIGHTS[way.score], "W_c": (2, He + H)}
     shapes |= POSITION if way.window == "local-p" else {}
     rng = np.random.default_rng(seed)

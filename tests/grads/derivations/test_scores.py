@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, tanh
+from math import exp, sqrt, tanh
 
 import numpy as np
 import pytest
@@ -19,11 +19,10 @@ from grads.derivations.attention_step import (
 from grads.verification.mutation.planting import replaced
 
 H, HE, A, L_MAX = 3, 4, 2, 4  # all different, so that a transposed product shows
-WEIGHTS = {
-    "dot": {}, "general": {"W_a": (H, HE)}, "concat": {"W_a": (A, H + HE), "v_a": (A, 1)},
-    "concat-identity": {"W_a": (HE, H), "v_a": (HE, 1)},
-    "additive": {"W_a": (A, H), "U_a": (A, HE), "v_a": (A, 1)}, "location": {"W_a": (L_MAX, H)},
-}
+WEIGHTS = {  # vectors as columns
+    score: {name: shape if len(shape) == 2 else (*shape, 1)
+            for name, shape in scores.weight_shapes(score, H, A, L_MAX, HE).items()}
+    for score in scores.SCORES}
 PAIRS = {
     kind: (getattr(scores, f"{kind.replace('-', '_')}_score"),
            getattr(scores, f"{kind.replace('-', '_')}_score_grad")) for kind in scores.CONTENT
@@ -31,9 +30,9 @@ PAIRS = {
 
 
 def states(kind, S, seed=1):
-    """h and h_bar, of one width for the score dot."""
-    rng = np.random.default_rng(seed)
-    return {"h": rng.normal(size=(H, 1)), "h_bar": rng.normal(size=(H if kind == "dot" else HE, S))}
+    """h and h_bar, of one width for a score without weights."""
+    rng, He = np.random.default_rng(seed), HE if WEIGHTS[kind] else H
+    return {"h": rng.normal(size=(H, 1)), "h_bar": rng.normal(size=(He, S))}
 
 
 def weights(kind, seed=2):
@@ -143,8 +142,9 @@ def by_loops(kind, h, h_bar, w):
     found, h = [], h[:, 0]
     for s in range(h_bar.shape[1]):
         x = h_bar[:, s]
-        if kind == "dot":
-            found.append(sum(h[i] * x[i] for i in range(H)))
+        if kind in ("dot", "scaled-dot"):
+            size = sqrt(H) if kind == "scaled-dot" else 1.0
+            found.append(sum(h[i] * x[i] for i in range(H)) / size)
         elif kind == "general":
             found.append(sum(h[i] * row("W_a", i, x) for i in range(H)))
         elif kind == "location":
@@ -228,7 +228,7 @@ def test_parameters_by_name():
 
 
 @pytest.mark.parametrize("way, message", [
-    (Way("cosine"), "score: expected one of dot, general"),
+    (Way("cosine"), "score: expected one of dot, .*, got 'cosine'"),
     (Way("dot", "local"), "window: expected global, local-m or local-p, got 'local'"),
 ])
 def test_a_way_that_there_is_not(way, message):

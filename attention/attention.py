@@ -231,12 +231,12 @@ def _attend_backward(
         align = cache.gaussian.align
         da, d_centre = gaussian_backward(da, cache.a, cache.gaussian, memory.variant.D)
     de = softmax_backward(da, align)
-    own, gathered = sums, sums is not None and cache.rows is not None
-    if sums is not None and gathered:
+    own = sums
+    if sums is not None and cache.rows is not None:
         own = Sums(xp.zeros_like(keys), sums.weights)
     energy = SCORES[memory.variant.score].energy
     dq = energy.backward(de.reshape(*shared, W), cache.q.reshape(*shared, A), keys, memory.W, own)
-    if sums is not None and own is not None and gathered:
+    if sums is not None and own is not None and cache.rows is not None:
         scatter_window(sums.keys, own.keys, cache.rows)
     return de, dq.reshape(B, Q, A), d_centre
 

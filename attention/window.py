@@ -63,16 +63,13 @@ def gather_window(states: Array, rows: Array | None) -> Array:
         states.reshape(B * S, A), rows.reshape(B * Q, W), axis=0)
 
 
-def scatter_window(total: Array, d_window: Array, rows: Array | None) -> None:
+def scatter_window(total: Array, d_window: Array, rows: Array) -> None:
     """Add gradients of what was gathered (B' Q, W, A) to those of all states, total (B, S, A).
 
-    rows (B', Q, W) may be those of some of the sentences, or None, as in `gather_window`.
-    Windows of one target state share no row, those of different target states do: one after
-    another, so that no addition is lost and the order of the sum is fixed.
+    rows (B', Q, W), as in `gather_window`, may be those of some of the sentences. Windows of one
+    target state share no row, those of different target states do: one after another, so that no
+    addition is lost and the order of the sum is fixed.
     """
-    if rows is None:
-        total += d_window
-        return
     (_, S, A), (B, Q, W) = total.shape, rows.shape
     flat, d = total.reshape(len(total) * S, A), d_window.reshape(B, Q, W, A)
     for q in range(Q):

@@ -72,25 +72,16 @@ def cross_entropy(s: Array, targets: Array, losses: Array, b: Array | None = Non
 
 
 def prediction_backward(
-    cache: PredictionCache, d_loss: Array | float = 1.0, workspace: Workspace | None = None
+    cache: PredictionCache, workspace: Workspace | None = None
 ) -> tuple[Array, Array, Array | None]:
-    """Gradients of the summed loss times d_loss (Eqs. 2.22, 2.23).
-
-    Arguments: d_loss, the upstream gradient, a Python float or 0-d array.
-    Returns dh (N, H), dW_hy (V, H), db (V,) or None.
-    """
+    """Gradients of the summed loss: dh (N, H), dW_hy (V, H), db (V,) or None (Eqs. 2.22, 2.23)."""
     h, ds, W_hy, has_bias = cache
     xp = array_module(h, ds, W_hy)
     workspace = workspace or Workspace()
     dW_hy = workspace.product(ds.T, h)                 # dW_hy = ds_t h_t'           (2.23)
     dh = workspace.empty(xp, h.shape, h.dtype)
     xp.matmul(ds, W_hy, out=dh)                        # dh_t = W_hy' ds_t           (2.22)
-    db = ds.sum(axis=0) if has_bias else None
-    if not (isinstance(d_loss, float) and d_loss == 1.0):
-        dW_hy *= d_loss
-        dh *= d_loss
-        db = None if db is None else db * d_loss
-    return dh, dW_hy, db
+    return dh, dW_hy, ds.sum(axis=0) if has_bias else None
 
 
 # --- of a padded batch --------------------------------------------------------------------------

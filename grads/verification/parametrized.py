@@ -52,6 +52,8 @@ TABLES: dict[str, Made] = {
     "tied target tables": lambda model: {"output.W_hy": Tied("decoder.W_e")},
     "three tables tied": lambda model: dict.fromkeys(
         ("output.W_hy", "encoder.W_e"), Tied("decoder.W_e")),
+    "both embeddings tied": lambda model: {"encoder.W_e": Tied("decoder.W_e")},  # rows and rows
+    "biases tied": lambda model: {"encoder.0.b": Tied("decoder.0.b")},
     "tables of another name": lambda model: dict.fromkeys(
         ("output.W_hy", "decoder.W_e"), Tied("words")),
     "fixnorm": lambda model: {"output.W_hy": Normalized(2.0)},
@@ -64,6 +66,10 @@ TABLES: dict[str, Made] = {
     "shared and private gates": lambda model: {
         "encoder.0.W": _halves(model, blocks=4), "encoder.0.b": _parts(model)},
     "shared and private columns": lambda model: {"decoder.W_e": _halves(model, axis=1)},
+    "shared and private columns of a matrix": lambda model: {
+        "attention.W_a": _halves(model, axis=1)},
+    "shared and private columns, alternating": lambda model: {
+        "decoder.W_e": Stacked({"shared": 1, "private": 1}, 1, model.config.hidden_size // 2)},
     "shared and private words": lambda model: {"encoder.W_e": _words(model)},
     "frozen": lambda model: {"encoder.W_e": Frozen(), "attention.W_a": Frozen()},
 }

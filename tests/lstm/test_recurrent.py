@@ -151,6 +151,15 @@ def test_gradients_that_are_not_given_are_zero(unit, reverse):
 
 
 @UNITS
+def test_backward_writes_into_no_gradient_that_it_is_given(unit):
+    x, state, W, b, dh_out, d_last = make(unit)
+    given = [array.copy() for array in (dh_out, *d_last)]
+    recurrent_backward(dh_out, d_last, run(unit, x, state, W, b, LENGTHS)[2], clip=0.1)
+    for array, before in zip((dh_out, *d_last), given, strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+@UNITS
 def test_two_forwards_before_two_backwards_share_a_workspace(unit):
     """Caches that live side by side keep their numbers; what was passed in stays as it is."""
     workspace, kept, lengths = Workspace(), [], ((20, 3, 17), (5, 18, 18, 1))

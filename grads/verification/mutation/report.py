@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from grads.verification.mutation.equivalents import reason
 from grads.verification.mutation.judge import Outcome
 from grads.verification.mutation.operators import OPERATORS
 from grads.verification.mutation.record import PRODUCT
@@ -49,17 +50,19 @@ def summary(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> str:
     """One sentence."""
     functions = len({o.mutant.function for o in outcomes})
     alive = [o.mutant.name for o in outcomes if not o.killed]
-    explained = sum(name in equivalents for name in alive)
+    explained = sum(reason(name, equivalents) is not None for name in alive)
     return (f"{len(outcomes)} mutants of {functions} functions: {len(outcomes) - len(alive)} "
             f"killed, {explained} equivalent, {len(alive) - explained} survive.")
 
 
-def problems(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> list[str]:
-    """What is wrong: survivors without a reason, and equivalents that a check kills after all."""
-    found = [f"{o.mutant.name}: survives; {o.check}" for o in outcomes
-             if not o.killed and o.mutant.name not in equivalents]
-    return found + [f"{o.mutant.name}: called equivalent, but killed by {o.check}"
-                    for o in outcomes if o.killed and o.mutant.name in equivalents]
+def problems(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> list[str]:
+    """What is wrong: survivors without a reason, and reasons of which no survivor is left."""
+    alive = [o for o in outcomes if not o.killed]
+    needed = {found[0] for o in alive if (found := reason(o.mutant.name, equivalents))}
+    return [*(f"{o.mutant.name}: survives; {o.check}" for o in alive
+              if reason(o.mutant.name, equivalents) is None),
+            *(f"{key}: called equivalent, but no such mutant survives"
+              for key in equivalents if key not in needed)]
 
 
 def _survivors(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> str:
@@ -67,8 +70,9 @@ def _survivors(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> s
     by_function: dict[str, list[str]] = {}
     for o in outcomes:
         if not o.killed:
-            reason = equivalents.get(o.mutant.name, f"{UNEXPLAINED} ({o.check})")
+            found = reason(o.mutant.name, equivalents)
+            why = f"{UNEXPLAINED} ({o.check})" if found is None else found[1]
             change = o.mutant.name.removeprefix(f"{o.mutant.function}: ")
-            by_function.setdefault(o.mutant.function, []).append(f"- `{change}`: {reason}")
+            by_function.setdefault(o.mutant.function, []).append(f"- `{change}`: {why}")
     return "\n\n".join("\n".join([f"`{function}`", "", *lines])
                        for function, lines in sorted(by_function.items())) or "None."

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
 from grads.verification.mutation.checks import checks, checks_of_derivations
-from grads.verification.mutation.equivalents import EQUIVALENTS
+from grads.verification.mutation.equivalents import EQUIVALENTS, reason
 from grads.verification.mutation.judge import Outcome, complaint, judge, same, sample
 from grads.verification.mutation.planting import replaced
 from grads.verification.mutation.record import mutants, poisoned, record
@@ -18,16 +18,16 @@ def run(number: int | None = None, jobs: int = 1,
     """Judge all mutants, or `number` of those that are mistakes, in the order of their functions.
 
     Arguments: jobs, processes at a time; told, called with how many are done, of how many. Raises
-    AssertionError where a check that killed a mutant fails without it too, and where one of
-    EQUIVALENTS is no mutant.
+    AssertionError where a check that killed a mutant fails without it too, and where a key of
+    EQUIVALENTS names no mutant.
     """
     shown_to = checks()
     recording = record(shown_to)
     found = mutants(recording.functions)
-    gone = set(EQUIVALENTS) - {mutant.name for mutant in found}
-    assert not gone, f"equivalents: expected mutants, there are none called {sorted(gone)}"
+    gone = set(EQUIVALENTS) - {key[0] for one in found if (key := reason(one.name))}
+    assert not gone, f"equivalents: expected mutants, there are none of {sorted(gone)}"
     if number is not None:
-        found = sample([one for one in found if one.name not in EQUIVALENTS], number)
+        found = sample([one for one in found if reason(one.name) is None], number)
     outcomes = []
     for outcome in judge(found, shown_to, recording, jobs):
         outcomes.append(outcome)

@@ -38,11 +38,8 @@ FOLLOW = (calculus, rnn, lstm, nmt, attention, attention_step, scores, local, gr
 
 # --- which backward belongs to which forward, and names that do not follow the rule -------------
 
-PARTNERS = {f"{name}_grad": name for name in (
-    "predict", "rnn", "lstm", "multi_layer_lstm", "attend", "softmax", "gru", "gru_context",
-    "maxout", "deep_output", "context", "encode", "attend_in_a_way", "align_in_a_way",
-    "align_global", "align_local_m", "align_local_p", "predict_position", "score", "dot_score",
-    "general_score", "concat_score", "concat_identity_score", "additive_score", "location_score")}
+PARTNERS = {f"{name}_grad": name for module in FOLLOW for name in vars(module)
+            if f"{name}_grad" in vars(module)}
 MODEL = {**PARTNERS, "backward": "forward"}
 ATTENTIONAL = {**PARTNERS, "attentional_nmt_backward": "attentional_nmt_forward",
                "decoder_grad": "attentional_nmt_forward", "encoder_grad": "run_encoder"}

@@ -148,7 +148,7 @@ def test_bad_names_and_sizes():
         find("lstm").broken("dc not caried")
     with pytest.raises(UserError, match="hidden: expected 1 or more, got 0"):
         Sizes(hidden=0)
-    with pytest.raises(UserError, match="score: expected one of dot, general"):
+    with pytest.raises(UserError, match="score: expected one of dot, scaled-dot, general"):
         Sizes(score="cosine")
     assert find("lstm") is DERIVATIONS["lstm"]
 

@@ -60,20 +60,21 @@ SCORES = {
         lambda w, hbar, H: hbar,
         lambda w, h, keys: torch.bmm(h, keys.mT) / h.shape[2] ** 0.5),
     "general": Score(                                            # h_t^T W_a hbar_s
-        lambda w, hbar, H: hbar @ w["W_a"].T,
+        lambda w, hbar, H: F.linear(hbar, w["W_a"]),
         lambda w, h, keys: torch.bmm(h, keys.mT)),
     "concat": Score(                                             # v_a^T tanh(W_a [h_t; hbar_s])
-        lambda w, hbar, H: hbar @ w["W_a"][:, H:].T,
-        lambda w, h, keys: perceptron(w["v_a"], h @ w["W_a"][:, : h.shape[2]].T, keys)),
+        lambda w, hbar, H: F.linear(hbar, w["W_a"][:, H:]),
+        lambda w, h, keys: perceptron(w["v_a"], F.linear(h, w["W_a"][:, : h.shape[2]]), keys)),
     "concat-identity": Score(                                    # v_a^T tanh(W_a h_t + hbar_s)
         lambda w, hbar, H: hbar,                                 # (footnote 14)
-        lambda w, h, keys: perceptron(w["v_a"], h @ w["W_a"].T, keys)),
+        lambda w, h, keys: perceptron(w["v_a"], F.linear(h, w["W_a"]), keys)),
     "additive": Score(                                           # v_a^T tanh(W_a s_{i-1} + U_a h_j)
-        lambda w, hbar, H: hbar @ w["U_a"].T,
-        lambda w, h, keys: perceptron(w["v_a"], h @ w["W_a"].T, keys)),
+        lambda w, hbar, H: F.linear(hbar, w["U_a"]),
+        lambda w, h, keys: perceptron(w["v_a"], F.linear(h, w["W_a"]), keys)),
     "location": Score(                                           # (4.8): W_a h_t, cut to S words
         lambda w, hbar, H: hbar,                                 # or none behind L_max (erratum 7)
-        lambda w, h, keys: F.pad(h @ w["W_a"].T, (0, keys.shape[1] - len(w["W_a"])), value=-inf)),
+        lambda w, h, keys: F.pad(F.linear(h, w["W_a"]), (0, keys.shape[1] - len(w["W_a"])),
+                                 value=-inf)),
 }
 
 # --- windows ------------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ SCORES = {
 
 def predicted_position(w: Parameters, h: Tensor, memory: Memory) -> Tensor:
     """p_t (B, T) = S sigm(v_p^T tanh(W_p h_t))."""
-    return memory.lengths * torch.sigmoid(torch.tanh(h @ w["W_p"].T) @ w["v_p"])  # (4.9)
+    return memory.lengths * torch.sigmoid(torch.tanh(F.linear(h, w["W_p"])) @ w["v_p"])  # (4.9)
 
 
 def align(attention: Attention, w: Parameters, memory: Memory, h: Tensor, t: int = 1) -> Tensor:

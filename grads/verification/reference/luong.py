@@ -101,7 +101,7 @@ def decode_at_once(
         return drop(h, masks, "joined")
     c = attend(h.transpose(0, 1), 1).transpose(0, 1)
     joined = drop(torch.cat([c, h], dim=2), masks, "joined")     # [c_t; h_t]
-    return torch.tanh(joined @ parameters["attention.W_c"].T)    # (4.5)
+    return torch.tanh(F.linear(joined, parameters["attention.W_c"]))  # (4.5)
 
 
 def decode_feeding(
@@ -140,4 +140,4 @@ def step_feeding(
         after.append(run(drop(h, masks, f"decoder.{l}"), state))
         h = after[-1][0]
     joined = drop(torch.cat([attend(h), h], dim=1), masks, "joined")  # [c_t; h_t]
-    return after, torch.tanh(joined @ W_c.T)                     # (4.5)
+    return after, torch.tanh(F.linear(joined, W_c))              # (4.5)

@@ -1,8 +1,8 @@
 """Losses, gradients, searches, updates and trainings are those of commit dce07e8.
 
-`stored.json` was written by `store.py` before the code was rewritten. Float64 agrees to 1e-12: of
-a loss relative to the larger of 1 and itself, of a gradient relative to the larger of 1 and its
-norm (`draws.error`). `trees.py` alone knows the names and calls of the tree under test.
+`stored.json` was written before the code was rewritten, by `store.py` as it stands in this
+directory's history. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
+gradient relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names and calls of the tree under test.
 """
 
 from __future__ import annotations

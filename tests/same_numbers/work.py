@@ -1,6 +1,6 @@
 """What is computed: the numbers of a configuration, a search, an optimizer and a run.
 
-`store.py` writes them down and `test_same_numbers.py` computes them again.
+`stored.json` holds them of the tree before the rewrite; `test_same_numbers.py` computes them again.
 """
 
 from __future__ import annotations

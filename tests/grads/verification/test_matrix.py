@@ -49,7 +49,10 @@ def test_all_that_the_page_says_is_right():
     for line in committed():
         assert not line.wrong and line.entries, line.name
         errors = [line.errors.get(kind, 0.0) for kind in ("complex", "directions", "torch")]
-        assert all(isinstance(error, str) or error < 1e-10 for error in errors), line.name
+        # An entry's gradient may be what cancellation left: 3e-19 of 3e-9 is rounding, and 1e-10.
+        limits = (1e-9, 1e-10, 1e-10)
+        assert all(isinstance(error, str) or error < limit
+                   for error, limit in zip(errors, limits, strict=True)), line.name
         if line.family.partition(",")[0] in MODELS:
             assert not isinstance(errors[2], str), f"{line.name}: compared with no reference"
 

@@ -2,7 +2,8 @@
 
 `stored.json` was written before the code was rewritten, by `store.py` as it stands in this
 directory's history. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
-gradient relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names and calls of the tree under test.
+gradient relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names
+and calls of the tree under test.
 """
 
 from __future__ import annotations

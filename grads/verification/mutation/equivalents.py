@@ -8,7 +8,78 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-EQUIVALENTS: dict[str, str] = {}
+EQUIVALENTS: dict[str, str] = {
+    "attention.attention._attend_backward: sums is not None and own is not None and "
+    "(cache.rows is not None)": "each implies the next; said for mypy",
+    "attention.attention._outer_sum: rows is None and W == S -> W == S":
+        "rows are given only where a window is shorter than the source",
+    "attention.attention._outer_sum: reads[1:]": "at most two read",
+    "attention.attention._outer_sum: total[:, :W] = xp.matmul(reads[0][0].transpose(0, 2, 1), "
+    "reads[0][1])": "zero before",
+    "attention.attention.accumulators: names": "scores have one such weight at most",
+    "attention.attention.memory_backward: query is None": "without a map the queries are h",
+    "attention.attention.memory_backward: keys is None":
+        "the same sum, added to that of the contexts afterwards",
+    "attention.attention.memory_forward: parameters.items()":
+        "the last parameter is the output layer's",
+    "attention.blocks.joined: first is None or len(parts) == 1": "one part joined is itself",
+    "attention.blocks.part: tree is None or states is ALL -> tree is None": "all, by a slice",
+    "attention.blocks.part: hasattr(tree, '_fields')": "all tuples that are cut have names",
+    "attention.scores._over_queries: u.shape[1] == 1": "faster for one query",
+    "attention.scores.map_gradients: one.part(whole, S, He)":
+        "asks whether a part is the whole, which is the same either way",
+    "attention.scores.map_gradients: one.part(whole, S, He) is whole -> False":
+        "the whole, copied into zeros",
+    "attention.scores.scaled_backward: product_backward(de, q, keys, W, sums)":
+        "it reads neither",
+    "backend.rows.RowGradient.dense: full[self.ids] = self.values": "zero before, ids are distinct",
+    "backend.rows._merge: g.on_host is None": "where the ids are copied from",
+    "backend.rows._merge: np.union1d(first, second)": "symmetric",
+    "backend.rows._merge: values[to_device(np.searchsorted(ids, first))] = one.values":
+        "zero before, ids are distinct",
+    "backend.rows._sum_on_host: counts > 1": "a segment of one adds an empty sum",
+    "backend.rows._sum_on_host: len(longer) > FEW": "which of two loops is faster",
+    "backend.rows.add_gradients: isinstance(one, RowGradient) and isinstance(other, RowGradient) "
+    "-> isinstance(one, RowGradient)": "as the next",
+    "backend.rows.add_gradients: isinstance(one, RowGradient) -> False":
+        "models give arrays before rows; tests/nmt/models/test_parametrization.py has both orders",
+    "backend.rows.add_gradients: _merge(one, other)": "symmetric",
+    "backend.rows.sum_segments: on_host(xp)": "two ways to the same sum; the second is for GPUs",
+    "backend.rows.sum_segments: xp.add.at(values, inverse, rows)": "runs on a GPU only",
+    "backend.workspace.Workspace._raw": "which buffer is recycled, if any",
+    "lstm.cells.cell.clip_elements: array_module(dh).clip(dh, -limit, limit, out=dh) -> "
+    "array_module(dh).clip(-limit, dh, limit, out=dh)": "the larger of two is symmetric",
+    "lstm.cells.gru.backward: pad is not None": "a copy that nothing reads without padding",
+    "lstm.cells.lstm.lstm_backward: pad is not None": "a copy that nothing reads without padding",
+    "lstm.cells.rnn.backward: pad is not None": "a copy that nothing reads; zeros written nowhere",
+    "lstm.parameters.block_bias": "where biases start is no gradient",
+    "lstm.prediction.cross_entropy: s -= s.real.max(axis=1, keepdims=True)":
+        "keeps e^s finite; tests/lstm/test_prediction.py has huge logits",
+    "lstm.prediction.output_backward: cache.rows is not None": "all rows written, by a copy",
+    "lstm.prediction.output_backward: full[cache.rows] = dh": "zero before, rows are distinct",
+    "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":
+        "every model gives one",
+    "lstm.recurrent.make_steps: cell.saves": "a buffer that the cell does not touch",
+    "lstm.recurrent.transposed: not on_host(xp) or products < ENOUGH": "whether a copy pays",
+    "lstm.recurrent.transposed: products < ENOUGH": "whether a copy pays",
+    "lstm.recurrent.transposed: :G": "another part of the wider buffer",
+    "lstm.recurrent.transposed: :n": "another part of the wider buffer",
+    "lstm.recurrent.transposed: :min(ROWS, G - start)": "another part of the higher buffer",
+    "lstm.recurrent.zeros_or_copies: d.copy()":
+        "models read the gradient once; tests/lstm/test_recurrent.py holds that it stays",
+    "lstm.stack.stack_backward: layer -> layer - 1": "all layers have as many directions",
+    "lstm.stack.stack_backward: layer -> layer - 1 (4)": "all layers have a mask, or none",
+    "nmt.models.decoder._attention_backward: "
+    "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "made by the call before",
+    "nmt.models.language_model.LanguageModel.backward: dh = dh * cache.out_mask":
+        "made by the call before",
+    "nmt.models.parametrization.Parametrized.backward: add_gradients(gradients[stored], own)":
+        "symmetric",
+    "nmt.models.parametrization.Stacked.backward: self.axis == 1 and self.blocks == 1 -> False":
+        "the same gradient, dense",
+    "nmt.models.rnnsearch.RNNSearch.backward: "
+    "d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)": "zero before",
+}  # fmt: skip
 
 
 def reason(name: str, equivalents: Mapping[str, str] = EQUIVALENTS) -> tuple[str, str] | None:

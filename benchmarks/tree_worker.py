@@ -39,7 +39,7 @@ def has_contract() -> bool:
 def make_model(options: Mapping[str, Any], source_size: int, target_size: int) -> Any:
     """Luong's translator."""
     if not has_contract():
-        config = first("nmt.models.translator").ModelConfig(**options)
+        config = first("nmt.models.config").ModelConfig(**options)
         return first("nmt.models.translator").Translator(config, source_size, target_size)
     registry = first("nmt.models.registry")
     tables = first("nmt.models.contract").Tables((source_size,), target_size)
@@ -55,7 +55,7 @@ def forward(model: Any, parameters: Any, batch: Any, rng: np.random.Generator) -
 
 def search(model: Any, parameters: Any, words: list[list[int]], options: Any) -> Any:
     """The hypotheses of beam search."""
-    batches, beam = first("nmt.data.batches", "nmt.data.batches"), first("nmt.search.beam")
+    batches, beam = first("nmt.text.batches", "nmt.data.batches"), first("nmt.search.beam")
     if not has_contract():
         return beam.beam_search(model, parameters, *batches.source_batch(words, False), options)
     return beam.beam_search(model, parameters, batches.make_sources(words, False), options)
@@ -63,7 +63,7 @@ def search(model: Any, parameters: Any, words: list[list[int]], options: Any) ->
 
 def make_batch(pairs: list[Any]) -> Any:
     """A batch of pairs of ids."""
-    batches = first("nmt.data.batches", "nmt.data.batches")
+    batches = first("nmt.text.batches", "nmt.data.batches")
     return batches.make_batch(pairs, range(len(pairs)), False)
 
 
@@ -120,7 +120,7 @@ def layer(size: Mapping[str, Any]) -> Run:
 def beam(size: Mapping[str, Any]) -> Run:
     """Beam search of sentences that never end; the best log-probability."""
     V, steps = size["vocabulary"], size["steps"]
-    interface, vocabulary = first("nmt.search.interface"), first("nmt.data.vocabulary",
+    interface, vocabulary = first("nmt.search.interface"), first("nmt.text.vocabulary",
                                                                  "nmt.data.vocabulary")
     model = make_model(size["model"] | {"output_bias": True}, V, V)
     parameters = parameters_of(model, 0.2)

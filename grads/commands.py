@@ -119,7 +119,7 @@ def mutants(options: argparse.Namespace) -> int:
     outcomes = run_mutants(options.sample, options.jobs, told=_progress)
     if options.output:
         write_text(options.output, page_of_mutants(outcomes, EQUIVALENTS))
-    wrong = problems(outcomes, EQUIVALENTS)
+    wrong = problems(outcomes, EQUIVALENTS, whole=options.sample is None)
     print("\n".join([*wrong, summary(outcomes, EQUIVALENTS)]))
     return int(bool(wrong))
 

@@ -55,14 +55,19 @@ def summary(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> str:
             f"killed, {explained} equivalent, {len(alive) - explained} survive.")
 
 
-def problems(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> list[str]:
-    """What is wrong: survivors without a reason, and reasons of which no survivor is left."""
+def problems(
+    outcomes: Sequence[Outcome], equivalents: Mapping[str, str], whole: bool = True
+) -> list[str]:
+    """What is wrong: survivors without a reason, and reasons of which no survivor is left.
+
+    whole: whether the outcomes are those of all mutants; of a sample the latter cannot be said.
+    """
     alive = [o for o in outcomes if not o.killed]
     needed = {found[0] for o in alive if (found := reason(o.mutant.name, equivalents))}
     return [*(f"{o.mutant.name}: survives; {o.check}" for o in alive
               if reason(o.mutant.name, equivalents) is None),
             *(f"{key}: called equivalent, but no such mutant survives"
-              for key in equivalents if key not in needed)]
+              for key in equivalents if whole and key not in needed)]
 
 
 def _survivors(outcomes: Iterable[Outcome], equivalents: Mapping[str, str]) -> str:

@@ -134,7 +134,7 @@ def _place(
     """Where the target states attend to; of local-p also the tanh and the sigmoid of Eq. 4.9."""
     variant, xp, (_, S, _) = memory.variant, array_module(h), memory.hbar.shape
     if not variant.local:
-        n = q.shape[2] if variant.score == "location" else S
+        n = q.shape[2] if SCORES[variant.score].by_position else S
         mask = None if memory.mask is None else memory.mask[:, :, :n]
         return Window(None, None, mask), None, None
     lengths: Any = memory.lengths
@@ -183,7 +183,7 @@ def _gathered(
         states = gather_window(memory.hbar, rows)
         same = memory.keys is memory.hbar
         return states, states if same else gather_window(memory.keys, rows), (B * Q, 1)
-    n = A if memory.variant.score == "location" else memory.hbar.shape[1]
+    n = A if SCORES[memory.variant.score].by_position else memory.hbar.shape[1]
     return memory.hbar[:, :n], memory.keys, (B, Q)
 
 
@@ -231,13 +231,14 @@ def _attend_backward(
         align = cache.gaussian.align
         da, d_centre = gaussian_backward(da, cache.a, cache.gaussian, memory.variant.D)
     de = softmax_backward(da, align)
-    own = sums
-    if sums is not None and cache.rows is not None:
-        own = Sums(xp.zeros_like(keys), sums.weights)
     energy = SCORES[memory.variant.score].energy
-    dq = energy.backward(de.reshape(*shared, W), cache.q.reshape(*shared, A), keys, memory.W, own)
-    if sums is not None and own is not None and cache.rows is not None:
-        scatter_window(sums.keys, own.keys, cache.rows)
+    given = de.reshape(*shared, W), cache.q.reshape(*shared, A), keys, memory.W
+    if sums is None or cache.rows is None:
+        dq = energy.backward(*given, sums)
+    else:                                                  # the keys were gathered
+        gathered = Sums(xp.zeros_like(keys), sums.weights)
+        dq = energy.backward(*given, gathered)
+        scatter_window(sums.keys, gathered.keys, cache.rows)
     return de, dq.reshape(B, Q, A), d_centre
 
 

@@ -201,6 +201,11 @@ class Score(NamedTuple):
     in_window: tuple[Map | None, Map | None] | None = None  # query and keys, where others there
 
     @property
+    def by_position(self) -> bool:
+        """Whether the energy is of positions alone, and not of the source states."""
+        return self.energy is LOCATION
+
+    @property
     def one_width(self) -> bool:
         """Whether h_t is compared with hbar_s as they are, so that H = He."""
         return self.query is None and self.keys is None
@@ -223,7 +228,7 @@ SCORES: dict[str, Score] = {
     "location": Score(                                                     # (4.8), its top part
         lambda n: {"W_a": (n.position, n.input)}, LOCATION, Map("W_a", lambda W, S, He: W[:S])),
 }
-CONTENT = tuple(name for name, score in SCORES.items() if score.energy is not LOCATION)
+CONTENT = tuple(name for name, score in SCORES.items() if not score.by_position)
 
 
 def score_weights(

@@ -1,17 +1,15 @@
 """Which array library holds the arrays, their transfers, recycled buffers, rows of tables."""
 
+from backend.device import load, use, using
 from backend.switch import (
     Array,
     array_module,
-    load,
     matmul,
     module,
     on_host,
     register,
     to_device,
     to_host,
-    use,
-    using,
 )
 
 __all__ = [

@@ -1,12 +1,18 @@
-"""CuPy as the kernels see it: CuPy itself, but for the matrix product."""
+"""Which device is in use, and CuPy as the kernels see it: itself, but for the matrix product."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from backend import fused, gemm
+from backend.errors import UserError
 from backend.fused.cuda import CupyLauncher
-from backend.switch import register
+from backend.switch import module, register, registered, select
 
 
 class DeviceModule:
@@ -32,3 +38,47 @@ def install(cupy: Any) -> DeviceModule:
     register(cupy.ndarray, device)
     fused.register(cupy.ndarray, CupyLauncher(cupy))
     return device
+
+
+def load(name: str) -> Any:
+    """Return the array module called `name`: "numpy" or "cupy" (imported only when asked for).
+
+    Raises UserError when the name is unknown, CuPy is not installed, or no GPU answers.
+    """
+    if name == "numpy":
+        return np
+    if name != "cupy":
+        raise UserError(f"backend: expected 'numpy' or 'cupy', got {name!r}")
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        raise UserError(
+            "backend: 'cupy' is not installed; pip install -e '.[cuda12]' (or '.[cuda13]', for the "
+            "CUDA version of the driver)"
+        ) from error
+    if not cupy.is_available():
+        raise UserError("backend: 'cupy' is installed but finds no usable GPU: no driver, or one "
+                        "too old for its CUDA; '.[cuda12]' and '.[cuda13]' are the extras")
+    known = registered(cupy.ndarray)
+    if known is not None:
+        return known
+    try:
+        return install(cupy)
+    except ImportError as error:  # its CUDA libraries are found when they are first used
+        raise UserError(f"backend: 'cupy' is installed but cannot load cuBLAS: {error}") from error
+
+
+def use(name_or_module: Any) -> None:
+    """Make "numpy" or "cupy" (or a registered module) the home of new parameters and batches."""
+    select(load(name_or_module) if isinstance(name_or_module, str) else name_or_module)
+
+
+@contextmanager
+def using(name_or_module: Any) -> Iterator[None]:
+    """`use` for the length of a with-block."""
+    before = module()
+    use(name_or_module)
+    try:
+        yield
+    finally:
+        use(before)

@@ -1,22 +1,18 @@
 """Which array library holds the arrays: NumPy on the CPU, CuPy on the GPU.
 
-`use` decides where parameters and batches are made. A kernel never asks for that: it finds the
-module from the arrays it is given (`array_module`), so one source of mathematics serves both.
-All transfers between host and device happen in `to_host` and `to_device`.
+`backend.device.use` decides where parameters and batches are made. A kernel never asks for that: it
+finds the module from the arrays it is given (`array_module`), so one source of mathematics serves
+both. All transfers between host and device happen in `to_host` and `to_device`.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
 import numpy as np
-
-from backend.errors import UserError
 
 Array = Any  # numpy.ndarray, cupy.ndarray, or the tests' strict stand-in
 
@@ -32,48 +28,15 @@ def register(array_type: type, module: Any) -> None:
     _modules[array_type] = module
 
 
-def load(name: str) -> Any:
-    """Return the array module called `name`: "numpy" or "cupy" (imported only when asked for).
-
-    Raises UserError when the name is unknown, CuPy is not installed, or no GPU answers.
-    """
-    if name == "numpy":
-        return np
-    if name != "cupy":
-        raise UserError(f"backend: expected 'numpy' or 'cupy', got {name!r}")
-    try:
-        cupy = importlib.import_module("cupy")
-    except ImportError as error:
-        raise UserError(
-            "backend: 'cupy' is not installed; pip install -e '.[cuda12]' (or '.[cuda13]', for the "
-            "CUDA version of the driver)"
-        ) from error
-    if not cupy.is_available():
-        raise UserError("backend: 'cupy' is installed but finds no usable GPU: no driver, or one "
-                        "too old for its CUDA; '.[cuda12]' and '.[cuda13]' are the extras")
-    if cupy.ndarray in _modules:
-        return _modules[cupy.ndarray]
-    try:
-        return importlib.import_module("backend.device").install(cupy)
-    except ImportError as error:  # its CUDA libraries are found when they are first used
-        raise UserError(f"backend: 'cupy' is installed but cannot load cuBLAS: {error}") from error
-
-
-def use(name_or_module: Any) -> None:
-    """Make "numpy" or "cupy" (or a registered module) the home of new parameters and batches."""
+def select(module: Any) -> None:
+    """Make a registered module the home of new parameters and batches: see `backend.device.use`."""
     global _current
-    _current = load(name_or_module) if isinstance(name_or_module, str) else name_or_module
+    _current = module
 
 
-@contextmanager
-def using(name_or_module: Any) -> Iterator[None]:
-    """`use` for the length of a with-block."""
-    before = _current
-    use(name_or_module)
-    try:
-        yield
-    finally:
-        use(before)
+def registered(array_type: type) -> Any:
+    """The module of arrays of this type, or None."""
+    return _modules.get(array_type)
 
 
 def module() -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from backend import gemm, switch
+from backend import device, gemm
 from backend.errors import UserError
 
 
@@ -61,8 +61,8 @@ def devices(wanted: str, precision: str = "float32") -> list[Device]:
 
 def _gpu(precision: str) -> Device:
     """The GPU that CuPy computes on. PyTorch shares its context, so one wait serves both."""
-    cupy = switch.load("cupy")
-    with switch.using(cupy):
+    cupy = device.load("cupy")
+    with device.using(cupy):
         gemm.use(precision)
     theirs = None
     if find_spec("torch"):

@@ -129,7 +129,7 @@ def train(
 ) -> LanguageSystem:
     """Train in a run directory and return the system with its best parameters.
 
-    Arguments and errors as `nmt.training.train.train`.
+    Arguments and errors as `nmt.system.train`.
     """
     run, text = RunDirectory(directory, recipe, resume), recipe.text
     train_tokens, dev_tokens = _read_text(text)

@@ -13,8 +13,7 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.language_models import Streams, tokens_of
 from nmt.models.translator import ModelConfig
 from nmt.recipe import DataConfig, Recipe, TextConfig
-from nmt.system import System
-from nmt.training.train import build_vocabularies
+from nmt.system import System, build_vocabularies
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend import to_device
 from nmt.models.contract import Architecture, Tables, Variants
 from nmt.models.parametrization import (
     Frozen,
@@ -29,7 +28,7 @@ Made = Callable[[Translator], Mapping[str, Parametrization]]
 def _mask(model: Translator, name: str) -> Masked:
     """One that keeps about two thirds."""
     shape = model.weights()[name].shape
-    return Masked(to_device(np.random.default_rng(3).random(shape) < 2 / 3))
+    return Masked(np.random.default_rng(3).random(shape) < 2 / 3)
 
 
 def _halves(model: Translator, *, blocks: int = 1, axis: int = 0) -> Stacked:

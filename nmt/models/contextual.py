@@ -1,6 +1,6 @@
 """Decoders whose cell reads a context at every step, beside the word: [E y_{i-1}; c_i].
 
-Source: Bahdanau et al. (2015), A.2.2, where W E y + C c is the product of `decoder.0.W`, columns
+Source: Bahdanau et al. (2015), A.2.2, where W E y + C c is the product of `{prefix}.0.W`, columns
 word, context and state, (G, E + He + H), with the two side by side. Two of them: `searching` finds
 its context with the state before (RNNsearch), by the loop of `nmt.models.feeding`; `fixed` reads
 the same one at every step (RNNencdec: "if we fix c_i to ->h_Tx"; Nair and Shah, 2016).
@@ -30,8 +30,6 @@ from lstm.embedding import embedding_backward, embedding_forward
 from lstm.parameters import Parameters
 from lstm.recurrent import RecurrentCache, recurrent_backward, recurrent_forward, recurrent_step
 from nmt.models.feeding import FeedingCache, feeding_backward, feeding_forward
-
-DECODER = "decoder.0"
 
 
 class Run(NamedTuple):
@@ -86,22 +84,23 @@ class SearchingCache(NamedTuple):
 
 
 def searching_forward(
-    target_in: np.ndarray, s_0: Array, memory: Memory, parameters: Mapping[str, Array], unit: str,
-    workspace: Workspace,
+    prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array,
+    memory: Memory, unit: str, workspace: Workspace,
 ) -> tuple[Run, SearchingCache]:
     """All steps of a decoder that scores the source with s_{i-1} and then reads [y; c] (A.2.2).
 
     Arguments: target_in (T, B) host ids; s_0 (B, H); memory, whose keys U_a h_j were made once.
     """
-    y, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
+    y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     feedback = ContextFeedback(memory)
     s, fed, cache = feeding_forward(
-        y, [(s_0,)], feedback, "decoder", unit, parameters, [None], False, workspace)
+        y, [(s_0,)], feedback, prefix, unit, parameters, [None], False, workspace)
     return Run(s, y, fed[:-1]), SearchingCache(embedding_cache, feedback, cache)
 
 
 def searching_backward(
-    d: Run, cache: SearchingCache, parameters: Mapping[str, Array], clip: float | None = None
+    d: Run, cache: SearchingCache, parameters: Mapping[str, Array], prefix: str,
+    clip: float | None = None,
 ) -> tuple[Array, Array, Parameters]:
     """Backpropagation through time, the attention inside the loop.
 
@@ -113,7 +112,7 @@ def searching_backward(
         d.s, d.c, feedback, feeding, parameters, clip=clip)
     dstates, more = feedback.gradients(d.c, feeding.steps[0].states[0][:-1])
     dy += d.y                                              # E y_{i-1} is read twice
-    gradients["decoder.W_e"] = embedding_backward(dy, cache.embedding)
+    gradients[f"{prefix}.W_e"] = embedding_backward(dy, cache.embedding)
     return ds_0, dstates, gradients | more
 
 
@@ -123,16 +122,16 @@ class FixedCache(NamedTuple):
 
 
 def fixed_forward(
-    target_in: np.ndarray, s_0: Array, c: Array, parameters: Mapping[str, Array], unit: str,
-    workspace: Workspace,
+    prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array, c: Array,
+    unit: str, workspace: Workspace,
 ) -> tuple[Run, FixedCache]:
     """All steps of a decoder that reads c (B, He) at each of them."""
-    y, embedding_cache = embedding_forward(parameters["decoder.W_e"], row_index(target_in))
+    y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     xp, (T, B, E), He = array_module(y), y.shape, c.shape[1]
     read = workspace.empty(xp, (T, B, E + He), y.dtype)
     read[:, :, :E], read[:, :, E:] = y, c
     _, _, cache = recurrent_forward(
-        CELLS[unit], read, (s_0,), parameters[f"{DECODER}.W"], parameters.get(f"{DECODER}.b"),
+        CELLS[unit], read, (s_0,), parameters[f"{prefix}.0.W"], parameters.get(f"{prefix}.0.b"),
         workspace=workspace,
     )
     run = Run(cache.steps.states[0], read[:, :, :E], read[:, :, E:])
@@ -140,22 +139,23 @@ def fixed_forward(
 
 
 def fixed_backward(
-    d: Run, cache: FixedCache, parameters: Mapping[str, Array], clip: float | None = None
+    d: Run, cache: FixedCache, parameters: Mapping[str, Array], prefix: str,
+    clip: float | None = None,
 ) -> tuple[Array, Array, Parameters]:
     """Returns ds_0 (B, H), dc (B, He) and the parameters' gradients by name."""
     E = d.y.shape[2]
     d_read, (ds_0,), dW, db = recurrent_backward(d.s[1:], None, cache.recurrent, clip=clip)
-    gradients: Parameters = {f"{DECODER}.W": dW}
-    if f"{DECODER}.b" in parameters:
-        gradients[f"{DECODER}.b"] = db
-    gradients["decoder.W_e"] = embedding_backward(d_read[:, :, :E] + d.y, cache.embedding)
+    gradients: Parameters = {f"{prefix}.0.W": dW}
+    if f"{prefix}.0.b" in parameters:
+        gradients[f"{prefix}.0.b"] = db
+    gradients[f"{prefix}.W_e"] = embedding_backward(d_read[:, :, :E] + d.y, cache.embedding)
     return ds_0 + d.s[0], (d_read[:, :, E:] + d.c).sum(axis=0), gradients
 
 
 def contextual_step(
-    y: Array, s: Array, c: Array, parameters: Mapping[str, Array], unit: str
+    prefix: str, parameters: Mapping[str, Array], y: Array, s: Array, c: Array, unit: str
 ) -> Array:
     """s_i (N, H) of one step for search, from rows y (N, E), s_{i-1} (N, H) and c_i (N, He)."""
     joined = array_module(y).concatenate([y, c], axis=1)   # (N, E + He)
-    return recurrent_step(CELLS[unit], joined, (s,), parameters[f"{DECODER}.W"],
-                          parameters.get(f"{DECODER}.b"))[0]
+    return recurrent_step(CELLS[unit], joined, (s,), parameters[f"{prefix}.0.W"],
+                          parameters.get(f"{prefix}.0.b"))[0]

@@ -76,8 +76,8 @@ def decoder_forward(
 
     Arguments: target_in (T, B) host ids; initial, a state per layer; memory, None without
     attention; unit, the stack's cells; noise, with the dropout masks `{prefix}.{l}` of the layers'
-    inputs and `joined` of [c_t; h_t], or without. Returns h~ (T, B, H) (h where there is no
-    attention), and the cache.
+    inputs and `{prefix}.joined` of [c_t; h_t], or without. Returns h~ (T, B, H) (h where there is
+    no attention), and the cache.
     """
     W_e = parameters[f"{prefix}.W_e"]
     xp, (x, embedding_cache) = array_module(W_e), embedding_forward(W_e, row_index(target_in))
@@ -86,7 +86,7 @@ def decoder_forward(
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(len(initial))],
         workspace=workspace,
     )
-    mask = noise.get("joined")
+    mask = noise.get(f"{prefix}.joined")
     if memory is None:
         out = top if mask is None else top * mask
         return out, DecoderCache(

@@ -165,7 +165,8 @@ def feeding_backward(
             dh = feedback.backward(t, d_fed[t])
         dh = _added(dh, d_top, t)
     if dh is not None:
-        array_module(dh).add(d_states[-1][0], dh, out=d_states[-1][0])
+        d_initial = d_states[-1][0]
+        d_initial += dh
     dx = input_gradient(da[0].reshape(T * B, -1), W[0][:, :E], x.shape, workspace)
     return dx, d_states, _weight_gradients(da, cache, parameters)
 
@@ -278,7 +279,7 @@ def input_feeding_forward(
     if masks[0] is not None:
         x *= masks[0]
     feedback = AttentionalFeedback(len(x), memory, parameters[f"{memory.prefix}.W_c"],
-                                   noise.get("joined"), workspace)
+                                   noise.get(f"{prefix}.joined"), workspace)
     _, fed, cache = feeding_forward(
         x, initial, feedback, prefix, unit, parameters, masks, True, workspace)
     return fed[1:], InputFeedingCache(embedding_cache, masks[0], feedback, cache)

@@ -184,11 +184,11 @@ class RNNSearch(Model):
         decoder_cache: Any
         if memory is not None:
             run, decoder_cache = searching_forward(
-                batch.target_in, s_0, memory, parameters, config.unit, workspace
+                "decoder", parameters, batch.target_in, s_0, memory, config.unit, workspace
             )
         else:
             run, decoder_cache = fixed_forward(
-                batch.target_in, s_0, last, parameters, config.unit, workspace
+                "decoder", parameters, batch.target_in, s_0, last, config.unit, workspace
             )
         steps, B, _ = run.y.shape
         s, y, c = (part.reshape(steps * B, -1)
@@ -213,9 +213,11 @@ class RNNSearch(Model):
         d = Run(d_states, dy.reshape(steps, B, -1), dc.reshape(steps, B, -1))
         dstates = d_last = None
         if memory is not None:
-            ds_0, dstates, more = searching_backward(d, cache.decoder, parameters, config.clip_dh)
+            ds_0, dstates, more = searching_backward(
+                d, cache.decoder, parameters, "decoder", config.clip_dh)
         else:
-            ds_0, d_last, more = fixed_backward(d, cache.decoder, parameters, config.clip_dh)
+            ds_0, d_last, more = fixed_backward(
+                d, cache.decoder, parameters, "decoder", config.clip_dh)
         d_start, started = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
         end: State = (d_start if d_last is None else d_start + d_last,)
         ends: list[State] = [end] if memory is None else [(None,), end]
@@ -266,7 +268,7 @@ class RNNSearch(Model):
             found, cached = attention_forward(s.reshape(B, N // B, H), memory, together=True)
             c, alignment = found.reshape(N, He), alignment_of(cached, memory).reshape(N, S)
         context: Array = c
-        after = contextual_step(y, s, context, parameters, config.unit)
+        after = contextual_step("decoder", parameters, y, s, context, config.unit)
         deep = s if config.deep_state == "before" else after
         t, _ = deep_forward("output", parameters, deep, y, context, config.layer)
         logits = output_step("output", parameters, t, "W_o")  # (N, V)     (Bahdanau A.2.2 output)

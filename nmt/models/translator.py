@@ -109,11 +109,6 @@ class ModelConfig:
         """How the weights start."""
         return Scheme(self.initialisation, self.scale, self.forget_bias)
 
-    @property
-    def source_width(self) -> int:
-        """He, the width of the encoder's states."""
-        return self.hidden_size * (2 if self.bidirectional else 1)
-
 
 class TranslatorCache(NamedTuple):
     parameters: Mapping[str, Array]
@@ -176,7 +171,7 @@ class Translator(Model):
         """Dropout masks on every vertical connection (Zaremba et al., 2014).
 
         Sites: each layer's input, `encoder.{l}` and `decoder.{l}`, and what the attentional vector
-        (without attention, the output layer) reads, `joined`.
+        (without attention, the output layer) reads, `decoder.joined`.
         """
         config, B = self.config, len(batch.indices)
         if config.dropout == 0.0:
@@ -185,7 +180,7 @@ class Translator(Model):
         S, T = len(batch.sources[0].ids), len(batch.target_in)
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
         shapes |= {f"decoder.{layer}": (T, B, H if layer else E) for layer in range(config.layers)}
-        shapes["joined"] = (T, B, H if config.attention == "none" else He + H)
+        shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
         return {site: dropout_mask(rng, shape, config.dropout, dtype)
                 for site, shape in shapes.items()}
 

@@ -11,7 +11,7 @@ import pytest
 from strict.module import StrictModule, strict
 from tiny_run import TEXT_RECIPE, complaint, nmt, write_recipe
 
-import backend.switch
+import backend.device
 from backend import fused, gemm
 from backend.memory import pool_figures, too_large
 from backend.rows import check_ids, gather, row_index
@@ -23,7 +23,7 @@ from nmt.training.trainer import LOG
 
 @pytest.fixture
 def _stand_in(monkeypatch):
-    monkeypatch.setattr(backend.switch, "load", {"numpy": np, "cupy": strict}.__getitem__)
+    monkeypatch.setattr(backend.device, "load", {"numpy": np, "cupy": strict}.__getitem__)
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,8 @@ from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.interface import SearchOptions
-from nmt.system import System
+from nmt.system import System, train
 from nmt.training.progress import Observer
-from nmt.training.train import train
 
 MODEL = {"hidden_size": 8, "embedding_size": 6, "layer_size": 5}
 TRAIN = {**RECIPE["train"], "optimizer": "adadelta", "learning_rate": 1.0, "schedule": "constant",

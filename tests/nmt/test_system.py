@@ -15,10 +15,9 @@ from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.system import System
+from nmt.system import System, build_vocabularies, score_bleu, train
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
-from nmt.training.train import build_vocabularies, score_bleu, train
 from nmt.training.trainer import BEST, LAST
 
 SENTENCES = [line.split() for line in

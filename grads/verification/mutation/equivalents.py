@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EQUIVALENTS: dict[str, str] = {
-    "attention.attention._attend_backward: sums is not None and own is not None and "
-    "(cache.rows is not None)": "each implies the next; said for mypy",
     "attention.attention._outer_sum: rows is None and W == S -> W == S":
         "rows are given only where a window is shorter than the source",
     "attention.attention._outer_sum: reads[1:]": "at most two read",

@@ -39,7 +39,7 @@ def loss(
     """-log p(y | x), Eqs. 2.52 and 4.4, in nats, summed over the batch's target tokens.
 
     config: `ModelConfig`. noise: dropout masks of the sites `encoder.{l}` (S, B, width of the
-    layer's input), `decoder.{l}` (T, B, width; of layer 0 the embedding's) and `joined`
+    layer's input), `decoder.{l}` (T, B, width; of layer 0 the embedding's) and `decoder.joined`
     (T, B, He + H, or H without attention). reverse_source: the batch's sources are reversed.
     Returns a scalar.
     """
@@ -98,9 +98,9 @@ def decode_at_once(
     """h~_1 .. h~_T (T, B, H), or h_1 .. h_T without attention; x: (T, B, E)."""
     h, _ = stack(config, parameters, "decoder", config.layers, x, first, masks)
     if attend is None:
-        return drop(h, masks, "joined")
+        return drop(h, masks, "decoder.joined")
     c = attend(h.transpose(0, 1), 1).transpose(0, 1)
-    joined = drop(torch.cat([c, h], dim=2), masks, "joined")     # [c_t; h_t]
+    joined = drop(torch.cat([c, h], dim=2), masks, "decoder.joined")     # [c_t; h_t]
     return torch.tanh(F.linear(joined, parameters["attention.W_c"]))  # (4.5)
 
 
@@ -111,7 +111,7 @@ def decode_feeding(
     """h~_1 .. h~_T (T, B, H), where h~_{t-1} is part of layer 1's input (4.2.3); x: (T, B, E)."""
     assert attend is not None  # a configuration with feeding has attention
     cells = [cell(config, parameters, f"decoder.{l}") for l in range(config.layers)]
-    sites = {"joined", *(f"decoder.{l}" for l in range(1, config.layers))} & masks.keys()
+    sites = {"decoder.joined", *(f"decoder.{l}" for l in range(1, config.layers))} & masks.keys()
     states, h_tilde, found = first, torch.zeros_like(first[0][0]), []
     for t, x_t in enumerate(drop(x, masks, "decoder.0").unbind()):
         states, h_tilde = step_feeding(
@@ -139,5 +139,5 @@ def step_feeding(
     for l, (run, state) in enumerate(zip(cells, states, strict=True)):  # Algorithm 3 line 8
         after.append(run(drop(h, masks, f"decoder.{l}"), state))
         h = after[-1][0]
-    joined = drop(torch.cat([attend(h), h], dim=1), masks, "joined")  # [c_t; h_t]
+    joined = drop(torch.cat([attend(h), h], dim=1), masks, "decoder.joined")  # [c_t; h_t]
     return after, torch.tanh(F.linear(joined, W_c))              # (4.5)

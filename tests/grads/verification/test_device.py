@@ -54,7 +54,7 @@ def test_numpy_cases_are_left_alone():
 
 
 def test_the_command_checks_on_a_device(launcher, monkeypatch, capsys):
-    monkeypatch.setattr(backend.switch, "load", {"numpy": np, "cupy": strict}.__getitem__)
+    monkeypatch.setattr(backend.device, "load", {"numpy": np, "cupy": strict}.__getitem__)
     main(["--backend", "cupy", "check", "luong: as usual; ragged"])
     assert "ok" in capsys.readouterr().out
     assert "lstm_backward" in launcher.names and strict.counts.to_device > 0

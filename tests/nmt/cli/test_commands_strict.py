@@ -11,7 +11,7 @@ import pytest
 from strict.module import strict
 from tiny_run import TEXT_RECIPE, nmt, write_recipe
 
-import backend.switch
+import backend.device
 from backend import gemm
 from nmt.training import checkpoint
 from nmt.training.trainer import BEST, LAST
@@ -19,7 +19,7 @@ from nmt.training.trainer import BEST, LAST
 
 @pytest.fixture(autouse=True)
 def _strict_cupy(monkeypatch):
-    monkeypatch.setattr(backend.switch, "load", {"numpy": np, "cupy": strict}.__getitem__)
+    monkeypatch.setattr(backend.device, "load", {"numpy": np, "cupy": strict}.__getitem__)
 
 
 def on_stand_in(*arguments):

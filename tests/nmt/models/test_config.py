@@ -41,5 +41,3 @@ def test_what_fits_is_taken():
     ModelConfig(attention="local-m", score="additive", window=1000)
     ModelConfig(unit="gru", input_feeding=True)
     ModelConfig(attention="none", input_feeding=False, score="dot", bidirectional=True, bridge=True)
-    assert ModelConfig(hidden_size=5).source_width == 5
-    assert ModelConfig(hidden_size=5, bidirectional=True, bridge=True).source_width == 10

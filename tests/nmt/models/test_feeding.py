@@ -180,7 +180,8 @@ def luong(unit, layers, dropout, score="general", window="global", T=3):
     inputs = draw_parameters(rng, weights) | {
         "decoder.W_e": draw(rng, (V, E)), "attention.W_c": draw(rng, (H, 2 * H)),
         "states": draw(rng, (S, B, H))} | {f"state {name}": draw(rng, (B, H)) for name in names}
-    sites = {"decoder.0": E, "joined": 2 * H} | {f"decoder.{n}": H for n in range(1, layers)}
+    sites = {f"decoder.{n}": H for n in range(1, layers)}
+    sites |= {"decoder.0": E, "decoder.joined": 2 * H}
     noise = {site: (rng.random((T, B, n)) < 0.7) / 0.7 for site, n in sites.items()}
     noise = noise if dropout else {}
 
@@ -248,13 +249,13 @@ def rnnsearch(unit, T=3):
 
     def forward(v):
         memory = memory_forward(v["states"], padding, variant, v, "attention")
-        run, cache = searching_forward(ids, v["s_0"], memory, v, unit, Workspace())
+        run, cache = searching_forward("decoder", v, ids, v["s_0"], memory, unit, Workspace())
         return run._asdict(), (cache, v)
 
     def backward(d, cache, clip=None):
         found, v = cache
         upstream = Run(**{name: array.copy() for name, array in d.items()})
-        ds_0, dstates, gradients = searching_backward(upstream, found, v, clip)
+        ds_0, dstates, gradients = searching_backward(upstream, found, v, "decoder", clip)
         return {"s_0": ds_0, "states": dstates,
                 **{name: d.dense() if hasattr(d, "dense") else d
                    for name, d in gradients.items()}}

@@ -188,11 +188,11 @@ def test_dropout_masks_are_replayed(look):
 def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_joined_vector(name):
     """In the order of the sites, all drawn from one generator, in the dtype asked for."""
     model, _ = make(layers=2, **LUONG[name] | {"dropout": 0.3})
-    He = model.config.source_width
+    He = model.source.width
     S, T, B = 4, 6, len(RAGGED)
     joined = H if model.config.attention == "none" else He + H
     shapes = {"encoder.0": (S, B, E), "encoder.1": (S, B, He), "decoder.0": (T, B, E),
-              "decoder.1": (T, B, H), "joined": (T, B, joined)}
+              "decoder.1": (T, B, H), "decoder.joined": (T, B, joined)}
     noise = model.noise(batch_of(RAGGED), np.random.default_rng(7), "float32")
     assert list(noise) == list(shapes)
     rng = np.random.default_rng(7)
@@ -205,7 +205,8 @@ def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_joined_vector(name)
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("site, weight, width", [
     ("encoder.0", "encoder.0.W", E), ("encoder.1", "encoder.1.W", H),
-    ("decoder.0", "decoder.0.W", E), ("decoder.1", "decoder.1.W", H), ("joined", None, None)])
+    ("decoder.0", "decoder.0.W", E), ("decoder.1", "decoder.1.W", H),
+    ("decoder.joined", None, None)])
 def test_each_mask_acts_at_its_site(look, site, weight, width):
     """Ones everywhere leave the loss alone; zeros at a site leave its reader's columns no gradient,
     and those of no other site."""

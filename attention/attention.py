@@ -26,7 +26,6 @@ from attention.scores import (
 from attention.window import (
     GaussianCache,
     Window,
-    centre_of,
     gather_window,
     gaussian_backward,
     gaussian_forward,
@@ -42,16 +41,15 @@ from lstm.cells.cell import tanh_slope
 from lstm.parameters import Parameters
 from lstm.recurrent import Padding
 
-LEAST = -1e30  # below any score, and a float32
-
 
 class Memory(NamedTuple):
     """What the decoder attends to, made once per batch of source sentences."""
 
-    hbar: Array  # (B, S, He), the encoder's top states
+    hbar: Array  # (B, S, He), the encoder's top states, in the order of the written words
     keys: Array  # (B, S, A), what queries are compared with; hbar itself where they are equal
     mask: Array | None  # (B, 1, S) bool, True on padding
     lengths: Array | None  # (B,) real, for local attention
+    order: Array | None  # (S, B), the step that read each word, of a reversed source
     variant: Variant
     prefix: str  # of the weights' names
     W: Mapping[str, Array]  # the weights of score and position, by short name
@@ -65,6 +63,7 @@ class AttentionCache(NamedTuple):
     """What the way back reads of one call."""
 
     a: Array  # (B, Q, W): a_t, over all positions, the first L_max, or those in the window
+    align: Array  # (B, Q, W), the softmax that a_t is made of; of location (B, Q, L_max)
     q: Array  # (B, Q, A), the queries
     rows: Array | None = None  # (B, Q, W), which states the windows held; None: the first W
     gaussian: GaussianCache | None = None  # of local-p, as the two that follow
@@ -75,7 +74,7 @@ class AttentionCache(NamedTuple):
 class ScoreGradients(NamedTuple):
     """Gradients inside the attention, of which the memory's and the weights' are made."""
 
-    de: Array  # (B, Q, W), at the energies
+    de: Array  # (B, Q, W), at the energies; of location (B, Q, L_max)
     dq: Array  # (B, Q, A), at the queries
     dk: Array | None = None  # (B, Q), of local-p: at v_p' tanh(W_p h)
     du: Array | None = None  # (B, Q, P), at W_p h
@@ -85,9 +84,14 @@ def memory_forward(
     states: Array, padding: Padding | None, variant: Variant, parameters: Mapping[str, Array],
     prefix: str,
 ) -> Memory:
-    """Sentence-major copies of the encoder's `states` (S, B, He), and their keys."""
+    """Sentence-major copies of the encoder's `states` (S, B, He), and their keys.
+
+    Word s of a sentence stands in row s - 1, also where the encoder read it from its end, so that
+    what attends by position need not know (erratum 9).
+    """
     xp, (S, B, _) = array_module(states), states.shape
-    hbar = xp.ascontiguousarray(states.transpose(1, 0, 2))                 # (B, S, He)
+    order = written_order(xp, S, padding) if variant.reverse else None
+    hbar = exchanged(states.transpose(1, 0, 2), order)                     # (B, S, He)
     mask = None if padding is None else padding.mask.transpose(1, 2, 0)    # (B, 1, S)
     lengths, dtype = None, states.real.dtype
     if variant.local:
@@ -95,8 +99,25 @@ def memory_forward(
                    else padding.lengths.astype(dtype))
     W = {name.removeprefix(f"{prefix}."): array for name, array in parameters.items()
          if name.startswith(f"{prefix}.")}
-    memory = Memory(hbar, hbar, mask, lengths, variant, prefix, W)
+    memory = Memory(hbar, hbar, mask, lengths, order, variant, prefix, W)
     return memory._replace(keys=map_forward(hbar, memory.matrix(maps_of(variant)[1])))
+
+
+def written_order(xp: Any, S: int, padding: Padding | None) -> Array:
+    """The step (B or 1, S) at which a reversed source's words were read; padding stays in place."""
+    s = xp.arange(S)[None]
+    if padding is None:
+        return S - 1 - s
+    lengths = padding.lengths[:, None]
+    return xp.where(s < lengths, lengths - 1 - s, s)
+
+
+def exchanged(states: Array, order: Array | None) -> Array:
+    """A contiguous copy of states (B, S, He), each sentence in its `order`, which undoes itself."""
+    xp = array_module(states)
+    if order is None:
+        return xp.ascontiguousarray(states)
+    return states[xp.arange(len(states))[:, None], order]
 
 
 def memory_select(memory: Memory, sentences: Array) -> Memory:
@@ -105,7 +126,7 @@ def memory_select(memory: Memory, sentences: Array) -> Memory:
             if (value := getattr(memory, name)) is not None}
     if memory.keys is memory.hbar:
         kept["keys"] = kept["hbar"]
-    return memory._replace(**kept)
+    return memory._replace(order=None, **kept)             # search asks for no gradient
 
 
 # --- forward --------------------------------------------------------------------------------------
@@ -124,8 +145,8 @@ def attention_forward(
     window, u, ratio = _place(h, q, memory, t, together)
     parts = [_attend(part(q, some), part(window, some), memory)
              for some in _blocks(window.rows, memory)]
-    c, a, gaussian = joined(parts)
-    return c, AttentionCache(a, q, window.rows, gaussian, u, ratio)
+    c, a, align, gaussian = joined(parts)
+    return c, AttentionCache(a, align, q, window.rows, gaussian, u, ratio)
 
 
 def _place(
@@ -134,18 +155,15 @@ def _place(
     """Where the target states attend to; of local-p also the tanh and the sigmoid of Eq. 4.9."""
     variant, xp, (_, S, _) = memory.variant, array_module(h), memory.hbar.shape
     if not variant.local:
-        n = q.shape[2] if SCORES[variant.score].by_position else S
-        mask = None if memory.mask is None else memory.mask[:, :, :n]
-        return Window(None, None, mask), None, None
+        return Window(None, None, memory.mask), None, None
     lengths: Any = memory.lengths
     u = ratio = None
     if variant.window == "local-p":
         p, u, ratio = position_forward(h, lengths, memory.W["W_p"], memory.W["v_p"])
     else:
         times = xp.arange(t, t + (1 if together else h.shape[1])).astype(lengths.dtype)
-        p = xp.zeros(h.shape[:2], dtype=lengths.dtype) + times             # (4.2.2 local-m)
-    centre = centre_of(p, lengths, variant.reverse)
-    return make_window(centre, lengths, S, variant.D), u, ratio
+        p = xp.zeros(h.shape[:2], dtype=lengths.dtype) + times - 1.0       # (4.2.2 local-m)
+    return make_window(p, lengths, S, variant.D), u, ratio
 
 
 def _blocks(rows: Array | None, memory: Memory) -> list[slice]:
@@ -158,17 +176,32 @@ def _blocks(rows: Array | None, memory: Memory) -> list[slice]:
 
 def _attend(
     q: Array, window: Window, memory: Memory
-) -> tuple[Array, Array, GaussianCache | None]:
-    """c_t (B, Q, He) and a_t (B, Q, W) of queries (B, Q, A), through their windows."""
+) -> tuple[Array, Array, Array, GaussianCache | None]:
+    """c_t (B, Q, He), a_t (B, Q, W) and the softmax of queries (B, Q, A), through their windows."""
     variant, (B, Q, A), xp = memory.variant, q.shape, array_module(q)
     states, keys, shared = _gathered(window.rows, q, memory)
     energy = SCORES[variant.score].energy
-    e = energy.forward(q.reshape(*shared, A), keys, memory.W).reshape(B, Q, states.shape[1])
-    a, gaussian = softmax_forward(e, window.mask), None                    # a_t(s)  (4.7)
+    e = energy.forward(q.reshape(*shared, A), keys, memory.W).reshape(B, Q, -1)
+    if SCORES[variant.score].by_position:
+        align = softmax_forward(e, None)                   # of L_max        (4.8)
+        a, gaussian = top_part(align, states.shape[1], window.mask), None
+    else:
+        a, gaussian = softmax_forward(e, window.mask), None  # a_t(s)        (4.7)
+        align = a
     if window.offset is not None and variant.window == "local-p":
-        a, gaussian = gaussian_forward(a, window.offset, variant.D, variant.renormalise)
+        a, gaussian = gaussian_forward(align, window.offset, variant.D, variant.renormalise)
     c = xp.matmul(a.reshape(*shared, -1), states)          # c_t             (4.2.1 context)
-    return c.reshape(B, Q, states.shape[2]), a, gaussian
+    return c.reshape(B, Q, states.shape[2]), a, align, gaussian
+
+
+def top_part(align: Array, n: int, mask: Array | None) -> Array:
+    """The first n (B, Q, n) of L_max weights, zero where `mask` (B, 1, S): footnote 5, erratum 7.
+
+    A short sentence uses its share of a_t, which then sums to less than one; of a long one the
+    words near its end are ignored.
+    """
+    a = align[:, :, :n]
+    return a if mask is None else a * ~mask[:, :, :n]
 
 
 def _gathered(
@@ -183,8 +216,8 @@ def _gathered(
         states = gather_window(memory.hbar, rows)
         same = memory.keys is memory.hbar
         return states, states if same else gather_window(memory.keys, rows), (B * Q, 1)
-    n = A if SCORES[memory.variant.score].by_position else memory.hbar.shape[1]
-    return memory.hbar[:, :n], memory.keys, (B, Q)
+    states = memory.hbar[:, :A] if SCORES[memory.variant.score].by_position else memory.hbar
+    return states, memory.keys, (B, Q)
 
 
 # --- backward -------------------------------------------------------------------------------------
@@ -209,11 +242,10 @@ def attention_backward(
     """
     parts = [_attend_backward(part(dc, some), part(cache, some), memory, sums)
              for some in _blocks(cache.rows, memory)]
-    de, dq, d_centre = joined(parts)
+    de, dq, dp = joined(parts)
     dh = map_backward(dq, memory.matrix(maps_of(memory.variant)[0]))       # (2.13)
-    if d_centre is None:
+    if dp is None:
         return dh, ScoreGradients(de, dq)
-    dp = -d_centre if memory.variant.reverse else d_centre
     dh_position, dk, du = position_backward(
         dp, cache.u, cache.ratio, memory.lengths, memory.W["W_p"], memory.W["v_p"])
     return dh_position + dh, ScoreGradients(de, dq, dk, du)
@@ -222,24 +254,32 @@ def attention_backward(
 def _attend_backward(
     dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None
 ) -> tuple[Array, Array, Array | None]:
-    """Gradients at energies (B, Q, W), queries (B, Q, A) and, in local-p, centres (B, Q)."""
+    """Gradients at energies (B, Q, W), queries (B, Q, A) and, in local-p, positions (B, Q)."""
     (B, Q, W), A, xp = cache.a.shape, cache.q.shape[2], array_module(dc)
     states, keys, shared = _gathered(cache.rows, cache.q, memory)
     da = xp.matmul(dc.reshape(*shared, -1), states.transpose(0, 2, 1))     # dc_t' hbar_s (2.13)
-    da, align, d_centre = da.reshape(B, Q, W), cache.a, None
+    d_align, dp, score = da.reshape(B, Q, W), None, SCORES[memory.variant.score]
+    if score.by_position:
+        d_align = top_part_backward(d_align, cache.align, memory.mask)
     if cache.gaussian is not None:
-        align = cache.gaussian.align
-        da, d_centre = gaussian_backward(da, cache.a, cache.gaussian, memory.variant.D)
-    de = softmax_backward(da, align)
-    energy = SCORES[memory.variant.score].energy
-    given = de.reshape(*shared, W), cache.q.reshape(*shared, A), keys, memory.W
+        d_align, dp = gaussian_backward(d_align, cache.a, cache.align, cache.gaussian,
+                                        memory.variant.D)
+    de, energy = softmax_backward(d_align, cache.align), score.energy
+    given = de.reshape(*shared, -1), cache.q.reshape(*shared, A), keys, memory.W
     if sums is None or cache.rows is None:
         dq = energy.backward(*given, sums)
     else:                                                  # the keys were gathered
         gathered = Sums(xp.zeros_like(keys), sums.weights)
         dq = energy.backward(*given, gathered)
         scatter_window(sums.keys, gathered.keys, cache.rows)
-    return de, dq.reshape(B, Q, A), d_centre
+    return de, dq.reshape(B, Q, A), dp
+
+
+def top_part_backward(da: Array, align: Array, mask: Array | None) -> Array:
+    """d_align (B, Q, L_max) from da (B, Q, n): zero where nothing was taken."""
+    n, d_align = da.shape[2], array_module(align).zeros_like(align)
+    d_align[:, :, :n] = da if mask is None else da * ~mask[:, :, :n]
+    return d_align
 
 
 def memory_backward(
@@ -276,6 +316,8 @@ def memory_backward(
         dk, du = joined([one.dk for one in steps]), joined([one.du for one in steps])
         u = joined([one.u for one in caches])
         gradients["W_p"], gradients["v_p"] = position_weights(dk, du, u, h)
+    if memory.order is not None:
+        dhbar = exchanged(dhbar, memory.order)
     return dhbar.transpose(1, 0, 2), {f"{memory.prefix}.{name}": d for name, d in gradients.items()}
 
 
@@ -312,18 +354,14 @@ def softmax_forward(e: Array, mask: Array | None) -> Array:
     """a(s) = exp(e(s)) / sum of exp(e(s')) over the last axis, in place of e.
 
     Arguments: e (..., S); mask, bool, broadcast to e, True where there is no position; or None.
-    Returns a (..., S), exactly zero where masked, everywhere if all is: a window behind the
-    sentence's end gives no context.
+    Returns a (..., S), exactly zero where masked. At least one position is not.
     """
     xp = array_module(e)
     if mask is not None:
         xp.copyto(e, -xp.inf, where=mask)
-    e -= xp.maximum(e.real.max(axis=-1, keepdims=True), LEAST)
+    e -= e.real.max(axis=-1, keepdims=True)
     a = xp.exp(e, out=e)
-    total = a.sum(axis=-1, keepdims=True)
-    if mask is not None:
-        total += total.real == 0.0
-    a /= total                                             # a_t(s)                  (4.7)
+    a /= a.sum(axis=-1, keepdims=True)                     # a_t(s)                  (4.7)
     return a
 
 
@@ -374,7 +412,7 @@ def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
 
 
 def alignment_of(cache: AttentionCache, memory: Memory) -> Array:
-    """a_t (B, Q, S) over all source columns, zero where nothing was attended to."""
+    """a_t (B, Q, S) over all words as they are written, zero where nothing was attended to."""
     (B, Q, W), S = cache.a.shape, memory.hbar.shape[1]
     if W == S and cache.rows is None:
         return cache.a

@@ -14,10 +14,10 @@ states that are made once per sentence; its energy e_t(s) says how:
 | additive (Bahdanau et al., 2015, A.1.2) | W_a h_t | U_a hbar_s | v_a' tanh(q_t + k_s) |
 | location | W_a h_t | | q_t(s) |
 
-The score additive asks with h_t here; RNNsearch asks with the state before. `location` has a row
-of W_a for each of the first L_max positions: a source that is longer is attended up to there and no
-further (the footnote of Eq. 4.8, erratum 7). A new score is a row of `SCORES`, and where its energy
-is new, an `Energy`.
+The score additive asks with h_t here; RNNsearch asks with the state before. `location` has a row of
+W_a for each of the first L_max words, as they are written; the softmax runs over all of them, and
+what is behind the sentence's end is cut off (footnote 5, erratum 7). A new score is a row of
+`SCORES`, and where its energy is new, an `Energy`.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _over_queries(d: Array, u: Array) -> Array:
 
 
 def location_forward(q: Array, keys: Array, W: Weights) -> Array:
-    """e_t(s) = q_t(s): W_a h_t itself, by position."""
+    """e_t (B, Q, L_max) = q_t: W_a h_t itself, by position."""
     return q * 1.0                                                         # (4.8)
 
 
@@ -225,8 +225,8 @@ SCORES: dict[str, Score] = {
     "additive": Score(                                                     # (Bahdanau A.1.2 score)
         lambda n: {"W_a": (n.unit, n.input), "U_a": (n.unit, n.source), "v_a": (n.unit,)}, TANH,
         Map("W_a"), Map("U_a")),
-    "location": Score(                                                     # (4.8), its top part
-        lambda n: {"W_a": (n.position, n.input)}, LOCATION, Map("W_a", lambda W, S, He: W[:S])),
+    "location": Score(                                                     # (4.8)
+        lambda n: {"W_a": (n.position, n.input)}, LOCATION, Map("W_a")),
 }
 CONTENT = tuple(name for name, score in SCORES.items() if not score.by_position)
 

@@ -1,14 +1,13 @@
 """Local attention: a window of the source around a position p_t (Luong, 2016, section 4.2.2).
 
 local-m puts it at p_t = t, local-p where Eq. 4.9 predicts, and weighs what is near with the
-Gaussian of Eq. 4.10. The window holds the positions s in [p_t - D, p_t + D] that the sentence has;
-only they are gathered and computed with, so that a step's cost does not grow with the source. A
-source with no more than 2D + 1 positions is in every window whole, and is not gathered.
+Gaussian of Eq. 4.10. The window holds the 2D + 1 words around floor(p_t) (erratum 8), of which
+those that the sentence has are gathered and computed with, so that a step's cost does not grow with
+the source. A source with no more than 2D + 1 words is not gathered.
 
-Positions count words as the sentence is written, from 1. The state of word s stands in column
-s - 1, or in column (length - s) where the encoder read the sentence from its end (erratum 9), so
-that the window's centre is the column p_t - 1 or length - p_t. Which columns lie in the window
-changes where p_t passes an integer: there local-p has no derivative.
+Here s and p_t count the words, as they are written, from 0: local-m has p_t = min(t, S) - 1, and
+S sigm(.) of Eq. 4.9 counts so too. The window moves where p_t passes an integer: there local-p has
+no derivative.
 """
 
 from __future__ import annotations
@@ -25,30 +24,27 @@ class Window(NamedTuple):
     """
 
     rows: Array | None  # (B, Q, W) int64, rows of the states (B S, He), no two alike
-    offset: Array | None  # (B, Q, W), column - centre: s - p_t, with the other sign if reversed
+    offset: Array | None  # (B, Q, W), s - p_t
     mask: Array | None  # (B, 1 or Q, W) bool, True on what is not attended to; None: nothing
 
 
-def make_window(centre: Array, lengths: Array, S: int, D: int) -> Window:
-    """The windows around `centre` (B, Q), real columns from 0; lengths (B,) real, of the sources.
+def make_window(p: Array, lengths: Array, S: int, D: int) -> Window:
+    """The windows around the positions p (B, Q), not below 0; lengths (B,) real, of the sources.
 
-    `centre` may lie outside the sentence: then a window can be empty.
+    Behind a sentence's end its last word is the centre.
     """
-    xp = array_module(centre, lengths)
+    xp = array_module(p, lengths)
     B, W = len(lengths), min(2 * D + 1, S)
-    first = xp.clip(xp.ceil(centre.real - D), 0.0, float(S - W))  # (B, Q)
+    centre = xp.minimum(xp.floor(p.real), lengths[:, None] - 1.0)  # (B, Q)
+    first = xp.clip(centre - D, 0.0, float(S - W))
     columns = first[..., None] + xp.arange(W, dtype=lengths.dtype)  # (B, Q, W)
-    offset = columns - centre[..., None]
-    mask = (columns >= lengths[:, None, None]) | (offset.real < -D) | (offset.real > D)
+    distance = columns - centre[..., None]
+    mask = (columns >= lengths[:, None, None]) | (distance < -D) | (distance > D)
+    offset = columns - p[..., None]
     if W == S:
         return Window(None, offset, mask)
     start = xp.arange(0, B * S, S, dtype="int64")[:, None, None]
     return Window(columns.astype("int64") + start, offset, mask)
-
-
-def centre_of(p: Array, lengths: Array, reverse: bool) -> Array:
-    """The column of position p (B, Q), which counts from 1."""
-    return lengths[:, None] - p if reverse else p - 1.0    # erratum 9
 
 
 def gather_window(states: Array, rows: Array | None) -> Array:
@@ -120,7 +116,6 @@ def position_weights(dk: Array, du: Array, u: Array, h: Array) -> tuple[Array, A
 class GaussianCache(NamedTuple):
     """What `gaussian_backward` reads."""
 
-    align: Array  # (B, Q, W), the softmax over the window
     gauss: Array  # (B, Q, W)
     offset: Array  # (B, Q, W)
     total: Array | None  # (B, Q, 1), what renormalised weights were divided by
@@ -140,15 +135,15 @@ def gaussian_forward(
     if renormalise:
         total = a.sum(axis=2, keepdims=True)
         a /= total
-    return a, GaussianCache(align, gauss, offset, total)
+    return a, GaussianCache(gauss, offset, total)
 
 
 def gaussian_backward(
-    da: Array, a: Array, cache: GaussianCache, D: int
+    da: Array, a: Array, align: Array, cache: GaussianCache, D: int
 ) -> tuple[Array, Array]:
-    """d_align (B, Q, W), and the gradient at the window's centre (B, Q), given da (B, Q, W)."""
+    """d_align (B, Q, W) and dp (B, Q), given da (B, Q, W); the rest as in `gaussian_forward`."""
     if cache.total is not None:
         da = (da - (a * da).sum(axis=2, keepdims=True)) / cache.total
     d_align = da * cache.gauss                             # (2.17) on (4.10)
-    d_centre = (d_align * cache.align * cache.offset).sum(axis=2)
-    return d_align, d_centre * (4.0 / D**2)                # dgauss/dp = gauss (s - p) / sigma^2
+    dp = (d_align * align * cache.offset).sum(axis=2)
+    return d_align, dp * (4.0 / D**2)                      # dgauss/dp = gauss (s - p) / sigma^2

@@ -166,10 +166,7 @@ class System(BaseSystem):
                 found = force_decode(self.model, self.parameters, batch)
             for index, hypothesis in zip(batch.indices, found, strict=True):
                 place = places[index]
-                results[place] = replace(
-                    self._translation(hypothesis, self.recipe.data.reverse_source),
-                    words=pairs[place][1],
-                )
+                results[place] = replace(self._translation(hypothesis), words=pairs[place][1])
         return results
 
     def product_cost(self, pairs: Sequence[Pair]) -> str:
@@ -209,7 +206,7 @@ class System(BaseSystem):
             with _fitting(len(places)):
                 found = find(self.model, self.parameters, sources)
             for place, hypotheses in zip(places, found, strict=True):
-                results[place] = [self._translation(h, reverse) for h in hypotheses]
+                results[place] = [self._translation(h) for h in hypotheses]
         return results
 
     def text(self, translation: Translation) -> str:
@@ -226,13 +223,10 @@ class System(BaseSystem):
         size = self.recipe.evaluate.batch_size
         return (order[k : k + size] for k in range(0, len(order), size))
 
-    def _translation(self, hypothesis: Hypothesis, reverse: bool) -> Translation:
-        """Ids as words; alignment columns in reading order."""
-        alignment = hypothesis.alignment
-        if alignment is not None and reverse:
-            alignment = alignment[:, ::-1]
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
+        """Ids as words."""
         return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
-                           hypothesis.score, alignment)
+                           hypothesis.score, hypothesis.alignment)
 
 
 # --- training -------------------------------------------------------------------------------------

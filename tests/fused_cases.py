@@ -71,10 +71,9 @@ def cells(rng, rows, H, strided):
 def softmaxes(rng, rows, width, strided):
     """Softmax over positions, and cross-entropy."""
     shape = (rows, 2, width)
-    few = rng.random((width, rows, 1)) < 0.5  # (S, B, 1), as padding has it
-    masks = [None, few.transpose(1, 2, 0), rng.random(shape) < 0.5,
-             np.ones((rows, 1, width), bool)]
-    for mask in masks:
+    few, some = rng.random((width, rows, 1)) < 0.5, rng.random(shape) < 0.5
+    few[0], some[..., -1] = False, False  # somewhere to attend to; few (S, B, 1), as padding has it
+    for mask in (None, few.transpose(1, 2, 0), some):
         yield Case("attention.attention.softmax_forward", (3.0 * rng.normal(size=shape), mask))
     yield Case("attention.attention.softmax_backward",
                (rng.normal(size=shape), rng.dirichlet(np.ones(width), (rows, 2))))

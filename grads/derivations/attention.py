@@ -124,6 +124,11 @@ def source_states(g: dict[int, Layers]) -> Array:
     return np.hstack([g[s][top] for s in range(1, len(g))])
 
 
+def as_written(columns: Array, way: Way | None) -> Array:
+    """Columns of source states in the order of the written words, and back (erratum 9)."""
+    return columns[:, ::-1] if way is not None and way.reverse else columns
+
+
 def attentional_nmt_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
     input_feeding: bool = True, h_0: Layers | None = None, c_0: Layers | None = None,
@@ -140,7 +145,7 @@ def attentional_nmt_forward(
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
     w = weights_of(parameters)  # of another way
     g, k = run_encoder(parameters, x, h_0, c_0)
-    h_bar = source_states(g)
+    h_bar = as_written(source_states(g), way)
     h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
     a, p, l = {}, {}, {}
     for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
@@ -174,7 +179,8 @@ def decoder_grad(
     """From the losses to the decoder's first states: gradients by name, dh_bar, dh_0, dc_0."""
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
     W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
-    L, E, h_bar = len(side.T), side.W_e.shape[1], source_states(trace.g)
+    L, E = len(side.T), side.W_e.shape[1]
+    h_bar = as_written(source_states(trace.g), trace.way)
     dW_e, dT, db = zero_gradients(side)
     dW_c, dW_hy, db_hy = np.zeros_like(W_c), np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
     dW_a = None if W_a is None else np.zeros_like(W_a)
@@ -206,6 +212,7 @@ def decoder_grad(
     output = {"output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
     score = parameters_of(dw if dW_a is None or trace.way else {"W_a": dW_a})
     attention = {"attention.W_c": dW_c, **score}
+    dh_bar = as_written(dh_bar, trace.way)
     return {**gradients, **output, **attention}, dh_bar, dh[0], dc[0]
 
 

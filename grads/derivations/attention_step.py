@@ -56,15 +56,16 @@ def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
 def align_in_a_way(way: Way, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1) -> Array:
     """a_t (S, 1).
 
-    Arguments: h (H, 1); h_bar (He, S); w as in `weights_of`; t, the time step from 1, for local-m.
+    Arguments: h (H, 1); h_bar (He, S), in the order of the written words; w as in `weights_of`; t,
+    the time step from 1, for local-m.
     Raises ValueError for a way that there is not.
     """
     if way.window == "global":
         return align_global(way.score, h, h_bar, w)
     if way.window == "local-m":
-        return align_local_m(way.score, h, h_bar, w, t, way.D, way.reverse)
+        return align_local_m(way.score, h, h_bar, w, t, way.D)
     if way.window == "local-p":
-        return align_local_p(way.score, h, h_bar, w, way.D, way.reverse, way.renormalise)
+        return align_local_p(way.score, h, h_bar, w, way.D, way.renormalise)
     raise ValueError(f"window: expected global, local-m or local-p, got {way.window!r}")
 
 
@@ -75,10 +76,9 @@ def align_in_a_way_grad(
     if way.window == "global":
         return align_global_grad(way.score, da, h, h_bar, w)
     if way.window == "local-m":
-        return align_local_m_grad(way.score, da, h, h_bar, w, t, way.D, way.reverse)
+        return align_local_m_grad(way.score, da, h, h_bar, w, t, way.D)
     if way.window == "local-p":
-        return align_local_p_grad(
-            way.score, da, h, h_bar, w, way.D, way.reverse, way.renormalise)
+        return align_local_p_grad(way.score, da, h, h_bar, w, way.D, way.renormalise)
     raise ValueError(f"window: expected global, local-m or local-p, got {way.window!r}")
 
 

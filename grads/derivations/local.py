@@ -1,24 +1,22 @@
 """Local attention (Luong, 2016, 4.2.2): alignment inside a window around a position p_t.
 
 local-m puts the window around p_t = t, local-p around a predicted p_t (Eq. 4.9), where a Gaussian
-weighs what is near (Eq. 4.10). The window holds the integers s in [p_t - D, p_t + D] that are
-positions of the source, s = 1 .. S; the softmax runs over the window only, and sigma = D / 2
-(erratum 8). Source states and scores are those of `grads.derivations.scores`.
+weighs what is near (Eq. 4.10). The window holds the 2D + 1 words around floor(p_t), so that a_t is
+in R^(2D + 1) as printed, the Gaussian has the real p_t, the softmax runs over the window only, and
+sigma = D / 2 (erratum 8). Of a window that crosses the sentence's edge the part outside is ignored
+(footnote 7). Source states and scores are those of `grads.derivations.scores`; the states stand in
+the order of the words as they are written, whichever end the encoder began at (erratum 9).
 
-**Where the derivatives hold.** Which integers lie in the window does not change while p_t stays
+**Counting from 0.** s = 0 .. S - 1 and p_t count words from 0: Eq. 4.9's S sigm(.) lies in [0, S],
+its floor is at most S - 1, and p_t = t of local-m, whose t begins with 1, is word t - 1; behind the
+source's end it stays with the last word.
+
+**Where the derivatives hold.** Which words lie in the window does not change while p_t stays
 between two integers: there, local-p is smooth and the backward here is its derivative. Where p_t
-passes an integer k, the state k + D enters as k - D leaves (those of them that exist), with a
-weight of align * e^-2: a_t jumps, and no derivative exists. A gradient check has to keep p_t inside
-such a piece, away from its ends. With D >= S the window always holds the whole sentence and there
-is no edge. For local-m there is nothing to pass: t is a constant.
-
-**Reversed sources (erratum 9).** t and p_t count words of the sentence as it is written. If the
-encoder reads it from its end, the state in column j (from 1) has read word S + 1 - j, and
-`reverse` says so.
-
-**Behind the end.** p_t = t may lie outside the source. Of a window that crosses the sentence's
-edge the part outside is ignored (footnote 7); where nothing is left of it, a_t and hence c_t are
-zero.
+passes an integer k, the state k + D enters as k - D - 1 leaves (those of them that exist): a_t
+jumps, and no derivative exists. A gradient check has to keep p_t inside such a piece, away from its
+ends. With D >= S the window always holds the whole sentence and there is no edge. For local-m there
+is nothing to pass: t is a constant.
 """
 
 from __future__ import annotations
@@ -34,22 +32,23 @@ from grads.derivations.scores import CONTENT, score, score_grad
 # --- windows ------------------------------------------------------------------------------------
 
 
-def positions(S: int, reverse: bool = False) -> Array:
-    """s (S, 1): the position in the sentence of the word that each source state has read."""
-    s = np.arange(1, S + 1)[:, None]
-    return S + 1 - s if reverse else s                           # erratum 9
+def positions(S: int) -> Array:
+    """s (S, 1): the words of a sentence, from 0."""
+    s = np.arange(S)[:, None]
+    return s
 
 
 def window(p: Any, D: int, s: Array) -> Array:
     """M (S, n), the columns of the unit matrix that belong to the n states in the window.
 
     `h_bar @ M` are the states in the window, `M @ v` puts their weights back in their places.
-    Arguments: p, a number or (1, 1); D, at least 1; s (S, 1), positions.
+    Arguments: p, a number or (1, 1), from 0; D, at least 1; s (S, 1), positions.
     Raises ValueError for D below 1: sigma would be zero, or the window empty.
     """
     if D < 1:
         raise ValueError(f"D: expected at least 1, got {D}")
-    inside = (p.real - D <= s) & (s <= p.real + D)               # [p_t - D, p_t + D] (4.2.2)
+    centre = np.minimum(np.floor(p.real), len(s) - 1)            # no further than the last word
+    inside = (centre - D <= s) & (s <= centre + D)               # [p_t - D, p_t + D] (4.2.2)
     M = np.eye(len(s))[:, inside[:, 0]]
     return M
 
@@ -65,33 +64,31 @@ def require_content(kind: str) -> None:
 
 def align_local_m(
     kind: str, h: Array, h_bar: Array, w: Mapping[str, Array], t: int, D: int,
-    reverse: bool = False,
 ) -> Array:
     """a_t (S, 1): Eq. 4.7 over the window around p_t = t, zero outside.
 
     Arguments: kind, h, h_bar, w as in `grads.derivations.scores.score`; t from 1; D, half the
-    window; reverse, whether the encoder read the sentence from its end.
-    Raises ValueError for the score "location", and for D below 1.
+    window. Raises ValueError for the score "location", and for D below 1.
     """
     require_content(kind)
-    p = t                                                        # (4.2.2 local-m)
-    M = window(p, D, positions(h_bar.shape[1], reverse))
+    p = t - 1                                                    # (4.2.2 local-m)
+    M = window(p, D, positions(h_bar.shape[1]))
     h_bar_w = h_bar @ M                                          # the states in the window
     e = score(kind, h, h_bar_w, w)
-    align = softmax(e) if len(e) else e                          # (4.7)
+    align = softmax(e)                                           # (4.7)
     a = M @ align
     return a
 
 
 def align_local_m_grad(
     kind: str, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int, D: int,
-    reverse: bool = False,
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
-    M = window(t, D, positions(h_bar.shape[1], reverse))
+    p = t - 1
+    M = window(p, D, positions(h_bar.shape[1]))
     h_bar_w = h_bar @ M
     e = score(kind, h, h_bar_w, w)
-    align = softmax(e) if len(e) else e
+    align = softmax(e)
     d_align = M.T @ da                                           # (2.13) on a = M align
     de = softmax_grad(align, d_align)                            # (4.7)
     dh, dh_bar_w, dw = score_grad(kind, de, h, h_bar_w, w)
@@ -103,7 +100,7 @@ def align_local_m_grad(
 
 
 def predict_position(h: Array, W_p: Array, v_p: Array, S: int) -> Array:
-    """p_t (1, 1), real, between 0 and S, Eq. 4.9; W_p (P, H), v_p (P, 1)."""
+    """p_t (1, 1), real, between 0 and S, from 0, Eq. 4.9; W_p (P, H), v_p (P, 1)."""
     u = W_p @ h                                                  # W_p h_t, (P, 1)
     k = v_p.T @ np.tanh(u)                                       # v_p^T tanh(W_p h_t), (1, 1)
     p = S * sigm(k)                                              # (4.9)
@@ -125,8 +122,7 @@ def predict_position_grad(
 
 
 def align_local_p(
-    kind: str, h: Array, h_bar: Array, w: Mapping[str, Array], D: int, reverse: bool = False,
-    renormalise: bool = False,
+    kind: str, h: Array, h_bar: Array, w: Mapping[str, Array], D: int, renormalise: bool = False,
 ) -> Array:
     """a_t (S, 1), Eq. 4.10: in the window align * Gaussian, zero outside.
 
@@ -137,7 +133,7 @@ def align_local_p(
     require_content(kind)
     S, sigma = h_bar.shape[1], D / 2
     p = predict_position(h, w["W_p"], w["v_p"], S)               # (4.9)
-    s = positions(S, reverse)
+    s = positions(S)
     M = window(p, D, s)
     h_bar_w = h_bar @ M                                          # the states in the window
     e = score(kind, h, h_bar_w, w)
@@ -151,12 +147,12 @@ def align_local_p(
 
 def align_local_p_grad(
     kind: str, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], D: int,
-    reverse: bool = False, renormalise: bool = False,
+    renormalise: bool = False,
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
     S, sigma = h_bar.shape[1], D / 2
     p = predict_position(h, w["W_p"], w["v_p"], S)
-    s = positions(S, reverse)
+    s = positions(S)
     M = window(p, D, s)
     h_bar_w = h_bar @ M
     e = score(kind, h, h_bar_w, w)

@@ -167,22 +167,38 @@ def additive_score_grad(
 # --- location -----------------------------------------------------------------------------------
 
 
-def location_score(h: Array, W_a: Array, S: int) -> Array:
-    """e (n, 1) of the first n = min(S, L_max) source states; W_a (L_max, H).
-
-    Departure: Eq. 4.8 prints L_max numbers whatever S is. Its footnote uses "only the top part"
-    for a short sentence and ignores the words near the end of a long one (erratum 7); our softmax
-    runs over the part that is used.
-    """
-    e = (W_a @ h)[:S]                                            # W_a h_t of (4.8)
+def location_score(h: Array, W_a: Array) -> Array:
+    """e (L_max, 1), a number for each row of W_a (L_max, H), whatever S is."""
+    e = W_a @ h                                                  # W_a h_t of (4.8)
     return e
 
 
 def location_score_grad(de: Array, h: Array, W_a: Array) -> tuple[Array, Array]:
-    """dh (H, 1) and dW_a (L_max, H), whose rows behind the sentence's end are zero."""
-    n = len(de)
-    dh = W_a[:n].T @ de                                          # (2.13) on e = W_a h
-    dW_a = np.vstack([de @ h.T, np.zeros_like(W_a[n:])])         # (2.14) on e = W_a h
+    """dh (H, 1) and dW_a (L_max, H)."""
+    dh = W_a.T @ de                                              # (2.13) on e = W_a h
+    dW_a = de @ h.T                                              # (2.14) on e = W_a h
+    return dh, dW_a
+
+
+def align_location(h: Array, W_a: Array, S: int) -> Array:
+    """a_t (S, 1), Eq. 4.8: row s of W_a weighs the s-th word of the source as it is written.
+
+    Of the L_max weights a short sentence uses "only the top part", which is not made to sum to one;
+    of a long one the words near the end are ignored (footnote 5, erratum 7).
+    """
+    align = softmax(location_score(h, W_a))                      # (4.8), (L_max, 1)
+    n = min(S, len(align))
+    a = np.vstack([align[:n], np.zeros((S - n, 1))])             # the top part  (footnote 5)
+    return a
+
+
+def align_location_grad(da: Array, h: Array, W_a: Array) -> tuple[Array, Array]:
+    """dh (H, 1) and dW_a (L_max, H), given da (S, 1)."""
+    align = softmax(location_score(h, W_a))
+    n = min(len(da), len(align))
+    d_align = np.vstack([da[:n], np.zeros((len(align) - n, 1))])  # what is cut off has no gradient
+    de = softmax_grad(align, d_align)                            # (4.8): (diag(a) - a a^T) da
+    dh, dW_a = location_score_grad(de, h, W_a)
     return dh, dW_a
 
 
@@ -190,9 +206,9 @@ def location_score_grad(de: Array, h: Array, W_a: Array) -> tuple[Array, Array]:
 
 
 def score(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
-    """e (S, 1), or (n, 1) of the first n states where the score is of the location alone.
+    """e (S, 1) of a score of what the states hold.
 
-    Arguments: kind, one of SCORES; w, its weights among W_a, U_a and v_a, by these names.
+    Arguments: kind, one of CONTENT; w, its weights among W_a, U_a and v_a, by these names.
     Raises ValueError for a score that is not one of them.
     """
     if kind == "dot":
@@ -207,8 +223,6 @@ def score(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
         return concat_identity_score(h, h_bar, w["W_a"], w["v_a"])
     if kind == "additive":
         return additive_score(h, h_bar, w["W_a"], w["U_a"], w["v_a"])
-    if kind == "location":
-        return location_score(h, w["W_a"], h_bar.shape[1])
     raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {kind!r}")
 
 
@@ -235,9 +249,6 @@ def score_grad(
         dh, dh_bar, dW_a, dU_a, dv_a = additive_score_grad(
             de, h, h_bar, w["W_a"], w["U_a"], w["v_a"])
         return dh, dh_bar, {"W_a": dW_a, "U_a": dU_a, "v_a": dv_a}
-    if kind == "location":
-        dh, dW_a = location_score_grad(de, h, w["W_a"])
-        return dh, np.zeros_like(h_bar), {"W_a": dW_a}
     raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {kind!r}")
 
 
@@ -246,9 +257,10 @@ def score_grad(
 
 def align_global(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
     """a_t (S, 1), Eq. 4.7, or 4.8 for the location; arguments as in `score`."""
+    if kind == "location":
+        return align_location(h, w["W_a"], h_bar.shape[1])
     e = score(kind, h, h_bar, w)
-    rest = np.zeros((h_bar.shape[1] - len(e), 1))                # behind L_max: no weight
-    a = np.vstack([softmax(e), rest])                            # (4.7), (4.8)
+    a = softmax(e)                                               # (4.7)
     return a
 
 
@@ -256,7 +268,10 @@ def align_global_grad(
     kind: str, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array]
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
+    if kind == "location":
+        dh, dW_a = align_location_grad(da, h, w["W_a"])
+        return dh, np.zeros_like(h_bar), {"W_a": dW_a}
     e = score(kind, h, h_bar, w)
-    de = softmax_grad(softmax(e), da[: len(e)])                  # (4.7): (diag(a) - a a^T) da
+    de = softmax_grad(softmax(e), da)                            # (4.7): (diag(a) - a a^T) da
     dh, dh_bar, dw = score_grad(kind, de, h, h_bar, w)
     return dh, dh_bar, dw

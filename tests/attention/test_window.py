@@ -13,17 +13,17 @@ from attention.window import make_window, scatter_window
 from lstm.recurrent import make_padding
 
 
-@pytest.mark.parametrize("centre, D, expected", [
-    (2.0, 1, [1, 2, 3]), (2.5, 1, [2, 3]), (-0.8, 2, [0, 1]), (4.9, 1, [4, 5]),
-    (5.0, 2, [3, 4, 5]), (7.0, 1, []), (-3.0, 1, []), (2.0, 9, [0, 1, 2, 3, 4, 5]),
+@pytest.mark.parametrize("p, D, expected", [
+    (2.0, 1, [1, 2, 3]), (2.9, 1, [1, 2, 3]), (0.2, 2, [0, 1, 2]), (4.9, 1, [3, 4, 5]),
+    (5.0, 2, [3, 4, 5]), (6.0, 1, [4, 5]), (9.0, 1, [4, 5]), (2.0, 9, [0, 1, 2, 3, 4, 5]),
 ])
-def test_a_window_is_the_columns_of_its_interval(centre, D, expected):
-    window = make_window(np.array([[centre]]), np.array([6.0]), 8, D)
+def test_a_window_is_the_words_around_its_position(p, D, expected):
+    window = make_window(np.array([[p]]), np.array([6.0]), 8, D)
     assert window.mask.shape[2] == min(2 * D + 1, 8)
     rows = np.arange(8)[None, None] if window.rows is None else window.rows
     assert (window.rows is None) == (2 * D + 1 >= 8)  # all of the source, which is not gathered
     assert rows[~window.mask].tolist() == expected
-    np.testing.assert_allclose(window.offset[~window.mask], np.array(expected) - centre)
+    np.testing.assert_allclose(window.offset[~window.mask], np.array(expected) - p)
     assert len(set(rows.ravel())) == rows.size  # nothing is gathered twice
     assert rows.min() >= 0 and rows.max() < 8
 
@@ -52,8 +52,8 @@ def test_local_p_jumps_where_its_position_passes_an_integer(D):
         return alignment_of(cache, memory)[0, 0]
 
     below, above = at(3 - 1e-9), at(3 + 1e-9)
-    assert below[3 - D - 1] > 0.01 and above[3 - D - 1] == 0.0   # word 3 - D leaves
-    assert below[3 + D - 1] == 0.0 and above[3 + D - 1] > 0.01   # word 3 + D enters
+    assert below[3 - D - 1] > 1e-4 and above[3 - D - 1] == 0.0   # word 3 - D - 1 leaves
+    assert below[3 + D] == 0.0 and above[3 + D] > 0.01           # word 3 + D enters
     assert np.abs(at(3.5 + 1e-9) - at(3.5 - 1e-9)).max() < 1e-8
 
 
@@ -71,22 +71,48 @@ def test_a_step_computes_with_its_window_only(score, window):
 
 
 def test_a_source_longer_than_the_location_knows():
-    """Words behind L_max get no weight; those before it share all of it, as if they were all."""
+    """Words behind L_max get no weight; those of a short sentence share what is left to them."""
     variant = Variant("location", length=3)
     h, states, parameters, memory = make(variant, (6, 2))
     c, cache = attention_forward(h, memory)
     a = alignment_of(cache, memory)
     assert a.shape == (2, Q, 6) and (a[0, :, :3] > 0).all() and not a[0, :, 3:].any()
-    np.testing.assert_allclose(a.sum(axis=2), 1.0)
+    np.testing.assert_allclose(a[0].sum(axis=1), 1.0)
+    assert (a[1].sum(axis=1) < 1.0).all()  # its third weight is cut off, and none made up for it
     padding = make_padding(np.array((3, 2)), 3)
     short = memory_forward(states[:3], padding, variant, parameters, "attention")
     assert_close(attention_forward(h, short)[0], c)
 
 
-def test_an_empty_window_gives_no_context():
-    """local-m at a step far behind the end of one sentence, inside another."""
+def test_behind_the_end_the_window_stays_with_the_last_word():
+    """local-m at steps far behind the end of one sentence, inside another: p_t = min(t, S)."""
     h, _, _, memory = make(Variant("general", "local-m", D=1), (9, 2))
-    with np.errstate(all="raise", under="ignore"):
-        c, cache = attention_forward(h, memory, 5)
-    assert not c[1].any() and not cache.a[1].any()
-    assert c[0].all()
+    h[:, 1:] = h[:, :1]
+    late, at_end = (alignment_of(attention_forward(h, memory, t)[1], memory)[1] for t in (5, 2))
+    np.testing.assert_array_equal(late, at_end)
+    assert (late[:, :2] > 0.0).all() and not late[:, 2:].any()
+
+
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_a_window_inside_a_sentence_has_2_D_and_1_words(window):
+    """a_t is in R^(2D + 1) (4.2.2), whatever p_t is."""
+    h, _, _, memory = make(Variant("dot", window, D=2), (40,))
+    a = alignment_of(attention_forward(h, memory, 9)[1], memory)
+    np.testing.assert_array_equal((a > 0.0).sum(axis=2), 5)
+
+
+@pytest.mark.parametrize("variant", [
+    Variant("location", length=6), Variant("location", length=3), Variant("dot", "local-m", D=1),
+    Variant("dot", "local-p", D=1), Variant("general", "local-p", D=1)], ids=str)
+def test_a_reversed_source_is_attended_to_at_the_same_written_words(variant):
+    """Whichever end the encoder began at: the same states, by the words, give the same weights."""
+    lengths = (7, 4, 1)
+    h, states, parameters, memory = make(variant, lengths)
+    back = states.copy()
+    for b, length in enumerate(lengths):
+        back[:length, b] = states[:length, b][::-1]
+    padding = make_padding(np.array(lengths), 7)
+    other = memory_forward(back, padding, variant._replace(reverse=True), parameters, "attention")
+    (c, cache), (c_other, again) = attention_forward(h, memory, 2), attention_forward(h, other, 2)
+    np.testing.assert_array_equal(c_other, c)
+    np.testing.assert_array_equal(alignment_of(again, other), alignment_of(cache, memory))

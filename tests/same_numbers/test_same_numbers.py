@@ -1,7 +1,8 @@
 """Losses, gradients, searches, updates and trainings are those of commit dce07e8.
 
 `stored.json` was written before the code was rewritten, by `store.py` as it stands in this
-directory's history. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
+directory's history. What was read anew since (attention by location, windows: errata 7 to 9) is no
+longer in it. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
 gradient relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names
 and calls of the tree under test.
 """
@@ -41,7 +42,7 @@ def test_losses_and_gradients(case, batch):
 def test_there_is_something_of_each_kind():
     """What was stored: a floor for each architecture and size, and no gradient that is all zero."""
     counts = Counter((case["architecture"], batch.startswith(draws.REAL)) for case, batch in CASES)
-    for architecture, least in (("luong", 2000), ("rnnsearch", 30), ("language model", 250)):
+    for architecture, least in (("luong", 1700), ("rnnsearch", 30), ("language model", 250)):
         assert counts[architecture, False] >= least
         assert counts[architecture, True] >= 15
     for case, batch in CASES:

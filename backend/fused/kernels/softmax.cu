@@ -1,7 +1,7 @@
 // Softmax over source positions (attention/softmax.py) and cross-entropy (lstm/prediction.py).
 // A block per row.
 
-// a = softmax(e) in place, zero where dead; all zero where everything is (Eq. 4.7).
+// a = softmax(e) in place, zero where dead, which not all of a row is (Eq. 4.7).
 // e is (B, Q, S), contiguous; dead has strides for its three axes, in bytes.
 extern "C" __global__ void softmax_forward(
     number rows, number Q, number S, real *e, const unsigned char *dead, number dead_b,
@@ -10,7 +10,7 @@ extern "C" __global__ void softmax_forward(
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
         real *row = e + n * S;
         const unsigned char *out = dead ? dead + n / Q * dead_b + n % Q * dead_q : 0;
-        real most = real(-1e30);  // attention.softmax.LEAST
+        real most = real(-1e30);  // below any score, and a float
         FOR_COLUMNS(j, S) if (!out || !out[j * dead_s]) most = larger(row[j], most);
         most = block_max(most, shared);
         real sum = 0;
@@ -20,7 +20,6 @@ extern "C" __global__ void softmax_forward(
             sum += power;
         }
         sum = block_sum(sum, shared);
-        if (out && sum == real(0)) sum = 1;
         FOR_COLUMNS(j, S) row[j] /= sum;
     }
 }

@@ -33,7 +33,7 @@ class Memory(NamedTuple):
     states: Tensor  # (B, S, He), hbar
     keys: Tensor  # (B, S, A), the score's share of hbar
     padding: Tensor | None  # (B, 1, S) bool; None where nothing is padded
-    position: Tensor  # (B or 1, 1, S), s: which word of the sentence as it is written, from 1
+    position: Tensor  # (B or 1, 1, S), s: which word of the sentence as it is written, from 0
     lengths: Tensor  # (B, 1)
 
 
@@ -71,39 +71,48 @@ SCORES = {
     "additive": Score(                                           # v_a^T tanh(W_a s_{i-1} + U_a h_j)
         lambda w, hbar, H: F.linear(hbar, w["U_a"]),
         lambda w, h, keys: perceptron(w["v_a"], F.linear(h, w["W_a"]), keys)),
-    "location": Score(                                           # (4.8): W_a h_t, cut to S words
-        lambda w, hbar, H: hbar,                                 # or none behind L_max (erratum 7)
-        lambda w, h, keys: F.pad(F.linear(h, w["W_a"]), (0, keys.shape[1] - len(w["W_a"])),
-                                 value=-inf)),
+    "location": Score(                                           # (4.8): W_a h_t, (B, T, L_max)
+        lambda w, hbar, H: hbar,
+        lambda w, h, keys: F.linear(h, w["W_a"])),
 }
 
 # --- windows ------------------------------------------------------------------------------------
 
 
 def predicted_position(w: Parameters, h: Tensor, memory: Memory) -> Tensor:
-    """p_t (B, T) = S sigm(v_p^T tanh(W_p h_t))."""
+    """p_t (B, T) = S sigm(v_p^T tanh(W_p h_t)), from 0."""
     return memory.lengths * torch.sigmoid(torch.tanh(F.linear(h, w["W_p"])) @ w["v_p"])  # (4.9)
 
 
 def align(attention: Attention, w: Parameters, memory: Memory, h: Tensor, t: int = 1) -> Tensor:
     """a_t (B, T, S). h: (B, T, H). t: the number of h's first step, from 1; for local-m."""
     e = SCORES[attention.score].energy(w, h, memory.keys)
+    if attention.score == "location":
+        return top_part(torch.softmax(e, dim=2), memory)         # (4.8)
     if attention.window == "global":
         e = e if memory.padding is None else e.masked_fill(memory.padding, -inf)
         return torch.softmax(e, dim=2)                           # (4.7)
     if attention.window == "local-m":
-        p = torch.arange(t, t + h.shape[1], device=h.device)[:, None]  # p_t = t (4.2.2 local-m)
+        p = torch.arange(t - 1, t - 1 + h.shape[1], device=h.device)[None, :, None]  # t, from 0
     else:
         p = predicted_position(w, h, memory)[:, :, None]         # (4.9)
-    distance = memory.position - p                               # s - p_t, (B, T, S)
-    inside = distance.abs() <= attention.D                       # [p_t - D, p_t + D]
+    centre = torch.minimum(p.detach().floor(), memory.lengths[:, :, None] - 1)
+    inside = (memory.position - centre).abs() <= attention.D     # 2 D + 1 words (erratum 8)
     if memory.padding is not None:
         inside = inside & ~memory.padding
-    lowest = torch.finfo(e.dtype).min  # of a window without words softmax of -inf would be nan
-    a = torch.softmax(e.masked_fill(~inside, lowest), dim=2) * inside  # (4.7)
+    a = torch.softmax(e.masked_fill(~inside, -inf), dim=2)       # (4.7)
     if attention.window == "local-p":
-        a = a * torch.exp(-2 * (distance / attention.D) ** 2)    # (4.10), sigma = D / 2
+        a = a * torch.exp(-2 * ((memory.position - p) / attention.D) ** 2)  # (4.10), sigma = D / 2
     return a / a.sum(dim=2, keepdim=True) if attention.renormalise else a
+
+
+def top_part(a: Tensor, memory: Memory) -> Tensor:
+    """The weight of each state (B, T, S), by the place of its word among L_max (footnote 5)."""
+    (B, T, L), S = a.shape, memory.states.shape[1]
+    known = (memory.position < L) if memory.padding is None else (
+        (memory.position < L) & ~memory.padding)
+    place = memory.position.clamp(0, L - 1).expand(B, T, S)
+    return torch.where(known, a.gather(2, place), 0.0)
 
 
 # --- contexts -----------------------------------------------------------------------------------
@@ -114,7 +123,7 @@ def remember(
 ) -> Memory:
     """The memory of source states hbar (S, B, He) behind which lengths (B,) leave padding."""
     states, j = hbar.transpose(0, 1).contiguous(), torch.arange(len(hbar))
-    position = lengths[:, None] - j if attention.reverse_source else j[None] + 1  # erratum 9
+    position = lengths[:, None] - 1 - j if attention.reverse_source else j[None]  # erratum 9
     padding = ~real(lengths, len(hbar)).T[:, None]
     return Memory(states, SCORES[attention.score].keys(w, states, H),
                   padding.to(hbar.device) if padding.any() else None,

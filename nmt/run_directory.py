@@ -34,7 +34,7 @@ from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate
 R = TypeVar("R", bound=AnyRecipe)
 RECIPE = "recipe.yaml"
 # What a resumed run may change: where the files lie, and what only translation reads.
-FREE = {"data.folder", "data.max_translate_length", "text.train", "text.dev",
+FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
 

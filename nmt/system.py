@@ -102,12 +102,12 @@ class System(BaseSystem):
         return cls(recipe, one.vocabularies, model, parameters)
 
     @classmethod
-    def open_all(cls, folders: Sequence[Path], average: str) -> System:
+    def open_all(cls, directories: Sequence[Path], average: str) -> System:
         """The system of one directory, or the ensemble of several. Errors as `open`, `together`."""
-        if len(folders) == 1:
-            return cls.open(folders[0])
-        systems = [cls.open(folder) for folder in folders]
-        return cls.together([str(folder) for folder in folders], systems, average)
+        if len(directories) == 1:
+            return cls.open(directories[0])
+        systems = [cls.open(directory) for directory in directories]
+        return cls.together([str(directory) for directory in directories], systems, average)
 
     # --- use --------------------------------------------------------------------------------------
 

@@ -92,8 +92,8 @@ def test_training_tells_the_cost_and_then_goes_on(kind, corpus, capsys):
     assert ours != exact and ours == pytest.approx(exact, rel=1e-2)
 
 
-def last_loss(folder):
-    records = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+def last_loss(directory):
+    records = [json.loads(line) for line in (directory / LOG).read_text().splitlines()]
     return [r["loss"] for r in records if r["event"] == "epoch"][-1]
 
 

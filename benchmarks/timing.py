@@ -91,7 +91,7 @@ def summarise(seconds: list[float]) -> Timing:
 
 
 def environment() -> dict[str, Any]:
-    """What a reader needs to judge the numbers; no host name and no path."""
+    """What a reader needs to interpret the numbers; no host name and no path."""
     pools = [
         {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
         for pool in threadpool_info()
@@ -166,7 +166,7 @@ def describe(found: Mapping[str, Any]) -> str:
     device = found["gpu"]
     device = "none" if device is None else (
         f"{device['name']}, {device['memory'] / 2**30:.0f} GiB, CUDA driver {device['driver']}, "
-        f"runtime {device['runtime']}, products in {device['gemm']}"
+        f"runtime {device['runtime']}, matrix products in {device['gemm']}"
     )
     return (
         f"{KERNELS[found['mode']]}: {found['cpu']}, {found['cores']} cores, "

@@ -113,7 +113,7 @@ class RunDirectory:
     """Where a recipe is trained: in a new directory, or going on in one.
 
     Raises UserError, before any work, unless the directory is new or empty; for a resumed run,
-    unless its model and data are made as they were. The trainer looks after its own options.
+    unless its model and data are made as they were. The trainer checks its own options.
     """
 
     def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool) -> None:

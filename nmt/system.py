@@ -172,7 +172,7 @@ class System(BaseSystem):
                 )
         return results
 
-    def product_cost(self, pairs: Sequence[Pair]) -> str:
+    def precision_cost(self, pairs: Sequence[Pair]) -> str:
         """What products in less than float32 cost, on a batch of pairs; "" where there is none."""
         filled = [pair for pair in pairs if all(pair)][: self.recipe.evaluate.batch_size]
         if gemm.precision() == "float32" or not filled:
@@ -181,7 +181,7 @@ class System(BaseSystem):
         return loss_cost(self.model, self.parameters, batch)
 
     def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
-        """For each target word the source word it looks at most (section 4.4.4); none without
+        """For each target word the source word it attends to most (section 4.4.4); none without
         attention. aligned_word: see `nmt.data.attention_links`."""
         if translation.alignment is None:
             return []

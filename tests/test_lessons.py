@@ -1,4 +1,4 @@
-"""The lessons run, draw, and judge: solutions pass, empty and wrong answers do not."""
+"""The lessons run, draw, and compare answers: solutions pass, empty and wrong answers do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the subcommands of `nmt` that look at trained translators do, one function each."""
+"""What the subcommands of `nmt` that use trained translators do, one function each."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def need_attention(system: System, wanted: str) -> None:
 
 def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
     """Say on stderr what products in less than float32 cost, on a batch of pairs."""
-    if cost := system.product_cost(pairs):
+    if cost := system.precision_cost(pairs):
         print(cost, file=sys.stderr)
 
 

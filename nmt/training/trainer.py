@@ -18,7 +18,7 @@ from backend.rows import RowGradient
 from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Trainable
 from nmt.training import checkpoint
-from nmt.training.accuracy import product_cost
+from nmt.training.accuracy import precision_cost
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log
 from nmt.training.meter import Meter
@@ -143,7 +143,7 @@ class Trainer:
         """
         self._claim_directory()
         try:
-            # What is not finite is looked for and named: NumPy need not warn of it.
+            # What is not finite is found and named: NumPy need not warn of it.
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 self._tell_precision()
                 while self.counters.epoch <= self.options.epochs and not self._schedule.finished:
@@ -159,7 +159,7 @@ class Trainer:
         if gemm.precision() == "float32":
             return
         keys = self._source.epoch(np.random.default_rng([self.options.seed, 0]))
-        cost = product_cost(self._model, self.parameters, self._source.batch(keys[0]))
+        cost = precision_cost(self._model, self.parameters, self._source.batch(keys[0]))
         self._observer.on_note(str(cost))
         self._log.write("gemm", step=self.counters.step, epoch=self.counters.epoch,
                         precision=cost.precision, loss_error=cost.loss,
@@ -220,7 +220,7 @@ class Trainer:
             gradients = self._reduce(gradients)
         scale, norm = gradient_scale(gradients, self._source.weight(batch),
                                      self.options.max_norm)
-        # On the host a look at the numbers is free; on a device it would mean waiting.
+        # On the host reading the numbers is free; on a device it would mean waiting.
         if self._xp is np or (c.step + 1) % self.options.log_every == 0:
             if not (_is_finite(loss) and _is_finite(norm)):
                 self._fail(c.step + 1, gradients)
@@ -316,7 +316,7 @@ class Trainer:
         self._save(LAST, arrays, {"training": state})
 
     def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:
-        """Write the parameters and more arrays, unless they have gone bad since the last look."""
+        """Write the parameters and more arrays, unless they have gone bad since the last check."""
         self._check_parameters()
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | dict(arrays),

@@ -49,7 +49,7 @@ def test_train_in_a_lower_precision(directory, tmp_path, precision, capsys):
     recipe = write_recipe(directory / "short.yaml")
     assert nmt("--backend", "cupy", "--gemm", precision, "train", recipe, "--output",
                tmp_path / "out") == 0
-    assert f"products in {precision}: against float32" in capsys.readouterr().out
+    assert f"matrix products in {precision}: against float32" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("beam", [1, 4])

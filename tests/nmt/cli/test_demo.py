@@ -34,7 +34,8 @@ def test_without_matplotlib_it_says_why_there_is_no_picture(tmp_path, capsys, mo
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(tmp_path / "demo", "--data.test_size", 2) == 0
     out = capsys.readouterr().out
-    assert ("No picture: matplotlib is not installed" in out) == ("Where the decoder looked" in out)
+    drawn_as_text = "What the decoder attended to" in out
+    assert ("No picture: matplotlib is not installed" in out) == drawn_as_text
     assert "The same as a picture" not in out
 
 

@@ -54,7 +54,7 @@ def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
     """Processor, cores, BLAS kernels and GPU of a record's environment, for a figure's title."""
     gpu = found.get("gpu")
     device = f", {gpu['name']} (matrix products in {gpu['gemm']})" if gpu else ""
-    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['mode']]}, {dtype}{device}"
+    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['kernels']]}, {dtype}{device}"
 
 
 def bars(

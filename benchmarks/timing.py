@@ -25,7 +25,7 @@ LIBRARIES = {
 }
 
 
-KERNELS = {"H": "Haswell kernels", "S": "native kernels"}  # of the BLAS, by `mode`
+KERNELS = {"haswell": "Haswell kernels", "native": "native kernels"}  # of the BLAS
 
 
 class Timing(NamedTuple):
@@ -97,7 +97,7 @@ def environment() -> dict[str, Any]:
         for pool in threadpool_info()
     ]
     return {
-        "mode": mode(),
+        "kernels": blas_kernels(),
         "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
@@ -129,12 +129,12 @@ def gpu() -> dict[str, Any] | None:
     }
 
 
-def mode() -> str:
-    """ "H" where NumPy's BLAS runs Haswell (AVX2) kernels, "S" where it runs the native ones.
+def blas_kernels() -> str:
+    """ "haswell" where NumPy's BLAS runs these kernels (AVX2), "native" where it runs its own.
 
     An exported OPENBLAS_CORETYPE=Haswell forces the former and halves GEMM where there is AVX-512.
     """
-    return "H" if blas_architecture() == "Haswell" else "S"
+    return "haswell" if blas_architecture() == "Haswell" else "native"
 
 
 def cpu_model() -> str:
@@ -169,7 +169,7 @@ def describe(found: Mapping[str, Any]) -> str:
         f"runtime {device['runtime']}, matrix products in {device['gemm']}"
     )
     return (
-        f"{KERNELS[found['mode']]}: {found['cpu']}, {found['cores']} cores, "
+        f"{KERNELS[found['kernels']]}: {found['cpu']}, {found['cores']} cores, "
         f"load {found['load']:.1f}\n"
         f"python {found['python']}, {versions}; {pools}\n"
         f"GPU: {device}"

@@ -25,7 +25,7 @@ def row_by_row(function: Callable[P, R]) -> Callable[P, R]:
     """Let NumPy buffer ELEMENTS at a time while `function` runs: not one bit of a result changes.
 
     The size is put back afterwards. It belongs to the thread (NumPy keeps it in a context
-    variable), and arrays of other libraries do not look at it.
+    variable), and arrays of other libraries do not read it.
     """
 
     @wraps(function)

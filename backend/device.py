@@ -22,7 +22,7 @@ class DeviceModule:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        products = gemm.Products(cupy, cupy.cuda.cublas, cupy.cuda.get_cublas_handle)
+        products = gemm.MatrixProducts(cupy, cupy.cuda.cublas, cupy.cuda.get_cublas_handle)
         self.matmul = products.matmul
 
     def __getattr__(self, name: str) -> Any:

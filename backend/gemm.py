@@ -78,7 +78,7 @@ def describe(array: Array) -> Operand | None:
     return None
 
 
-class Products:
+class MatrixProducts:
     """`matmul` for CuPy's arrays."""
 
     def __init__(self, cupy: Any, cublas: Any, handle: Any) -> None:

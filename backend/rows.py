@@ -18,7 +18,7 @@ FEW = 16  # segments: below this a loop over them is faster than a loop over the
 
 
 class RowIndex(NamedTuple):
-    """Ids to look up and, for the way back, which positions hold equal ids."""
+    """Ids to look up and, for the backward pass, which positions hold equal ids."""
 
     ids: Array  # (...,) integers
     unique: Array  # (N,) the distinct ids, ascending

@@ -168,7 +168,7 @@ def exponent(sources: list[int], costs: list[float], above: int) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, measure, print, and write `attention-<mode>.json` and `.png`."""
+    """Compare, measure, print, and write `attention-<kernels>.json` and `.png`."""
     options = parse(arguments)
     found = environment()
     print(describe(found))
@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> None:
     print("equal: contexts to the derivation, gradients to the complex step")
     rows = {name: measure(variant, options) for name, variant in variants.items()}
     report(options, rows)
-    path = options.output / f"attention-{found['mode']}.json"
+    path = options.output / f"attention-{found['kernels']}.json"
     asked = {name: value for name, value in vars(options).items() if name != "output"}
     record = {"options": asked, "environment": found, "variants": rows}
     publish(path, record, picture)

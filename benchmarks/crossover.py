@@ -25,7 +25,7 @@ BATCHES, HIDDEN = (1, 4, 16, 64, 256), (64, 128, 256, 512, 1024)
 
 
 def main(arguments: list[str]) -> None:
-    """Time the grid, print it, write `results/crossover-<mode>.json` and draw it."""
+    """Time the grid, print it, write `results/crossover-<kernels>.json` and draw it."""
     parser = make_parser("crossover", __doc__, 1.5)
     options = parse(parser, arguments)
     batches, hidden = ((1, 2), (2, 4)) if options.quick else (BATCHES, HIDDEN)

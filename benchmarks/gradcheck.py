@@ -31,7 +31,7 @@ TOLERANCE = 1e-10  # of a tensor's largest gradient, between theirs and ours
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print the ratio, and write `results/gradcheck-<mode>.json`."""
+    """Compare, print the ratio, and write `results/gradcheck-<kernels>.json`."""
     parser = make_parser("gradcheck", __doc__, 40.0)
     parser.add_argument("--hidden", type=int, default=8, help="default 8")
     options = parse(parser, arguments)
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
         "environment": found, "hidden": options.hidden, "entries": entries, "ratios": ratios,
         "seconds": {name: timing._asdict() for name, timing in timings.items()},
     }
-    path = options.output / f"gradcheck-{found['mode']}.json"
+    path = options.output / f"gradcheck-{found['kernels']}.json"
     title = f"A gradient check of {entries:,} entries. {headline(found, 'float64')}"
     rows = {"check": made["seconds"]}
     publish(path, made, lambda plt, _: bars(plt, rows, title, log=True))

@@ -22,7 +22,7 @@ from benchmarks.timing import describe, environment
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print, write `results/kernels-<mode>.json` and draw the picture beside it."""
+    """Compare, print, write `results/kernels-<kernels>.json` and draw the picture beside it."""
     parser = make_parser("kernels", __doc__, 1.5)
     parser.add_argument("--only", metavar="TEXT", help="kernels whose name contains it")
     options = parse(parser, arguments)

@@ -40,7 +40,7 @@ GOAL = 1.5  # peak / (parameters + gradients + saved activations)
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print, and write `memory-<mode>.json` (or `memory-gpu.json`)."""
+    """Measure, print, and write `memory-<kernels>.json` (or `memory-gpu.json`)."""
     parser = make_parser("memory", __doc__)
     parser.add_argument("--recipe", nargs="+", default=["thesis-size"], choices=KNOWN,
                         help="default thesis-size")

@@ -22,7 +22,7 @@ from benchmarks.timing import describe, environment, installed
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print, write `results/peers-<mode>.json` and draw the picture beside it."""
+    """Compare, print, write `results/peers-<kernels>.json` and draw the picture beside it."""
     parser = make_parser("peers", __doc__, 9.0)
     options = parse(parser, arguments)
     absent, others = {}, {"CS231n NumPy": peer_cs231n.passes}

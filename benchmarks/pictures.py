@@ -53,8 +53,8 @@ def plain_numbers(axis: Any) -> None:
 def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
     """Processor, cores, BLAS kernels and GPU of a record's environment, for a figure's title."""
     gpu = found.get("gpu")
-    device = f", {gpu['name']} (products in {gpu['gemm']})" if gpu else ""
-    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['mode']]}, {dtype}{device}"
+    device = f", {gpu['name']} (matrix products in {gpu['gemm']})" if gpu else ""
+    return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['kernels']]}, {dtype}{device}"
 
 
 def bars(

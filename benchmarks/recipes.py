@@ -45,7 +45,7 @@ from nmt.training.options import TrainOptions
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print, and write `recipes[-large]-<mode>.json`, -gpu for what ran on a GPU."""
+    """Compare, print, and write `recipes[-large]-<kernels>.json`, -gpu for what ran on a GPU."""
     options = parse(arguments)
     print(describe(environment()))
     for device in devices(options.device, options.gemm):

@@ -9,7 +9,7 @@ from typing import Any
 
 from backend.files import write_text
 from benchmarks.pictures import draw
-from benchmarks.timing import environment, mode
+from benchmarks.timing import blas_kernels, environment
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -20,13 +20,13 @@ def publish_rows(
     name: str, options: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], picture: Picture, *,
     directory: Path = RESULTS, gpu: bool = False,
 ) -> None:
-    """Publish `<name>-<mode>.json`, or `<name>-gpu.json` where a GPU's columns are in it.
+    """Publish `<name>-<kernels>.json`, or `<name>-gpu.json` where a GPU's columns are in it.
 
     Arguments: name of the benchmark; options it ran with, by name (`output`, a path of this
     machine, is left out); rows, one mapping a measurement, seconds and other plain values;
     picture, as `publish`; directory, made where it is missing.
     """
-    publish(directory / f"{name}-{'gpu' if gpu else mode()}.json", {
+    publish(directory / f"{name}-{'gpu' if gpu else blas_kernels()}.json", {
         "benchmark": name,
         "options": {key: value for key, value in options.items() if key != "output"},
         "environment": environment(),

@@ -63,7 +63,7 @@ def sweeps(quick: bool) -> list[Sweep]:
 
 
 def main(arguments: list[str]) -> None:
-    """Sweep, print, write `results/scaling-<mode>.json` and draw the picture beside it."""
+    """Sweep, print, write `results/scaling-<kernels>.json` and draw the picture beside it."""
     parser = make_parser("scaling", __doc__, 5.0)
     options = parse(parser, arguments)
     print(describe(environment()))

@@ -40,7 +40,7 @@ Search = Callable[[], Any]
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print, and write `search-<mode>.json` (or `search-gpu.json`)."""
+    """Compare, print, and write `search-<kernels>.json` (or `search-gpu.json`)."""
     options = parse(arguments)
     if find_spec("torch") is None:
         raise UserError("search: PyTorch is not installed; install the extra `oracle` to compare")

@@ -90,7 +90,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--variants", nargs="*", metavar="WORDS",
         help="every attention variant, with and without feeding, and RNNsearch, or those with "
-             "such words in their names; one row each in results/variants-<mode>.json")
+             "such words in their names; one row each in results/variants-<kernels>.json")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and words, default 1")
     options = read_options(parser, arguments, free=("attention", "score", "no_feeding", "variants"))
     if options.quick:
@@ -214,8 +214,8 @@ def run_variants(options: argparse.Namespace) -> None:
 def add_row(
     options: argparse.Namespace, found: dict[str, Any], name: str, row: dict[str, Any]
 ) -> Path:
-    """Put a row into `variants-<mode>.json`, its path; rows of other sizes there are dropped."""
-    path = options.output / f"variants-{found['mode']}.json"
+    """Put a row into `variants-<kernels>.json`, its path; rows of other sizes there are dropped."""
+    path = options.output / f"variants-{found['kernels']}.json"
     sizes = {size: getattr(options, size) for size in (*SIZES, "window", "seed")}
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     rows = before.get("rows", {}) if before.get("sizes") == sizes else {}
@@ -266,13 +266,13 @@ def save(
     equality: dict[str, float],
     timings: dict[str, Timing],
 ) -> None:
-    """Write `step[-<attention>-<score>][-no-feeding]-<mode>.json` and draw its picture."""
+    """Write `step[-<attention>-<score>][-no-feeding]-<kernels>.json` and draw its picture."""
     variant = options.attention, options.score
     kind = "step" if variant == ("global", "general") else f"step-{'-'.join(variant)}"
     kind += "-no-feeding" * options.no_feeding
     left_out = "variants", "output"
     chosen = {name: value for name, value in vars(options).items() if name not in left_out}
-    path = options.output / f"{kind}-{found['mode']}.json"
+    path = options.output / f"{kind}-{found['kernels']}.json"
     made = {"options": chosen, "environment": found, **result(equality, timings)}
     feeding = "without feeding" if options.no_feeding else "input feeding"
     rows = {f"{options.attention} {options.score}, {feeding}": made["seconds"]}

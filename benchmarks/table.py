@@ -24,10 +24,11 @@ from benchmarks.record import RESULTS
 README = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
 END = "<!-- end of speed -->"
-MODES = {"H": "Haswell", "S": "native", "gpu": "GPU"}  # kernels, by the ending of a file's name
+LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by the end of a file's name
 # Our time / PyTorch's: what a prototype reached on another machine of two cores.
-STEP_GOALS = {"step": {"H": 0.75, "S": 0.45}, "step-no-feeding": {"H": 1.1, "S": 0.70}}
-SEARCH_GOALS = {"H": 0.7, "S": 0.45}  # beam 10, 16 sentences
+STEP_GOALS = {"step": {"haswell": 0.75, "native": 0.45},
+              "step-no-feeding": {"haswell": 1.1, "native": 0.70}}
+SEARCH_GOALS = {"haswell": 0.7, "native": 0.45}  # beam 10, 16 sentences
 GPU_GOALS = "60,000 target tokens/s, 100,000 with TF32"  # thesis-size
 
 Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.json`
@@ -83,9 +84,9 @@ def page(records: Records) -> list[str]:
 
 def found(records: Records, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The kernels with which the file `name` is there, and what it holds."""
-    for mode in MODES:
-        if f"{name}-{mode}" in records:
-            yield mode, records[f"{name}-{mode}"]
+    for kernels in LABELS:
+        if f"{name}-{kernels}" in records:
+            yield kernels, records[f"{name}-{kernels}"]
 
 
 def table(head: str, rows: list[str]) -> list[str]:
@@ -126,69 +127,72 @@ def step_rows(records: Records) -> Iterator[str]:
     """A training step of the 2x512 translator, each decoder and attention variant."""
     names = sorted({name.rpartition("-")[0] for name in records if name.startswith("step")})
     for name in names:
-        for mode, record in found(records, name):
+        for kernels, record in found(records, name):
             options, seconds = record["options"], record["seconds"]
             variant = f"{options.get('attention', 'global')} {options.get('score', 'general')}"
             feeding = "without input feeding" if options["no_feeding"] else "input feeding"
-            goal = STEP_GOALS.get(name, {}).get(mode)
-            yield (f"training step, {variant}, {feeding} | {MODES[mode]} | {ms(seconds['ours'])} | "
-                   f"{ms(seconds['pytorch'])} | {ratio(record['ratio'], goal)}")
+            goal = STEP_GOALS.get(name, {}).get(kernels)
+            yield (f"training step, {variant}, {feeding} | {LABELS[kernels]} | "
+                   f"{ms(seconds['ours'])} | {ms(seconds['pytorch'])} | "
+                   f"{ratio(record['ratio'], goal)}")
 
 
 def variants(records: Records) -> list[str]:
     """A training step of the 2x512 translator, every attention variant."""
     cells = defaultdict[str, dict[str, str]](dict)
-    for mode, record in found(records, "variants"):
+    for kernels, record in found(records, "variants"):
         for name, row in record["rows"].items():
             here, theirs = (f"{1e3 * row['seconds'][which]['median']:,.0f}"
                             for which in ("ours", "pytorch"))
-            cells[name][f"{MODES[mode]}, ms"] = f"{here} / {theirs}"
-            cells[name][f"{MODES[mode]}, ratio"] = f"**{row['ratio']:.2f}**"
+            cells[name][f"{LABELS[kernels]}, ms"] = f"{here} / {theirs}"
+            cells[name][f"{LABELS[kernels]}, ratio"] = f"**{row['ratio']:.2f}**"
     return grid("training step, here / PyTorch", cells)
 
 
 def search_rows(records: Records) -> Iterator[str]:
     """Beam search of the size that has a goal."""
-    for mode, record in found(records, "search"):
+    for kernels, record in found(records, "search"):
         for row in record["rows"]:
             if (row["beam"], row["sentences"]) == (10, 16) and "ratio" in row:
-                yield (f"beam search, beam 10, 16 sentences, {row['steps']} steps | {MODES[mode]} |"
-                       f" {ms(row['seconds']['ours'])} | {ms(row['seconds']['pytorch'])} | "
-                       f"{ratio(row['ratio'], SEARCH_GOALS.get(mode))}")
+                yield (f"beam search, beam 10, 16 sentences, {row['steps']} steps | "
+                       f"{LABELS[kernels]} | {ms(row['seconds']['ours'])} | "
+                       f"{ms(row['seconds']['pytorch'])} | "
+                       f"{ratio(row['ratio'], SEARCH_GOALS.get(kernels))}")
 
 
-def ours(mode: str) -> str:
+def ours(kernels: str) -> str:
     """What ours is called in the records of kernels."""
-    return "CuPy" if mode == "gpu" else "NumPy"
+    return "CuPy" if kernels == "gpu" else "NumPy"
 
 
 def layer_rows(records: Records) -> Iterator[str]:
     """LSTM layers, forward and backward: against nn.LSTM, and what else has a goal."""
     goals = {(tuple(zip("TBH", shape, strict=True)), peer): goal
              for shape, own in LSTM_GOALS.items() for (peer, _), goal in own.items()}
-    for mode, record in found(records, "kernels"):
-        end = ", CUDA" if mode == "gpu" else ""
+    for kernels, record in found(records, "kernels"):
+        end = ", CUDA" if kernels == "gpu" else ""
         timed = [row for row in record["rows"]
                  if (row["kernel"], row["pass"]) == ("LSTM layer", "both") and row["median"]]
-        by_size = {str(row["sizes"]): row for row in timed if row["implementation"] == ours(mode)}
+        by_size = {str(row["sizes"]): row for row in timed
+                   if row["implementation"] == ours(kernels)}
         for row in timed:
             own, name = by_size.get(str(row["sizes"])), row["implementation"]
             peer = name.removesuffix(", CUDA")
             goal = goals.get((tuple(row["sizes"].items()), peer))
             if own and name == peer + end and (peer == "nn.LSTM" or goal):
-                yield (f"LSTM layer, {sizes_of(row)}, against {name} | {MODES[mode]} | "
-                       f"{ms(own)} | {ms(row)} | "
-                       f"{ratio(own['median'] / row['median'], goal if mode == 'S' else None)}")
+                yield (f"LSTM layer, {sizes_of(row)}, against {name} | {LABELS[kernels]} | "
+                       f"{ms(own)} | {ms(row)} | " + ratio(
+                           own["median"] / row["median"], goal if kernels == "native" else None))
 
 
 def rooflines(records: Records) -> list[str]:
     """How much of the library's own matrix product (GEMM) the LSTM layer of the goal reaches."""
-    rows = [f"LSTM layer, {sizes_of(row)}, forward and backward | {MODES[mode]} | "
+    rows = [f"LSTM layer, {sizes_of(row)}, forward and backward | {LABELS[kernels]} | "
             f"{row['roofline'] / 1e9:.0f} GFLOP/s | {row['rate'] / 1e9:.0f} GFLOP/s | "
             f"**{row['fraction']:.0%}** | {ROOFLINE_GOAL:.0%}"
-            for mode, record in found(records, "kernels") for row in record["rows"]
+            for kernels, record in found(records, "kernels") for row in record["rows"]
             if (row["kernel"], row["sizes"], row["pass"], row["implementation"])
-            == ("LSTM layer", ROOFLINE_SIZES, "both", ours(mode))]
+            == ("LSTM layer", ROOFLINE_SIZES, "both", ours(kernels))]
     return table("share of the library's own matrix product | kernels | GEMM | here | share | goal",
                  rows)
 
@@ -196,10 +200,10 @@ def rooflines(records: Records) -> list[str]:
 def checks(records: Records) -> list[str]:
     """A gradient check of all parameters, ours and PyTorch's."""
     names = ("both methods", "complex step", "gradcheck")
-    rows = [" | ".join([f"{record['entries']:,} entries", MODES[mode],
+    rows = [" | ".join([f"{record['entries']:,} entries", LABELS[kernels],
                         *(f"{record['seconds'][name]['median']:.2f} s" for name in names),
                         *(f"**{record['ratios'][name]:.2f}**" for name in names[:2])])
-            for mode, record in found(records, "gradcheck")]
+            for kernels, record in found(records, "gradcheck")]
     return table("gradient check of a 2-layer translator | kernels | both methods | complex step | "
                  "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", rows)
 
@@ -207,9 +211,9 @@ def checks(records: Records) -> list[str]:
 def every_row(records: Records, *names: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Kernels in words and row of the files of these names, those with TF32 products too."""
     for name, tag in product(names, ("", "-tf32")):
-        for mode, record in found(records, name + tag):
+        for kernels, record in found(records, name + tag):
             for row in record["rows"]:
-                yield MODES[mode] + (", TF32" if tag else ""), row
+                yield LABELS[kernels] + (", TF32" if tag else ""), row
 
 
 def recipe_rows(records: Records) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -220,11 +224,11 @@ def recipe_rows(records: Records) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def recipes(records: Records) -> list[str]:
     """Target tokens/s of the recipes."""
     rows = []
-    for mode, row in recipe_rows(records):
+    for kernels, row in recipe_rows(records):
         speed = row["tokens_per_second"]
         theirs = f"{speed['pytorch']:,.0f}" if "pytorch" in speed else "no peer"
         compared = f"**{row['ratio']:.2f}**" if "ratio" in row else ""
-        rows.append(f"{link(row['recipe'])} | {mode} | {speed['ours']:,.0f} | {theirs} | "
+        rows.append(f"{link(row['recipe'])} | {kernels} | {speed['ours']:,.0f} | {theirs} | "
                     f"{compared}")
     note = ["`thesis-size`: 4 layers of 1000 units, 50,000 words, batch 128. Goal on a GPU: "
             f"{GPU_GOALS}."] if rows else []
@@ -247,20 +251,20 @@ def parts(records: Records) -> list[str]:
         cells = [f"{100 * row['parts'].get(part, 0) / sum(row['parts'].values()):.0f} %"
                  for _, row in columns]
         rows.append(" | ".join([part, *cells]))
-    head = " | ".join(["part of a step", *(f"{row['recipe']}, {mode}"
-                                           for mode, row in columns)])
+    head = " | ".join(["part of a step", *(f"{row['recipe']}, {kernels}"
+                                           for kernels, row in columns)])
     return table(head, rows)
 
 
 def memory(records: Records) -> list[str]:
     """Peak memory of a step."""
     rows = []
-    for mode, record in found(records, "memory"):
+    for kernels, record in found(records, "memory"):
         for row in record["rows"]:
             sizes = row["bytes"]
             needed = [sizes[name] for name in ("parameters", "gradients", "saved")]
             cells = [f"{size / 1e9:.2f} GB" for size in (*needed, sum(needed), max(sizes["peaks"]))]
-            rows.append(" | ".join([link(row["recipe"]), MODES[mode], *cells,
+            rows.append(" | ".join([link(row["recipe"]), LABELS[kernels], *cells,
                                     f"**{row['ratio']:.2f}**", f"{MEMORY_GOAL}"]))
     return table("memory of a step | kernels | parameters | gradients | saved activations | sum | "
                  "peak | ratio | goal", rows)
@@ -271,10 +275,10 @@ def searches(records: Records) -> list[str]:
     timed = list(every_row(records, "search"))
     sizes = sorted({row["sentences"] for _, row in timed})
     cells: dict[tuple[str, str], dict[int, str]] = {}
-    for mode, row in timed:
+    for kernels, row in timed:
         name = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
         speeds = [f"{speed:.3g}" for speed in row["sentences_per_second"].values()]
-        cells.setdefault((name, mode), {})[row["sentences"]] = " / ".join(speeds)
+        cells.setdefault((name, kernels), {})[row["sentences"]] = " / ".join(speeds)
     rows = [" | ".join([*key, *(own.get(size, "") for size in sizes)])
             for key, own in cells.items()]
     head = ["sentences/s, here / PyTorch", "kernels", *(f"{size} at once" for size in sizes)]
@@ -284,9 +288,9 @@ def searches(records: Records) -> list[str]:
 def ideas(records: Records) -> list[str]:
     """From textbook code to the kernel: milliseconds of each form, a column for each size."""
     cells = defaultdict[str, dict[str, str]](dict)
-    for mode, record in found(records, "naive"):
+    for kernels, record in found(records, "naive"):
         for row in record["rows"]:
-            column = f"{sizes_of(row)}, {MODES[mode]}"
+            column = f"{sizes_of(row)}, {LABELS[kernels]}"
             cells[row["form"]][column] = number(1e3 * row["median"])
     return grid("an LSTM layer's forward and backward, ms", cells)
 
@@ -294,10 +298,10 @@ def ideas(records: Records) -> list[str]:
 def peers(records: Records) -> list[str]:
     """What users would pick instead: milliseconds of each, a column for each size."""
     cells = defaultdict[str, dict[str, str]](dict)
-    for mode, record in found(records, "peers"):
+    for kernels, record in found(records, "peers"):
         for row in record["rows"]:
             if row["pass"] == "both":
-                column = f"{sizes_of(row)}, {MODES[mode]}"
+                column = f"{sizes_of(row)}, {LABELS[kernels]}"
                 cells[row["implementation"]][column] = (
                     number(1e3 * row["median"]) if row["median"] else row["note"].split(":")[0])
     return grid("the same, ours against others", cells)
@@ -306,13 +310,13 @@ def peers(records: Records) -> list[str]:
 def growth(records: Records) -> list[str]:
     """How time grows with each size: exponents, measured and of the operations."""
     rows = []
-    for mode, record in found(records, "scaling"):
+    for kernels, record in found(records, "scaling"):
         sweeps = {(row["sweep"], row["letter"], row["implementation"]): row
                   for row in record["rows"]}
-        rows += [f"{sweep}, {name} | {letter} | {MODES[mode]} | {power(row['exponent'])} | "
+        rows += [f"{sweep}, {name} | {letter} | {LABELS[kernels]} | {power(row['exponent'])} | "
                  f"{power(row['expected'])}" for (sweep, letter, name), row in sweeps.items()]
-    for mode, record in found(records, "attention"):
-        rows += [f"attention to the source, {name}, NumPy | S | {MODES[mode]} | "
+    for kernels, record in found(records, "attention"):
+        rows += [f"attention to the source, {name}, NumPy | S | {LABELS[kernels]} | "
                  f"{power(row['exponents']['step'])} | {power(row['exponents']['operations'])}"
                  for name, row in record["variants"].items()]
     return table("time as a power of a size | size | kernels | measured | of the operations", rows)
@@ -331,9 +335,9 @@ def sizes_of(row: Mapping[str, Any]) -> str:
 def machines(records: Records) -> list[str]:
     """What the figures were measured on."""
     lines = []
-    for mode, name in MODES.items():
+    for kernels, name in LABELS.items():
         own = [record["environment"] for stem, record in records.items()
-               if stem.endswith(f"-{mode}")]
+               if stem.endswith(f"-{kernels}")]
         lines += [f"- {name}: {said}" for said in dict.fromkeys(map(machine, own))]
     if not any(stem.endswith("-gpu") for stem in records):
         lines.append("- on a GPU: not run")

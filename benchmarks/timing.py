@@ -25,7 +25,7 @@ LIBRARIES = {
 }
 
 
-KERNELS = {"H": "Haswell kernels", "S": "native kernels"}  # of the BLAS, by `mode`
+KERNELS = {"haswell": "Haswell kernels", "native": "native kernels"}  # of the BLAS
 
 
 class Timing(NamedTuple):
@@ -91,13 +91,13 @@ def summarise(seconds: list[float]) -> Timing:
 
 
 def environment() -> dict[str, Any]:
-    """What a reader needs to judge the numbers; no host name and no path."""
+    """What a reader needs to interpret the numbers; no host name and no path."""
     pools = [
         {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
         for pool in threadpool_info()
     ]
     return {
-        "mode": mode(),
+        "kernels": blas_kernels(),
         "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
@@ -129,12 +129,12 @@ def gpu() -> dict[str, Any] | None:
     }
 
 
-def mode() -> str:
-    """ "H" where NumPy's BLAS runs Haswell (AVX2) kernels, "S" where it runs the native ones.
+def blas_kernels() -> str:
+    """ "haswell" where NumPy's BLAS runs these kernels (AVX2), "native" where it runs its own.
 
     An exported OPENBLAS_CORETYPE=Haswell forces the former and halves GEMM where there is AVX-512.
     """
-    return "H" if blas_architecture() == "Haswell" else "S"
+    return "haswell" if blas_architecture() == "Haswell" else "native"
 
 
 def cpu_model() -> str:
@@ -166,10 +166,10 @@ def describe(found: Mapping[str, Any]) -> str:
     device = found["gpu"]
     device = "none" if device is None else (
         f"{device['name']}, {device['memory'] / 2**30:.0f} GiB, CUDA driver {device['driver']}, "
-        f"runtime {device['runtime']}, products in {device['gemm']}"
+        f"runtime {device['runtime']}, matrix products in {device['gemm']}"
     )
     return (
-        f"{KERNELS[found['mode']]}: {found['cpu']}, {found['cores']} cores, "
+        f"{KERNELS[found['kernels']]}: {found['cpu']}, {found['cores']} cores, "
         f"load {found['load']:.1f}\n"
         f"python {found['python']}, {versions}; {pools}\n"
         f"GPU: {device}"

@@ -1,1 +1,1 @@
-"""Looks at every kernel from outside: the papers' algorithms written out, and gradient checks."""
+"""Verifies every kernel from outside: the papers' algorithms written out, and gradient checks."""

@@ -29,7 +29,7 @@ from lstm.recurrent import (
 def check_stack_config(config: Any) -> None:
     """Raise ValueError naming the first field of a model's configuration that makes no sense.
 
-    Looks at what every model of recurrent stacks has: unit, layers, hidden_size, embedding_size,
+    Checks what every model of recurrent stacks has: unit, layers, hidden_size, embedding_size,
     dropout, clip_dh, initialisation.
     """
     check_among("unit", config.unit, CELLS)

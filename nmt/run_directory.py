@@ -34,7 +34,7 @@ from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate
 R = TypeVar("R", bound=AnyRecipe)
 RECIPE = "recipe.yaml"
 # What a resumed run may change: where the files lie, and what only translation reads.
-FREE = {"data.folder", "data.max_translate_length", "text.train", "text.dev",
+FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
 
@@ -113,7 +113,7 @@ class RunDirectory:
     """Where a recipe is trained: in a new directory, or going on in one.
 
     Raises UserError, before any work, unless the directory is new or empty; for a resumed run,
-    unless its model and data are made as they were. The trainer looks after its own options.
+    unless its model and data are made as they were. The trainer checks its own options.
     """
 
     def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool) -> None:

@@ -102,12 +102,12 @@ class System(BaseSystem):
         return cls(recipe, one.vocabularies, model, parameters)
 
     @classmethod
-    def open_all(cls, folders: Sequence[Path], average: str) -> System:
+    def open_all(cls, directories: Sequence[Path], average: str) -> System:
         """The system of one directory, or the ensemble of several. Errors as `open`, `together`."""
-        if len(folders) == 1:
-            return cls.open(folders[0])
-        systems = [cls.open(folder) for folder in folders]
-        return cls.together([str(folder) for folder in folders], systems, average)
+        if len(directories) == 1:
+            return cls.open(directories[0])
+        systems = [cls.open(directory) for directory in directories]
+        return cls.together([str(directory) for directory in directories], systems, average)
 
     # --- use --------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class System(BaseSystem):
                 results[place] = replace(self._translation(hypothesis), words=pairs[place][1])
         return results
 
-    def product_cost(self, pairs: Sequence[Pair]) -> str:
+    def precision_cost(self, pairs: Sequence[Pair]) -> str:
         """What products in less than float32 cost, on a batch of pairs; "" where there is none."""
         filled = [pair for pair in pairs if all(pair)][: self.recipe.evaluate.batch_size]
         if gemm.precision() == "float32" or not filled:
@@ -178,7 +178,7 @@ class System(BaseSystem):
         return loss_cost(self.model, self.parameters, batch)
 
     def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
-        """For each target word the source word it looks at most (section 4.4.4); none without
+        """For each target word the source word it attends to most (section 4.4.4); none without
         attention. aligned_word: see `nmt.data.attention_links`."""
         if translation.alignment is None:
             return []

@@ -44,8 +44,8 @@ RNNSEARCH: dict[str, dict[str, Any]] = {
 }
 
 
-def ways_of_attending() -> dict[str, dict[str, Any]]:
-    """Every score in every window that it can look through, with feeding and not, 1-2 layers."""
+def attention_variants() -> dict[str, dict[str, Any]]:
+    """Every score in every window that it goes with, with feeding and not, 1-2 layers."""
     found = {}
     scores, windows = (*CHOICES, "concat, identity"), (*WINDOWS, "local-p, renormalised")
     for score, window, feeding, layers in product(scores, windows, (True, False), (1, 2)):
@@ -59,4 +59,4 @@ def ways_of_attending() -> dict[str, dict[str, Any]]:
     return found
 
 
-WAYS = ways_of_attending()
+VARIANTS = attention_variants()

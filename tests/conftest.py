@@ -11,10 +11,10 @@ from strict.module import strict
 
 import backend
 
-# The same examples each time, so that a verdict can be had twice; HYPOTHESIS_PROFILE=drawn draws
+# The same examples each time, so that a verdict can be had twice; HYPOTHESIS_PROFILE=random draws
 # new ones. No deadlines: a loaded machine is no mistake.
 settings.register_profile("same", derandomize=True, deadline=None)
-settings.register_profile("drawn", deadline=None)
+settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

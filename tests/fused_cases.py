@@ -16,7 +16,7 @@ SIZES = [(1, 1), (3, 5), (2, 300), (7, 64)]  # rows and width; 256 threads make 
 
 
 class Case(NamedTuple):
-    """Arguments of one call; arrays that the function overwrites are looked at afterwards."""
+    """Arguments of one call; arrays that the function overwrites are compared afterwards."""
 
     function: str  # module.name, or module.Class.name
     arguments: tuple[Any, ...]
@@ -112,7 +112,7 @@ def updates(rng, rows, width, strided):
     yield Case("nmt.training.optimizers.gradient_norm", ([m(), m(2), rng.normal(size=3)],))
 
 
-ROOMS = {"cells": cells, "softmax": softmaxes, "tables": tables, "updates": updates}
+FUSED = {"cells": cells, "softmax": softmaxes, "tables": tables, "updates": updates}
 
 
 def function_of(path):

@@ -54,12 +54,12 @@ def test_every_case_has_values():
 
 
 def numbers(tree):
-    """The numbers of nested mappings and lists, with the way to each."""
+    """The numbers of nested mappings and lists, with the path to each."""
     if isinstance(tree, float):
         return {(): tree}
     branches = tree.items() if isinstance(tree, dict) else enumerate(tree)
-    return {(key, *way): number for key, branch in branches
-            for way, number in numbers(branch).items()}
+    return {(key, *path): number for key, branch in branches
+            for path, number in numbers(branch).items()}
 
 
 def test_the_script_still_makes_these_values():
@@ -67,8 +67,8 @@ def test_the_script_still_makes_these_values():
     made, recorded = numbers(import_module("golden.make_golden").make()), numbers(GOLDEN)
     assert made.keys() == recorded.keys()
     assert len(made) > 300
-    for way, number in recorded.items():
-        assert made[way] == pytest.approx(number, rel=1e-11, abs=1e-13), way
+    for path, number in recorded.items():
+        assert made[path] == pytest.approx(number, rel=1e-11, abs=1e-13), path
 
 
 # --- training runs ------------------------------------------------------------------------------

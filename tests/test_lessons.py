@@ -1,4 +1,4 @@
-"""The lessons run, draw, and judge: solutions pass, empty and wrong answers do not."""
+"""The lessons run, draw, and compare answers: solutions pass, empty and wrong answers do not."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "docs" / "lessons"
-LESSONS = sorted(FOLDER.glob("[0-9]*.py"))
+DIRECTORY = ROOT / "docs" / "lessons"
+LESSONS = sorted(DIRECTORY.glob("[0-9]*.py"))
 HELPERS = ("drawing", "exercises", "make_notebooks")
 EXERCISES = (1, 2, 3)
 
@@ -125,7 +125,7 @@ class Lesson(NamedTuple):
 def helpers() -> Iterator[None]:
     """The lessons' own modules can be imported, and leave nothing behind."""
     before = list(sys.path)
-    sys.path.insert(0, str(FOLDER))
+    sys.path.insert(0, str(DIRECTORY))
     try:
         yield
     finally:
@@ -159,7 +159,7 @@ def lesson(request: pytest.FixtureRequest) -> Iterator[Lesson]:
 
 def test_there_are_six() -> None:
     assert [path.stem for path in LESSONS] == sorted(WRONG)
-    readme = (FOLDER / "README.md").read_text("utf-8")
+    readme = (DIRECTORY / "README.md").read_text("utf-8")
     assert all(f"({path.name})" in readme for path in LESSONS)
 
 

@@ -20,9 +20,9 @@ MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"
 EUROPARL, HANSARDS = DATA / "europarl_deen_gold", DATA / "hansards" / "validation"
 
 
-def need(folder):
-    reason = f"no {folder.relative_to(DATA)} in ../shared/data"
-    return pytest.mark.skipif(not folder.is_dir(), reason=reason)
+def need(directory):
+    reason = f"no {directory.relative_to(DATA)} in ../shared/data"
+    return pytest.mark.skipif(not directory.is_dir(), reason=reason)
 
 
 @need(MULTI30K)
@@ -30,7 +30,7 @@ def test_multi30k_goes_through_a_model_forward_and_back() -> None:
     names = {f"{part}_{side}": f"{file}.lc.norm.tok.{language}"
              for part, file in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr"))
              for side, language in (("source", "de"), ("target", "en"))}
-    data = DataConfig(folder=str(MULTI30K), **names, tokenise="none", min_frequency=2,
+    data = DataConfig(directory=str(MULTI30K), **names, tokenise="none", min_frequency=2,
                       max_length=30, reverse_source=True)
     corpus = load_corpus(data)
     assert corpus.test is not None

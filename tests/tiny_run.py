@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = "zero one two three four five six".split()
 TARGET = "null eins zwei drei vier fünf sechs".split()  # word for word, one of them not ASCII
 RECIPE = {
-    "data": {"folder": ".", "train_source": "train.en", "train_target": "train.de",
+    "data": {"directory": ".", "train_source": "train.en", "train_target": "train.de",
              "dev_source": "dev.en", "dev_target": "dev.de", "tokenise": "none",
              "source_language": "en", "target_language": "de", "max_length": 6},
     "model": {"layers": 1, "hidden_size": 8, "embedding_size": 8, "dropout": 0.1},
@@ -50,23 +50,23 @@ class CrashAt(Observer):
             raise Crash
 
 
-def write_corpus(folder: Path, pairs: int = 80) -> None:
+def write_corpus(directory: Path, pairs: int = 80) -> None:
     """train, dev and test, .en and .de, drawn from a fixed seed."""
     rng = np.random.default_rng(1)
     for name, size in (("train", pairs), ("dev", 8), ("test", 6)):
         lines = [rng.integers(0, len(SOURCE), rng.integers(1, 6)) for _ in range(size)]
         for suffix, words in (("en", SOURCE), ("de", TARGET)):
             text = "".join(" ".join(words[i] for i in line) + "\n" for line in lines)
-            (folder / f"{name}.{suffix}").write_text(text, "utf-8")
+            (directory / f"{name}.{suffix}").write_text(text, "utf-8")
 
 
 def write_recipe(path: Path, recipe: dict = RECIPE, **sections: dict) -> Path:
-    """The recipe, its paths in the recipe's folder, with changes by section."""
+    """The recipe, its paths in the recipe's directory, with changes by section."""
     recipe = copy.deepcopy(recipe)
     for section, changes in sections.items():
         recipe.setdefault(section, {}).update(changes)
     if "data" in recipe:
-        recipe["data"]["folder"] = str(path.parent)
+        recipe["data"]["directory"] = str(path.parent)
     else:
         recipe["text"]["train"] = str(path.parent / recipe["text"]["train"])
     path.write_text(yaml.safe_dump(recipe, sort_keys=False), "utf-8")
@@ -102,6 +102,6 @@ def start(*arguments: object, **settings: object) -> subprocess.Popen:
                             env=environment, **settings)  # type: ignore[call-overload]
 
 
-def files_in(folder: Path) -> set[str]:
-    """Names of everything below a folder."""
-    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+def files_in(directory: Path) -> set[str]:
+    """Names of everything below a directory."""
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}

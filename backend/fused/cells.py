@@ -35,11 +35,11 @@ def lstm_backward(
     """All of a step before the product; of `scratch` only the third is written, where padded."""
     char = dh.dtype.char
     rows, H = dh.shape
-    kept = None if pad is None else scratch[2]
+    unclipped = None if pad is None else scratch[2]
     launch(CELLS["lstm_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
            *_optional(d_out, char), dc, stride(dc, char), u, stride(u, char),
            c_prev, stride(c_prev, char), tanh_c, stride(tanh_c, char), da, stride(da, char),
-           *mask(pad), *_optional(kept, char), float(clip or 0.0))
+           *mask(pad), *_optional(unclipped, char), float(clip or 0.0))
 
 
 def add_share(launch: Any, u: Array, share: Array | None, b: Array | None) -> None:
@@ -63,7 +63,7 @@ def copy_through(
     pad, pad_stride = mask(pad)
     pairs = [(old, stride(old, char), new, stride(new, char))
              for old, new in zip(before, now, strict=True)]
-    launch(CELLS["carry"], char, blocks(rows * H), rows, H, pad, pad_stride, *pairs[0],
+    launch(CELLS["copy_through"], char, blocks(rows * H), rows, H, pad, pad_stride, *pairs[0],
            *(pairs[1] if len(pairs) == 2 else (0, 0, 0, 0)))
 
 

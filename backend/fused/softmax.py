@@ -11,8 +11,8 @@ from backend.switch import Array
 SOFTMAX = Source("backend.fused", "kernels/softmax.cu")
 
 
-def softmax_forward(launch: Any, e: Array, dead: Array | None) -> Array:
-    """Maximum, exponential, sum and quotient of a row in one block, the mask looked at on the way.
+def softmax_forward(launch: Any, e: Array, mask: Array | None) -> Array:
+    """Maximum, exponential, sum and quotient of a row in one block, the mask read in the same pass.
 
     Takes e (B, Q, S); a mask of size 1 along an axis is repeated along it.
     """
@@ -22,19 +22,19 @@ def softmax_forward(launch: Any, e: Array, dead: Array | None) -> Array:
         raise Unfusable
     B, Q, S = e.shape
     launch(SOFTMAX["softmax_forward"], char, min(B * Q, WAVE), B * Q, Q, S, e,
-           *((0, 0, 0, 0) if dead is None else _spread(dead, e)))
+           *((0, 0, 0, 0) if mask is None else _spread(mask, e)))
     return e
 
 
-def _spread(dead: Array, e: Array) -> tuple[Any, ...]:
+def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
     """A mask and the bytes that it moves on along each axis of e."""
-    if dead.dtype.char != "?" or dead.ndim != 3:
+    if mask.dtype.char != "?" or mask.ndim != 3:
         raise Unfusable
-    for own, wanted in zip(dead.shape, e.shape, strict=True):
+    for own, wanted in zip(mask.shape, e.shape, strict=True):
         if own not in (1, wanted):
             raise Unfusable
-    strides = (step if own > 1 else 0 for own, step in zip(dead.shape, dead.strides, strict=True))
-    return (dead, *strides)
+    strides = (step if own > 1 else 0 for own, step in zip(mask.shape, mask.strides, strict=True))
+    return (mask, *strides)
 
 
 def softmax_backward(launch: Any, da: Array, a: Array) -> Array:

@@ -7,7 +7,7 @@ from functools import partial
 
 from benchmarks.implementations import Kernel
 from benchmarks.kernel_list import attention, recurrent, updates, words
-from benchmarks.timing import mode
+from benchmarks.timing import blas_kernels
 
 # Our time / theirs, by T, B, H: what a prototype reached with native BLAS kernels.
 LSTM_GOALS = {
@@ -43,6 +43,6 @@ def all_kernels(quick: bool) -> Iterator[Callable[[], Kernel]]:
 def lstm_layers(quick: bool) -> Iterator[Callable[[], Kernel]]:
     """The LSTM layers whose speed has a goal, or a tiny one. Haswell kernels have no goals."""
     shapes = [(3, 2, 4)] if quick else list(LSTM_GOALS)
-    goals = LSTM_GOALS if mode() == "S" else {}
+    goals = LSTM_GOALS if blas_kernels() == "native" else {}
     for shape in shapes:
         yield partial(recurrent.layer, "lstm", *shape, goals.get(shape))

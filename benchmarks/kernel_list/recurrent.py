@@ -35,14 +35,14 @@ def layer(unit: str, T: int, B: int, H: int, goals: Goals | None = None) -> Kern
     if unit == "gru":
         theirs = {"eager loop": gru_loop}
     return Kernel(f"{unit.upper()} layer", {"T": T, "B": B, "H": H}, inputs,
-                  products(len(CELLS[unit].gates), 1, T, B, H), "FLOP",
+                  gemm_flops(len(CELLS[unit].gates), 1, T, B, H), "FLOP",
                   lambda a: our_layers(unit, a), theirs, goals=goals or {})
 
 
 def stack(layers: int, T: int, B: int, H: int) -> Kernel:
     """LSTM layers on top of each other, without dropout; E = H."""
     return Kernel("LSTM stack", {"L": layers, "T": T, "B": B, "H": H},
-                  draw_layers(4, layers, T, B, H), products(4, layers, T, B, H), "FLOP",
+                  draw_layers(4, layers, T, B, H), gemm_flops(4, layers, T, B, H), "FLOP",
                   lambda a: our_layers("lstm", a), {"nn.LSTM": lambda a: torch_layers("lstm", a)})
 
 
@@ -53,11 +53,11 @@ def step(B: int, H: int) -> Kernel:
     inputs |= {"rnn.0.W": rng.uniform(-0.1, 0.1, (4 * H, 2 * H)),
                "rnn.0.b": rng.uniform(-0.1, 0.1, 4 * H)}
     inputs = {name: value.astype(np.float32) for name, value in inputs.items()}
-    return Kernel("LSTM step", {"B": B, "H": H}, inputs, products(4, 1, 1, B, H), "FLOP",
+    return Kernel("LSTM step", {"B": B, "H": H}, inputs, gemm_flops(4, 1, 1, B, H), "FLOP",
                   our_step, {"nn.LSTMCell": torch_step})
 
 
-def products(blocks: int, layers: int, T: int, B: int, H: int) -> dict[str, float]:
+def gemm_flops(blocks: int, layers: int, T: int, B: int, H: int) -> dict[str, float]:
     """Operations of the forward's products, and of both passes'."""
     forward = 2.0 * layers * T * B * blocks * H * 2 * H
     return {"forward": forward, "both": 3 * forward}

@@ -39,7 +39,7 @@ TOLERANCE = 1e-12  # of an array's norm in float64: thousands of roundings, no m
 
 
 def main(arguments: list[str]) -> None:
-    """Compare, print, write `results/naive-<mode>.json` and draw the picture beside it."""
+    """Compare, print, write `results/naive-<kernels>.json` and draw the picture beside it."""
     parser = make_parser("naive", __doc__)
     parser.set_defaults(seconds=15.0)
     options = parse(parser, arguments)

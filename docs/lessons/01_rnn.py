@@ -165,7 +165,7 @@ print(check_pair(tanh_layer, tanh_layer_backward, inputs))
 # Two things make this *backpropagation through time*. First, $\mathbf{h}_t$ is used twice, for the
 # prediction at $t$ and for the state at $t+1$, so its gradient has two parts. Algorithm 1 adds them
 # in line 4: the vertical part $\mathbf{W}_{hy}^\top d\mathbf{s}_t$, and the recurrent part that
-# line 8 left there one turn before. Second, a weight is used at every step, so its gradient is a
+# line 8 left there one step before. Second, a weight is used at every step, so its gradient is a
 # sum over steps (lines 3, 5 and 6).
 
 # %%
@@ -202,10 +202,10 @@ plt.show()
 # gives each sentence $1/6$, so a sentence costs at least $\log 6$ nats.
 
 # %%
-def descend(parameters, rounds=300, eta=0.03):
-    """The parameters before each round and at the end, and the loss per sentence in each round."""
+def descend(parameters, iterations=300, eta=0.03):
+    """The parameters before each iteration and at the end, and the loss per sentence in each."""
     history, losses = [parameters], []
-    for _ in range(rounds):
+    for _ in range(iterations):
         total, step = 0.0, dict.fromkeys(parameters, 0.0)
         for words in SENTENCES:
             x, y = example(words)
@@ -223,7 +223,7 @@ trained = history[-1]
 _, after = rnn.forward(trained, x, y)
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), width_ratios=[1, 2])
 axes[0].semilogy(np.array(losses) - np.log(6))
-axes[0].set(title="loss above the least possible", xlabel="round", ylabel="nats per sentence")
+axes[0].set(title="loss above the least possible", xlabel="iteration", ylabel="nats per sentence")
 p = np.hstack([after.p[t] for t in range(1, len(x) + 1)])
 heat_map(axes[1], p, "p_t after training; columns: the word just read", vocabulary.words,
          names_in, signed=False, top=1.0)
@@ -270,11 +270,12 @@ heat_map(axes[0], influence, "influence on the loss before training", names_out,
          signed=False)
 axes[0].set(xlabel="word read", ylabel="word predicted")
 axes[1].plot(right)
-axes[1].set(title="chance of 'sleep' over 'sleeps'", xlabel="round", ylim=(0, 1.05))
+axes[1].set(title="chance of 'sleep' over 'sleeps'", xlabel="iteration", ylim=(0, 1.05))
 axes[2].semilogy(far, color=ORANGE)
-axes[2].set(title="influence of 'cats' on their odds", xlabel="round")
+axes[2].set(title="influence of 'cats' on their odds", xlabel="iteration")
 plt.show()
-print(f"influence of the noun on the verb: {far[100]:.1e} in round 100, {far[-1]:.1e} at the end")
+print(f"influence of the noun on the verb: {far[100]:.1e} in iteration 100, "
+      f"{far[-1]:.1e} at the end")
 assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 
 # %% [markdown]
@@ -283,9 +284,9 @@ assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 # The two curves belong together. For a long while the model guesses the verb, one chance in two.
 # In that time the gradient that reaches the noun is tiny: line 8 has multiplied it three times by
 # $\mathbf{W}_{hh}^\top \mathrm{diag}(\sigma')$. Descent can only use what arrives. Once a little
-# does, it grows, and in a few rounds it is so large that a step overshoots: the spike in the loss.
-# Then agreement is learned. Over longer stretches the signal fades for good, or explodes: that is
-# lesson 2.
+# does, it grows, and in a few iterations it is so large that a step overshoots: the spike in the
+# loss. Then agreement is learned. Over longer stretches the signal fades for good, or explodes:
+# that is lesson 2.
 #
 # ## Exercise 1: one line of Algorithm 1
 #

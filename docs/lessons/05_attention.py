@@ -2,8 +2,8 @@
 # # 5. Attention
 #
 # Section 4.2 of the thesis: Eqs. 4.5 to 4.7 and input feeding. The thesis prints no backward pass
-# for this chapter, so you will derive one. Then you will train two translators, read where they
-# look, and learn to distrust what you read.
+# for this chapter, so you will derive one. Then you will train two translators, read what they
+# attend to, and learn to distrust what you read.
 #
 # Beside this page: `grads/derivations/attention.py`, `attention/attention.py`,
 # `nmt/models/feeding.py`.
@@ -67,8 +67,8 @@ plt.show()
 
 # %% [markdown]
 # At $\beta = 0$ attention is a plain mean, at large $\beta$ nearly a choice. All between is
-# differentiable, and that is the point: the model learns *where* to look by the same gradient that
-# teaches it what to say.
+# differentiable, and that is the point: the model learns *where* to attend by the same gradient
+# that teaches it what to say.
 #
 # ## Backward
 #
@@ -89,8 +89,8 @@ plt.show()
 #
 # $$d\mathbf{e} = \mathbf{a} \circ (d\mathbf{a} - \mathbf{a}^\top d\mathbf{a})$$
 #
-# In words: a position's score should rise if looking there would have helped more than what we
-# looked at did on average. Last the scores, a product of three:
+# In words: a position's score should rise if attending to it would have helped more than what
+# was attended to did on average. Last the scores, a product of three:
 #
 # $$d\mathbf{h}_t \mathrel{+}= \mathbf{W}_a\bar{\mathbf{h}}\,d\mathbf{e} \qquad
 #   d\bar{\mathbf{h}} \mathrel{+}= \mathbf{W}_a^\top\mathbf{h}_t\,d\mathbf{e}^\top \qquad
@@ -113,7 +113,7 @@ inputs = [h, h_bar, rng.normal(size=(H, 2 * H)), rng.normal(size=(H, H))]
 print(check_pair(attend, attend_backward, inputs))
 
 # %% [markdown]
-# ## A way in for the gradient
+# ## A short path for the gradient
 #
 # Attention is also a short cut. Without it, the loss on the last word of the target reaches the
 # source through every state in between. With it, one product away. Ten different digits in, the
@@ -206,7 +206,7 @@ assert share["global"][9] > 0.8 > 0.3 > share["none"][9]
 
 # %% [markdown]
 # The cliff is gone, as far as the lengths of training. Beyond them it is back: nothing in training
-# ever asked this model to look at position twelve.
+# ever asked this model to attend to position twelve.
 #
 # ## Reading alignments
 #
@@ -275,9 +275,9 @@ assert min(map(min, hits.values())) < 0.9
 
 # %% [markdown]
 # All translations counted here are right, and still not every link is. How can a word be right if
-# the model did not look at it? Because there is more than one road. The state at a comma has read
+# the model did not attend to it? Because there is more than one road. The state at a comma has read
 # the words before it, and in the second model those after it too. And a decoder that starts from
-# the encoder's last state has the year fresh in mind: it need not look. An alignment shows where
+# the encoder's last state has the year fresh in mind: it need not attend. An alignment shows where
 # weight was put, not where the information came from. For the latter you have the gradient: that of
 # each word's loss with respect to each source embedding, through all roads.
 
@@ -303,14 +303,14 @@ for place, (name, (model, p)) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %% [markdown]
-# Compare the two tables, and in the figures the rows in which attention looks past the right word:
+# Compare the two tables, and in the figures the rows in which attention misses the right word:
 # there the gradient often finds it. It is not the last word either. The gradient through something
 # saturated is small, though the thing may matter (lesson 1).
 
 # %% [markdown]
 # ## Input feeding
 #
-# A decoder step does not know where the one before looked. Input feeding (4.2.3) tells it:
+# A decoder step does not know what the one before attended to. Input feeding (4.2.3) tells it:
 # $\tilde{\mathbf{h}}_{t-1}$ is joined to the embedding as input of step $t$. It costs something
 # besides the wider matrix: without it, all decoder states can be computed first and attention is
 # one batched product over all steps; with it, attention sits inside the time loop. The derivation

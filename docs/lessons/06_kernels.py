@@ -3,7 +3,7 @@
 #
 # The derivation of lesson 2 is right, readable, and slow. `lstm/cells/lstm.py` and the loop over
 # time in `lstm/recurrent.py` are the same mathematics, and fast. You will walk from one to the
-# other, prove that nothing has changed, and measure what each step was worth. The thesis has the
+# other, verify that nothing has changed, and measure what each step was worth. The thesis has the
 # first two: mini-batches (section 2.2.1) and one matrix for all gates (Eqs. 2.24 and 2.38).
 #
 # The figures show the timings of one core of *your* machine. They will differ from anyone else's.

@@ -17,18 +17,18 @@ import numpy as np
 
 from grads.check.report import Report
 
-Judge = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
+Compare = Callable[[Any], str | None]  # answer -> what is wrong with it, or None
 
 
-def exercise(number: int, hint: str) -> Callable[[Judge], Callable[[Any], bool]]:
+def exercise(number: int, hint: str) -> Callable[[Compare], Callable[[Any], bool]]:
     """Makes a check that a reader can call of a function that says what is wrong with an answer.
 
     An answer of None is not solved yet; one that raises is wrong, and the error is shown.
     """
-    def decorate(judge: Judge) -> Callable[[Any], bool]:
-        @wraps(judge)
+    def decorate(compare: Compare) -> Callable[[Any], bool]:
+        @wraps(compare)
         def check(answer: Any) -> bool:
-            fault = "there is no answer so far" if answer is None else _fault(judge, answer)
+            fault = "there is no answer so far" if answer is None else _fault(compare, answer)
             if fault is None:
                 print(f"Exercise {number}: right.")
             else:
@@ -38,9 +38,9 @@ def exercise(number: int, hint: str) -> Callable[[Judge], Callable[[Any], bool]]
     return decorate
 
 
-def _fault(judge: Judge, answer: Any) -> str | None:
+def _fault(compare: Compare, answer: Any) -> str | None:
     try:
-        return judge(answer)
+        return compare(answer)
     except Exception as error:  # whatever the reader's own code raises
         return f"it raised {type(error).__name__}: {error}"
 

@@ -42,9 +42,9 @@ ROUNDINGS = 4.0  # roundings of an output's size that its value is taken to have
 COMPLEX_STEP = 1e-30  # its square vanishes beside 1, and no subtraction sets a lower limit
 FORWARD_STEP = 2.0**-26  # about sqrt(eps): truncation h / 2 and rounding eps / h are of one size
 CENTRAL_STEP = 2.0**-17  # about eps^(1/3): so are h^2 / 6 and eps / h
-RIDDERS_STEP = 2.0**-5  # the largest of the first round; extrapolation to h^8 allows it
-LEVELS = 4  # halvings a round: 8 evaluations
-ROUNDS = 3  # where the first did not do, others whose steps are
+RIDDERS_STEP = 2.0**-5  # the largest of the first iteration; extrapolation to h^8 allows it
+LEVELS = 4  # halvings an iteration: 8 evaluations
+ITERATIONS = 3  # where the first did not do, others whose steps are
 CLOSER = 2.0**-8  # times as large
 GOOD = 1e-8  # the relative error that does
 
@@ -163,28 +163,28 @@ def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
     return _numeric(rows)
 
 
-def ridders(probe: Probe, *, h: float = RIDDERS_STEP, rounds: int = ROUNDS) -> Numeric:
+def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIONS) -> Numeric:
     """Central differences at h, h/2, h/4, h/8, extrapolated to h = 0 (Ridders, 1982).
 
     Eight evaluations a place; where truncation leaves a relative error above GOOD, as many again
     at smaller steps. To the error of the extrapolation is added half of what the one-sided slopes
     differ by, extrapolated likewise: at a kink, central differences agree on the mean of the two.
     """
-    best, rounding = _ridders_round(probe, h)
-    for k in range(1, rounds):
+    best, rounding = _ridders_iteration(probe, h)
+    for k in range(1, iterations):
         fine = best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)
         again = np.flatnonzero(~fine.all(axis=0))  # not a number is not fine, either
         if not again.size:
             break
-        closer, noise = _ridders_round(probe.some(again), h * CLOSER**k)
+        closer, noise = _ridders_iteration(probe.some(again), h * CLOSER**k)
         better = closer.error < best.error[:, again]
         for old, new in zip((*best, rounding), (*closer, noise), strict=True):
             old[:, again] = np.where(better, new, old[:, again])
     return best
 
 
-def _ridders_round(probe: Probe, h: float) -> tuple[Numeric, Array]:
-    """The derivatives from one round of steps, and the rounding (K, n) in their errors."""
+def _ridders_iteration(probe: Probe, h: float) -> tuple[Numeric, Array]:
+    """The derivatives from one iteration, and the rounding (K, n) in their errors."""
     steps = np.outer(h * 0.5 ** np.arange(LEVELS), probe.unit)  # (m, n)
     rows, roundings = [], []
     outputs = probe(np.concatenate([steps, -steps]))

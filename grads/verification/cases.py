@@ -20,7 +20,7 @@ from nmt.models.contract import Architecture, Tables
 from nmt.models.parametrization import Frozen, Parametrized
 
 
-class Drawn(NamedTuple):
+class RandomModel(NamedTuple):
     """A model and what goes into its loss, on the host, in float64."""
 
     model: Any
@@ -35,7 +35,7 @@ class Drawn(NamedTuple):
 def draw_model(
     architecture: Architecture, options: Mapping[str, Any], shape: Shape,
     rng: np.random.Generator,
-) -> Drawn:
+) -> RandomModel:
     """The model of a configuration, and normal parameters, words, noise and first states."""
     config = architecture.config(**options)
     V = shape.vocabulary
@@ -51,21 +51,21 @@ def draw_model(
         noise = model.noise(batch, rng, "float64")
     made = model.table if isinstance(model, Parametrized) else {}
     frozen = frozenset(name for name, one in made.items() if isinstance(one, Frozen))
-    return Drawn(model, build, tables, parameters, frozen, batch, noise)
+    return RandomModel(model, build, tables, parameters, frozen, batch, noise)
 
 
-def model_case(drawn: Drawn) -> Case:
+def model_case(made: RandomModel) -> Case:
     """The case of a model's loss and its gradient with respect to every parameter."""
-    batch = drawn.batch
-    trained = {name: a for name, a in drawn.parameters.items() if name not in drawn.frozen}
-    fixed = {name: drawn.parameters[name] for name in drawn.frozen}
+    batch = made.batch
+    trained = {name: a for name, a in made.parameters.items() if name not in made.frozen}
+    fixed = {name: made.parameters[name] for name in made.frozen}
 
     def forward(a: Inputs) -> Any:
         like = next(iter(a.values()))
-        model = drawn.model if backend.module() is np else drawn.build()
+        model = made.model if backend.module() is np else made.build()
         given = {**_moved(fixed, like), **a}
         loss, cache = model.loss(given, replace(batch, state=_moved(batch.state, like)),
-                                 _moved(drawn.noise, like))
+                                 _moved(made.noise, like))
         return {"loss": loss}, (model, cache)
 
     def vjp(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def model_case(drawn: Drawn) -> Case:
         return {name: dense(gradient) * d["loss"]
                 for name, gradient in model.backward(cache).items()}
 
-    labels = {name: labels_of(weight) for name, weight in drawn.model.weights().items()}
+    labels = {name: labels_of(weight) for name, weight in made.model.weights().items()}
     return Case(trained, forward, vjp, labels={**labels, "loss": Labels(())})
 
 

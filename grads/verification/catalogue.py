@@ -18,7 +18,7 @@ import numpy as np
 from attention import blocks
 from grads.check import check_case
 from grads.check.report import Report
-from grads.verification.cases import Drawn, draw_model, model_case, numbers_of
+from grads.verification.cases import RandomModel, draw_model, model_case, numbers_of
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import gradients_of, rules
@@ -33,7 +33,7 @@ SHAPES_OF = {  # tier -> shapes of its batches
     "every": ("ragged",),
 }
 TIERS = tuple(SHAPES_OF)
-TELLING = ("ragged", "real")  # shapes at which every weight has a gradient that is not zero
+NONZERO = ("ragged", "real")  # shapes at which every weight has a gradient that is not zero
 SMALL = 1 << 13  # elements of a block of attention here, so that blocked sums have several blocks
 
 
@@ -81,7 +81,7 @@ def _entries(name: str, tier: str) -> Iterator[Entry]:
             yield Entry(name, name_of(options, variants), options, tier, shape)
 
 
-def drawn(entry: Entry, seed: int = 0) -> Drawn:
+def random_model(entry: Entry, seed: int = 0) -> RandomModel:
     """The model of an entry and what goes into its loss."""
     return draw_model(architectures()[entry.architecture], entry.options, SHAPES[entry.shape],
                       np.random.default_rng(seed))
@@ -93,12 +93,12 @@ def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
     Arguments: seed of parameters, batch, noise and directions; extent as there.
     """
     with _blocks(entry):
-        return check_model(drawn(entry, seed), entry.name, seed, entry.shape not in TELLING,
+        return check_model(random_model(entry, seed), entry.name, seed, entry.shape not in NONZERO,
                            **extent)
 
 
 def check_model(
-    made: Drawn, title: str, seed: int = 0, vanish: bool = True, **extent: Any
+    made: RandomModel, title: str, seed: int = 0, vanish: bool = True, **extent: Any
 ) -> Report:
     """Check the gradients of a drawn model, and that it keeps to the rules.
 
@@ -116,9 +116,9 @@ def check_model(
 
 
 def numbers(entry: Entry, seed: int = 0) -> dict[str, np.ndarray]:
-    """What `check` looks at, computed once: see `numbers_of`."""
+    """What `check` compares, computed once: see `numbers_of`."""
     with _blocks(entry):
-        return numbers_of(on_device(model_case(drawn(entry, seed))))
+        return numbers_of(on_device(model_case(random_model(entry, seed))))
 
 
 def _blocks(entry: Entry) -> AbstractContextManager[Any]:

@@ -12,7 +12,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from grads.verification.cases import model_case
-from grads.verification.catalogue import Entry, drawn
+from grads.verification.catalogue import Entry, random_model
 from grads.verification.rules import gradients_of
 
 PRODUCT = ("backend", "lstm", "attention", "nmt")
@@ -69,7 +69,7 @@ def never_run(modules: Iterable[ModuleType], entries: Iterable[Entry]) -> list[s
     missing = backward_functions(modules)
     for entry in entries:
         if missing:
-            case = model_case(drawn(entry))
+            case = model_case(random_model(entry))
             for code in called_by(partial(gradients_of, case)):
                 missing.pop(code, None)
     return sorted(missing.values())

@@ -83,7 +83,7 @@ def check(entry: Entry, seed: int = SEED, **extent: Any) -> Report:
 
 
 def numbers(entry: Entry, seed: int = SEED) -> dict[str, np.ndarray]:
-    """What `check` looks at, computed once: see `grads.verification.cases.numbers_of`."""
+    """What `check` compares, computed once: see `grads.verification.cases.numbers_of`."""
     return numbers_of(make_case(entry, seed))
 
 

@@ -143,7 +143,7 @@ def calls() -> dict[Place, list[str]]:
     found: dict[Place, list[str]] = {}
     cases = [(f"derivation {one.derivation}", derivations.make_case(one))
              for one in derivations.entries()]
-    cases += [(f"model {one.architecture}", model_case(catalogue.drawn(one)))
+    cases += [(f"model {one.architecture}", model_case(catalogue.random_model(one)))
               for one in catalogue.entries("tiny") if one.shape == "ragged"]
     for name, case in cases:
         for code in called_by(partial(gradients_of, case)):

@@ -23,7 +23,7 @@ from backend.errors import UserError
 from backend.files import write_text
 from grads.check.report import Report
 from grads.verification import catalogue, derivations
-from grads.verification.cases import Drawn, model_case
+from grads.verification.cases import RandomModel, model_case
 from grads.verification.device import on_device
 from grads.verification.rules import FLOAT32, distance, gradients_of
 
@@ -65,7 +65,7 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
     reports = [catalogue.check(entry, seed)]
     if entry.tier == "tiny":
         reports.append(catalogue.check(entry, seed, every_entry=True))
-    made = catalogue.drawn(entry, seed)
+    made = catalogue.random_model(entry, seed)
     case = model_case(made)
     gradients = gradients_of(case)
     found: Errors = {
@@ -87,7 +87,7 @@ def family_of(entry: catalogue.Entry) -> str:
 
 
 def against_reference(
-    architecture: str, made: Drawn, gradients: Mapping[str, np.ndarray]
+    architecture: str, made: RandomModel, gradients: Mapping[str, np.ndarray]
 ) -> float | str:
     """The distance to PyTorch's gradients of an independent implementation; or why there is none.
     """

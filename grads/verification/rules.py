@@ -16,7 +16,7 @@ from backend import to_host
 from grads.check.analytic import same_bits
 from grads.check.case import Case, dense
 from grads.check.report import Finding
-from grads.verification.cases import Drawn, model_case
+from grads.verification.cases import RandomModel, model_case
 from grads.verification.device import on_device
 from grads.verification.shapes import FIRST, draw
 from nmt.data.batches import Side
@@ -28,10 +28,10 @@ NOISE = 1e-4  # of the largest gradient: a tensor below it is measured by it, be
 Gradients = Mapping[str, np.ndarray]
 
 
-def rules(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]:
+def rules(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Finding]:
     """What the case of a drawn model does wrong; gradients, of its loss, in float64."""
-    yield from padding(case, drawn, gradients)
-    yield from unused_rows(case, drawn, gradients)
+    yield from padding(case, made, gradients)
+    yield from unused_rows(case, made, gradients)
     yield from dtypes(case, gradients)
 
 
@@ -42,12 +42,12 @@ def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
     return {name: to_host(dense(gradient)) for name, gradient in found.items()}
 
 
-def padding(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]:
+def padding(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Finding]:
     """Other words on padding: the loss is the same to the last bit, the gradients but for order."""
-    batch = drawn.batch
+    batch = made.batch
     other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
                     target=_repadded(batch.target, 1))
-    again = on_device(model_case(drawn._replace(batch=other)))
+    again = on_device(model_case(made._replace(batch=other)))
     for name in same_bits(_loss(again, again.inputs), _loss(case, case.inputs)):
         yield Finding("padding", name, "the output depends on what stands on padding")
     error = distance(gradients_of(again), gradients)
@@ -62,12 +62,12 @@ def _repadded(side: Side, before: int) -> Side:
     return Side(np.where(real, side.ids, FIRST), side.lengths)
 
 
-def unused_rows(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Finding]:
+def unused_rows(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Finding]:
     """Rows of a table that no step reads: their gradient is exactly zero."""
     loss, rng = _loss(case, case.inputs), np.random.default_rng(0)
-    for name, weight in drawn.model.weights().items():
-        is_table = weight.axes[0].name == "word" and name not in drawn.frozen
-        for used in _sides(drawn) if is_table else ():
+    for name, weight in made.model.weights().items():
+        is_table = weight.axes[0].name == "word" and name not in made.frozen
+        for used in _sides(made) if is_table else ():
             rest = np.setdiff1d(np.arange(weight.shape[0]), used)
             other = {**case.inputs, name: case.inputs[name].copy()}
             other[name][rest] = draw(rng, len(rest), *weight.shape[1:])
@@ -76,9 +76,9 @@ def unused_rows(case: Case, drawn: Drawn, gradients: Gradients) -> Iterator[Find
                               "step reads")
 
 
-def _sides(drawn: Drawn) -> Iterator[np.ndarray]:
+def _sides(made: RandomModel) -> Iterator[np.ndarray]:
     """The words that each side of the batch has at its real steps."""
-    batch = drawn.batch
+    batch = made.batch
     for ids, side in [*((side.ids, side) for side in batch.sources),
                       (batch.target_in, batch.target)]:
         yield np.unique(ids[np.arange(len(ids))[:, None] < side.lengths])

@@ -92,7 +92,7 @@ def lstm_backward(
     if d_out is not None:
         dh += d_out                      # dh_t += what the output sends back
     if pad is not None:
-        scratch[2], dc_kept = dh, dc.copy()
+        scratch[2], dc_before = dh, dc.copy()
     clip_elements(dh, clip)
     xp, H = array_module(u), dh.shape[1]
     (i, f, o, h_hat), (da_i, da_f, da_o, da_h_hat) = blocks(u), blocks(da)
@@ -116,7 +116,7 @@ def lstm_backward(
     dc *= f                              # dc_prev = f * dc                 (2.44)
     if pad is not None:
         xp.copyto(da, 0.0, where=pad)
-        xp.copyto(dc, dc_kept, where=pad)
+        xp.copyto(dc, dc_before, where=pad)
 
 
 def blocks(u: Array) -> tuple[Array, Array, Array, Array]:

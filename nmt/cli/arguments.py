@@ -1,4 +1,4 @@
-"""Arguments of the subcommands of `nmt` that look at trained translators."""
+"""Arguments of the subcommands of `nmt` that use trained translators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_commands(sub: Any) -> None:
     align.add_argument("--model", type=Path, required=True, metavar="DIR")
     add_aligned_word(align)
     align.set_defaults(run=commands.run_align)
-    _add_attention(sub.add_parser("attention", help="draw where the decoder looks"))
+    _add_attention(sub.add_parser("attention", help="draw what the decoder attends to"))
     _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
 
 

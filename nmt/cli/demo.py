@@ -36,7 +36,7 @@ def run(
     """
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     recipe = _recipe(source, target, phrases, epochs, seed, overrides)
-    _check_room(directory)
+    _check_output(directory)
     corpus = load_corpus(recipe.data)
     console.print(f"Embedded corpus {source} to {target}: {len(corpus.train)} phrases to train "
                   f"on, {len(corpus.dev.pairs)} dev, and a test set that training never sees.")
@@ -61,7 +61,7 @@ def _recipe(
         return load_recipe(Recipe, path, [*overrides, *more])
 
 
-def _check_room(directory: Path) -> None:
+def _check_output(directory: Path) -> None:
     """Raise UserError if `directory` holds anything but what an earlier demo left."""
     if not directory.exists():
         return
@@ -89,7 +89,7 @@ def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Co
     place = _interesting(best)
     words, translation = test.sources[place], best[place]
     if translation.alignment is not None and translation.words:
-        console.print("\nWhere the decoder looked (source below, target on the left):\n")
+        console.print("\nWhat the decoder attended to (source below, target on the left):\n")
         drawing = alignment_map.in_terminal(words, translation.words, translation.alignment)
         console.print(drawing)
         png = directory / "attention.png"

@@ -1,4 +1,4 @@
-"""What the subcommands of `nmt` that look at trained translators do, one function each."""
+"""What the subcommands of `nmt` that use trained translators do, one function each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Lines = tuple[list[str], list[str]]  # of the source file and of the target file
 def run_evaluate(options: argparse.Namespace) -> None:
     """`nmt evaluate`."""
     names = _names(options.model)
-    systems = [System.open(folder) for folder in options.model]
+    systems = [System.open(directory) for directory in options.model]
     if options.gold is not None or options.replace_unk is not None:
         for name, system in zip(names, systems, strict=True):
             need_attention(system, f"{name}: --gold and --replace-unk")
@@ -49,10 +49,11 @@ def run_evaluate(options: argparse.Namespace) -> None:
     gold = _gold(options, lines)
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     tests = [_test_set(system, lines, options) for system in systems]
-    curves = [read_curve(folder, name) for folder, name in zip(options.model, names, strict=False)
-              if (folder / LOG).is_file()]  # an ensemble has none
+    curves = [read_curve(directory, name)
+              for directory, name in zip(options.model, names, strict=False)
+              if (directory / LOG).is_file()]  # an ensemble has none
     if options.output is not None:
-        _make_folder(options.output)
+        _make_directory(options.output)
     found = []
     for name, system, test in zip(names, systems, tests, strict=True):
         tell_precision(system, test.pairs)
@@ -87,7 +88,7 @@ def run_attention(options: argparse.Namespace) -> None:
         pairs = _chosen(_pairs(system, options), options)
         sources, found = [source for source, _ in pairs], system.force(pairs)
     if options.png is not None:
-        _make_folder(options.png)
+        _make_directory(options.png)
     for number, source, translation in zip(options.line, sources, found, strict=True):
         _show(system, number, source, translation, options)
 
@@ -152,7 +153,7 @@ def need_attention(system: System, wanted: str) -> None:
 
 def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
     """Say on stderr what products in less than float32 cost, on a batch of pairs."""
-    if cost := system.product_cost(pairs):
+    if cost := system.precision_cost(pairs):
         print(cost, file=sys.stderr)
 
 
@@ -169,11 +170,11 @@ def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplaceme
     return UnkReplacement(dictionary_option(options.replace_unk), options.aligned_word)
 
 
-def _names(folders: Sequence[Path]) -> list[str]:
-    """A short name for each model: its folder's, or the whole path where two are called alike."""
-    short = [folder.resolve().name for folder in folders]
-    return [name if short.count(name) == 1 else str(folder)
-            for name, folder in zip(short, folders, strict=True)]
+def _names(directories: Sequence[Path]) -> list[str]:
+    """A short name for each model: its directory's, or the whole path where two are alike."""
+    short = [directory.resolve().name for directory in directories]
+    return [name if short.count(name) == 1 else str(directory)
+            for name, directory in zip(short, directories, strict=True)]
 
 
 def _search(system: System, options: argparse.Namespace) -> SearchOptions:
@@ -229,9 +230,9 @@ def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> l
     return [system.links(translation, aligned_word) for translation in system.force(pairs)]
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a folder for results, unless it is there."""
+def _make_directory(directory: Path) -> None:
+    """Make a directory for results, unless it is there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot make the folder: {error.strerror}") from error
+        raise UserError(f"{directory}: cannot make the directory: {error.strerror}") from error

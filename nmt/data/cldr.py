@@ -108,18 +108,18 @@ def _draw_distinct(book: PhraseBook, wanted: int, seed: int) -> tuple[list[Pair]
     return pairs, references
 
 
-def write(corpus: Corpus, folder: str | Path) -> list[Path]:
+def write(corpus: Corpus, directory: str | Path) -> list[Path]:
     """Writes the corpus as text files, one phrase a line, words separated by spaces.
 
     train.en, train.fr, dev.en ... by locale, and the plain references as dev.reference.fr and
-    test.reference.fr. The folder is made if need be. Returns the paths.
+    test.reference.fr. The directory is made if need be. Returns the paths.
     Raises UserError if a file cannot be written.
     """
-    folder = Path(folder)
+    directory = Path(directory)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be made: {error.strerror}") from error
+        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
     contents: dict[str, list[str]] = {}
     for name, pairs in (("train", corpus.train), ("dev", corpus.dev), ("test", corpus.test)):
         contents[f"{name}.{corpus.source_locale}"] = [" ".join(source) for source, _ in pairs]
@@ -127,5 +127,5 @@ def write(corpus: Corpus, folder: str | Path) -> list[Path]:
     contents[f"dev.reference.{corpus.target_locale}"] = corpus.dev_references
     contents[f"test.reference.{corpus.target_locale}"] = corpus.test_references
     for file, lines in contents.items():
-        write_lines(folder / file, lines)
-    return [folder / file for file in contents]
+        write_lines(directory / file, lines)
+    return [directory / file for file in contents]

@@ -82,8 +82,8 @@ def _reversal(data: DataConfig) -> ParallelCorpus:
 
 def _from_files(data: DataConfig) -> ParallelCorpus:
     """Line-aligned text files."""
-    folder = Path(data.folder)
-    source, target = folder / data.train_source, folder / data.train_target
+    directory = Path(data.directory)
+    source, target = directory / data.train_source, directory / data.train_target
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
     train = prepare_pairs(*read_parallel(source, target), data.max_length, cut_source, cut_target)
     if not train.pairs:
@@ -93,8 +93,8 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
         )
     test = None
     if data.test_source:
-        test = _evaluation(data, folder / data.test_source, folder / data.test_target)
-    dev = _evaluation(data, folder / data.dev_source, folder / data.dev_target)
+        test = _evaluation(data, directory / data.test_source, directory / data.test_target)
+    dev = _evaluation(data, directory / data.dev_source, directory / data.dev_target)
     return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
 
 

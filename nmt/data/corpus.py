@@ -87,7 +87,7 @@ def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[lis
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
     """Writes a UTF-8 file, one line each, in full or not at all.
 
-    The text goes to a temporary file in the same folder, is flushed to the disk and renamed.
+    The text goes to a temporary file in the same directory, is flushed to the disk and renamed.
     Raises ValueError for a line that holds "\\n", UserError if the file cannot be written.
     """
     path = Path(path)

@@ -1,8 +1,9 @@
 """The reverse task: sequences of numbers, whose translation is the same numbers from the end.
 
 A sanity check without a language: a model without attention must carry the whole sequence through
-one vector and fails on long ones, a model with attention learns where to look. The sizes are those
-of the task that JoeyNMT brings along: numbers from 0 to 49, 1 to 25 of them, 50,000 training pairs.
+one vector and fails on long ones, a model with attention learns what to attend to. The sizes are
+those of the task that JoeyNMT brings along: numbers from 0 to 49, 1 to 25 of them, 50,000 training
+pairs.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Tokeniser:
 def tokeniser(name: str, language: str) -> Tokeniser:
     """The tokeniser of a name: `none` (words stand between spaces), `moses` or `characters`.
 
-    language: a language code such as en or pt_BR; only `moses` looks at it.
+    language: a language code such as en or pt_BR; only `moses` uses it.
     Raises ValueError for another name.
     """
     if name == "none":

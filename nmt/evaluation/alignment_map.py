@@ -1,4 +1,4 @@
-"""An attention map: which source words each target word looked at (Bahdanau et al., Figure 3).
+"""An attention map: which source words each target word attended to (Bahdanau et al., Figure 3).
 
 Source words on x, target words on y; in the terminal as shades, as PNG through matplotlib.
 """

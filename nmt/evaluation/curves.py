@@ -20,14 +20,14 @@ class Curve(NamedTuple):
     test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
 
 
-def read_curve(folder: str | Path, name: str) -> Curve:
+def read_curve(directory: str | Path, name: str) -> Curve:
     """The learning curve of a run directory, to be called `name`.
 
     "Cost" is ln perplexity, as in Figure 4.5: nats per target word. Values that were not finite
     stand as null in the log and are left out.
     Raises UserError: there is no log, or, with the line, it is not one of ours.
     """
-    path = Path(folder) / LOG
+    path = Path(directory) / LOG
     curve = Curve(name, [], [])
     for number, line in enumerate(decode_lines(path), 1):
         record = _record(path, number, line)

@@ -57,21 +57,21 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def write(found: Sequence[Evaluation], curves: Sequence[Curve], folder: Path) -> list[str]:
-    """Write JSON and pictures into a folder that is there.
+def write(found: Sequence[Evaluation], curves: Sequence[Curve], directory: Path) -> list[str]:
+    """Write JSON and pictures into a directory that is there.
 
     Returns a line about each file; without matplotlib one that says so instead of the pictures.
     """
     text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
                       ensure_ascii=False)
-    write_lines(folder / JSON, text.split("\n"))
-    said = [str(folder / JSON)]
+    write_lines(directory / JSON, text.split("\n"))
+    said = [str(directory / JSON)]
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
     if any(bucket.sentences for bucket in found[0].lengths):
-        draw_lengths({one.name: one.lengths for one in found}, folder / LENGTHS)
-        said.append(str(folder / LENGTHS))
+        draw_lengths({one.name: one.lengths for one in found}, directory / LENGTHS)
+        said.append(str(directory / LENGTHS))
     if curves:
-        draw_curves(curves, folder / CURVES)
-        said.append(str(folder / CURVES))
+        draw_curves(curves, directory / CURVES)
+        said.append(str(directory / CURVES))
     return said

@@ -33,7 +33,7 @@ class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
 
     corpus: str = "files"  # files; or generated: cldr, the embedded corpus, reverse, of numbers
-    folder: str = "."  # files: where the four or six below are
+    directory: str = "."  # files: where the four or six below are
     train_source: str = ""  # files: the sources to train on, UTF-8 text, a sentence a line
     train_target: str = ""  # files: their translations, line by line
     dev_source: str = ""  # files: validated on at the end of each epoch

@@ -1,6 +1,6 @@
 """Beam search and greedy search over a batch of sentences.
 
-One loop serves all: each turn feeds the last token of every live hypothesis to the model, has the
+One loop serves all: each step feeds the last token of every active hypothesis to the model, has the
 best extensions proposed, takes those that emit the end marker off the beam, and goes on with the
 best of the others. What is large (logits, states, alignments) stays on the device; per step two
 arrays of candidates come to the host, where the bookkeeping is done.
@@ -27,7 +27,7 @@ from nmt.search.topk import best_candidates
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-class Live(NamedTuple):
+class Active(NamedTuple):
     """The hypotheses that still grow; K of them for each sentence, best first."""
 
     sentences: np.ndarray  # (B',) positions in the batch
@@ -60,8 +60,8 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
 
     Choices the thesis leaves open: an end marker is accepted only among the K best candidates of
     its step, so that K = 1 is greedy search; K others go on growing, K at all times. A sentence is
-    done when no live hypothesis can enter its n best any more: log-probabilities only fall, so
-    log p / lp(limit) is the best that a live one can reach.
+    done when no active hypothesis can enter its n best any more: log-probabilities only fall, so
+    log p / lp(limit) is the best that an active one can reach.
     """
     propose = partial(best_candidates, count=2 * options.beam)
     return from_sources(model, parameters, sources, options, limits, propose)
@@ -75,7 +75,7 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
     Arguments:
         model, parameters, sources, limits: as in `beam_search`.
-        options: only the limit on steps is looked at.
+        options: only the limit on steps is used.
 
     Returns:
         One hypothesis per sentence; its score is its log-probability. On the limit all tokens so
@@ -115,7 +115,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         state: of B sentences with a row each, as `Searchable.encode` gives it.
         limits: (B,) the most steps of each sentence.
         propose: gives the candidates of a step, best first, from the device logits and the
-            log-probabilities of the live hypotheses.
+            log-probabilities of the active hypotheses.
         lengths: (B,) columns that each sentence's alignment is cut to; None: it has none.
 
     Returns, raises:
@@ -126,36 +126,36 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
     ended: list[list[Ended]] = [[] for _ in range(B)]
     history = History()
     start = np.arange(B)
-    live = Live(start, start[:, None], np.full((B, 1), END), np.zeros((B, 1)))
-    while len(live.sentences):
-        tokens = live.tokens.reshape(-1)
+    active = Active(start, start[:, None], np.full((B, 1), END), np.zeros((B, 1)))
+    while len(active.sentences):
+        tokens = active.tokens.reshape(-1)
         logits, state, alignment = model.step(parameters, state, tokens)
-        history.add(tokens, live.rows.reshape(-1), None if lengths is None else alignment)
+        history.add(tokens, active.rows.reshape(-1), None if lengths is None else alignment)
         steps = len(history)
-        live = _extend(live, logits, options, propose, steps, ended)
-        keep = ~_done(live, options, limits, steps, ended)
-        live = Live(*(part[keep] for part in live))
-        state = _select(model, state, live.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
+        active = _extend(active, logits, options, propose, steps, ended)
+        keep = ~_done(active, options, limits, steps, ended)
+        active = Active(*(part[keep] for part in active))
+        state = _select(model, state, active.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
     return history.hypotheses(ended, limits if lengths is None else lengths)
 
 
-def _extend(live: Live, logits: Array, options: SearchOptions, propose: Propose, steps: int,
-            ended: list[list[Ended]]) -> Live:
-    """Grow the live hypotheses by one token; move those that emit the end marker to `ended`."""
-    B, K = live.tokens.shape
+def _extend(active: Active, logits: Array, options: SearchOptions, propose: Propose, steps: int,
+            ended: list[list[Ended]]) -> Active:
+    """Grow the active hypotheses by one token; move those that emit the end marker to `ended`."""
+    B, K = active.tokens.shape
     V = logits.shape[1]
-    scores, flat = propose(logits, live.log_probabilities)  # (B, C)
+    scores, flat = propose(logits, active.log_probabilities)  # (B, C)
     if np.isnan(scores).any():
         raise FloatingPointError(f"model: a logit is not finite at step {steps} of the search")
     tokens = flat % V
     rows = flat // V + K * np.arange(B)[:, None]
     is_end = tokens == END
     for i, j in np.argwhere(is_end[:, : options.beam] & (scores[:, : options.beam] > -np.inf)):
-        _end(ended[live.sentences[i]], scores[i, j], steps, rows[i, j], None, options)
+        _end(ended[active.sentences[i]], scores[i, j], steps, rows[i, j], None, options)
     width = min(options.beam, K * (V - 1))
     order = np.argsort(is_end, axis=1, kind="stable")[:, :width]  # others first, best first
     scores = np.where(is_end, -np.inf, scores)
-    return Live(live.sentences,
+    return Active(active.sentences,
                 *(np.take_along_axis(part, order, axis=1) for part in (rows, tokens, scores)))
 
 
@@ -168,18 +168,18 @@ def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last:
     del ended[options.nbest :]
 
 
-def _done(live: Live, options: SearchOptions, limits: np.ndarray, steps: int,
+def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,
           ended: list[list[Ended]]) -> np.ndarray:
-    """Say which sentences (B',) are done; at the limit the live hypotheses fill up `ended`."""
-    limits = limits[live.sentences]
+    """Say which sentences (B',) are done; at the limit the active hypotheses fill up `ended`."""
+    limits = limits[active.sentences]
     for i in np.flatnonzero(steps == limits):
-        for row, token, score in zip(live.rows[i], live.tokens[i], live.log_probabilities[i],
+        for row, token, score in zip(active.rows[i], active.tokens[i], active.log_probabilities[i],
                                      strict=True):
             if score > -np.inf:
-                _end(ended[live.sentences[i]], score, steps, row, int(token), options)
-    reachable = live.log_probabilities[:, 0] / options.length_penalty(limits)  # (B',)
+                _end(ended[active.sentences[i]], score, steps, row, int(token), options)
+    reachable = active.log_probabilities[:, 0] / options.length_penalty(limits)  # (B',)
     worst = np.array([ended[i][-1].score if len(ended[i]) == options.nbest else -np.inf
-                      for i in live.sentences])
+                      for i in active.sentences])
     return (steps == limits) | (worst >= reachable)
 
 

@@ -39,8 +39,8 @@ def force_decode(
             alignments.append(alignment)
     xp = backend.array_module(log_p[0])
     nats = backend.to_host(xp.stack(log_p)).astype(np.float64)             # (T, B)
-    looked = backend.to_host(xp.stack(alignments)) if alignments else None  # (T, B, S)
-    return [_hypothesis(batch, nats, looked, b) for b in range(B)]
+    aligned = backend.to_host(xp.stack(alignments)) if alignments else None  # (T, B, S)
+    return [_hypothesis(batch, nats, aligned, b) for b in range(B)]
 
 
 def _hypothesis(

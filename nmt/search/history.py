@@ -22,7 +22,7 @@ class Ended(NamedTuple):
 
 
 class History:
-    """What each step read: tokens, rows of the step before, and where the model looked.
+    """What each step read: tokens, rows of the step before, and what the model attended to.
 
     The alignments stay on the device until the hypotheses are read off.
     """

@@ -26,9 +26,9 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
     Arguments:
         model, parameters, sources, limits: as in `beam.beam_search`.
-        options: only the limit on steps is looked at.
+        options: only the limit on steps is used.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
-        rng: host generator; one uniform number is drawn per live sentence and step, so a draw
+        rng: host generator; one uniform number is drawn per active sentence and step, so a draw
             depends on the batch that the sentence stands in.
 
     Returns:

@@ -2,7 +2,7 @@
 
 A step's logits (N, V) are large; of them only `count` candidates per sentence are wanted. One pass
 takes the maximum of each block of columns. The best `count` blocks of a sentence hold its best
-`count` candidates, so only those blocks are looked at again. Exact, ties included: of equal
+`count` candidates, so only those blocks are searched again. Exact, ties included: of equal
 candidates the one with the lowest index (row, then token) wins, as the argument for blocks shows:
 a candidate outside the chosen blocks is preceded by the best candidates of `count` other blocks.
 """
@@ -84,7 +84,7 @@ def top_indices(values: Array, count: int) -> Array:
     if count == M:
         return xp.broadcast_to(xp.arange(M), values.shape)
     least = xp.partition(values, M - count, axis=1)[:, M - count, None]  # (B, 1)
-    if backend.on_host(xp):  # where a look at the numbers is free
+    if backend.on_host(xp):  # where reading the numbers is free
         taken = values >= least
         if (np.count_nonzero(taken, axis=1) == count).all():  # no ties, no NaN
             return np.nonzero(taken)[1].reshape(B, count)

@@ -12,7 +12,7 @@ from backend import Array, array_module, gemm, to_host
 from backend.rows import RowGradient
 
 
-class ProductCost(NamedTuple):
+class PrecisionCost(NamedTuple):
     """Relative differences from the step in float32, as norms: |g - g32| / |g32|."""
 
     precision: str
@@ -22,12 +22,12 @@ class ProductCost(NamedTuple):
     name: str  # which
 
     def __str__(self) -> str:
-        return (f"products in {self.precision}: against float32, on the first batch, the loss is "
-                f"off by {self.loss:.1e}, the gradient by {self.gradients:.1e}, at most "
+        return (f"matrix products in {self.precision}: against float32, on the first batch, the "
+                f"loss is off by {self.loss:.1e}, the gradient by {self.gradients:.1e}, at most "
                 f"{self.largest:.1e} ({self.name})")
 
 
-def product_cost(model: Any, parameters: dict[str, Array], batch: Any) -> ProductCost:
+def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> PrecisionCost:
     """Loss and gradients of a batch in the precision in use, and in float32.
 
     Arguments: model, with `loss` and `backward` as the trainer wants them; dropout is off. A few
@@ -41,7 +41,7 @@ def product_cost(model: Any, parameters: dict[str, Array], batch: Any) -> Produc
     name = max(errors, key=lambda one: errors[one])
     total = _ratio(*(sum(part) for part in zip(*squares.values(), strict=True)))
     off = abs(loss - loss_32) / max(abs(loss_32), 1e-30)
-    return ProductCost(gemm.precision(), off, total, errors[name], name)
+    return PrecisionCost(gemm.precision(), off, total, errors[name], name)
 
 
 def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
@@ -54,8 +54,8 @@ def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
     with gemm.using("float32"):
         theirs = nats()
     off = abs(ours - theirs) / max(abs(theirs), 1e-30)
-    return (f"products in {gemm.precision()}: against float32, log p of the first batch is off by "
-            f"{off:.1e}")
+    return (f"matrix products in {gemm.precision()}: against float32, log p of the first batch is "
+            f"off by {off:.1e}")
 
 
 def _step(

@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 from backend import Array, to_device, to_host
 from backend.errors import UserError
 
-VERSION = 2
+VERSION = 3
 PARAMETERS = "parameters/"
 OPTIMIZER = "optimizer/"
 CARRIED = "carried/"  # states that a model hands from batch to batch

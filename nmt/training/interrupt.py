@@ -11,7 +11,7 @@ from typing import Any
 class DeferredInterrupt:
     """A with-block in which the first Ctrl-C only sets `requested`; a second one interrupts.
 
-    An update cut in half would leave parameters that no seed can bring back, so the loop looks at
+    An update cut in half would leave parameters that no seed can bring back, so the loop checks
     `requested` between updates. Outside the main thread, where Python allows no signal handlers,
     it does nothing.
     """

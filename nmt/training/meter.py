@@ -26,7 +26,7 @@ class Meter:
         self._window_seconds = 0.0
         self._epoch_loss, self._epoch_tokens = 0.0, 0
         self._seconds = 0.0  # training time, validation left out
-        self._clock: float | None = None  # when it was last looked at; None while it stands
+        self._clock: float | None = None  # when it was last read; None while it stands
 
     def start(self) -> None:
         """Let the clock run from here."""
@@ -68,7 +68,7 @@ class Meter:
         return facts
 
     def _take_time(self) -> None:
-        """Add the time since the last look at the clock to the window."""
+        """Add the time since the clock was last read to the window."""
         if self._clock is None:
             return
         now = time.perf_counter()

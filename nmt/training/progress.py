@@ -103,4 +103,4 @@ def _describe(progress: Progress) -> str:
     if progress.perplexity is None or progress.tokens_per_second is None:
         return ""
     return (f"perplexity {_number(progress.perplexity)}, "
-            f"{progress.tokens_per_second:.0f} target words/s")
+            f"{progress.tokens_per_second:.0f} target tokens/s")

@@ -64,7 +64,7 @@ class ThesisSchedule:
         return self._initial * 0.5 ** max(0, halvings)
 
     def epoch_end(self, epoch: int, score: float | None) -> None:
-        """Set the rate that epoch `epoch + 1` starts with; the score is not looked at."""
+        """Set the rate that epoch `epoch + 1` starts with; the score is not used."""
         self.rate = self.rate_at(epoch + 1, 0.0)
 
     def state(self) -> dict[str, Any]:

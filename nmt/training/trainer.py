@@ -18,7 +18,7 @@ from backend.rows import RowGradient
 from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Trainable
 from nmt.training import checkpoint
-from nmt.training.accuracy import product_cost
+from nmt.training.accuracy import precision_cost
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log
 from nmt.training.meter import Meter
@@ -61,16 +61,16 @@ class Counters:
 
 
 class Trainer:
-    """Trains a model in a folder, and goes on there after an interruption as if there were none."""
+    """Trains a model in a directory, and goes on there after an interruption as if none were."""
 
     def __init__(self, model: Trainable, parameters: dict[str, Array], source: BatchSource,
-                 options: TrainOptions, folder: str | Path, validate: Validate | None = None,
+                 options: TrainOptions, directory: str | Path, validate: Validate | None = None,
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None) -> None:
         """Make a trainer that stands at the beginning.
 
-        Arguments: model; parameters, trained in place; source of batches; options; folder, for
+        Arguments: model; parameters, trained in place; source of batches; options; directory, for
         `last.safetensors`, `best.safetensors` and `log.jsonl`; validate, called with the parameters
         at the end of each epoch, returns scores by name, among them `options.criterion`; observer,
         told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
@@ -83,7 +83,7 @@ class Trainer:
             raise ValueError("validate: the plateau schedule expected a function, got None")
         self.parameters, self.options, self.counters = parameters, options, Counters()
         self._model, self._source, self._validate = model, source, validate
-        self._folder, self._log = Path(folder), Log(Path(folder) / LOG)
+        self._directory, self._log = Path(directory), Log(Path(directory) / LOG)
         self._observer, self._metadata = observer or Observer(), metadata or {}
         self._optimizer, self._schedule = options.make_optimizer(), options.make_schedule()
         self._data_rng = np.random.default_rng([options.seed, 0])
@@ -94,14 +94,14 @@ class Trainer:
         self._stream: Any = None  # where the streams of a language model stand
         self._reduce, self._after_update = reduce_gradients, after_update
         self._meter = Meter(self._xp)
-        self._owns_folder = False
+        self._owns_directory = False
 
     def resume(self) -> None:
         """Put everything back as it was when `last.safetensors` was written.
 
         Raises UserError when the file does not fit the model, or was made with other options.
         """
-        path = self._folder / LAST
+        path = self._directory / LAST
         saved = checkpoint.load(path)
         state = saved.metadata.get("training")
         if not state:
@@ -121,7 +121,7 @@ class Trainer:
         self._optimizer.load_state_arrays(saved.select(checkpoint.OPTIMIZER))
         self._stream = _stream_state(saved.select(checkpoint.CARRIED))
         self._load_state(state)
-        self._owns_folder = True
+        self._owns_directory = True
 
     def _load_state(self, state: dict[str, Any]) -> None:
         """Counters, sums, schedule and generators; the log is cut back to where they stand."""
@@ -138,12 +138,12 @@ class Trainer:
 
         Ctrl-C stops after the update (or validation) in progress, saves `last.safetensors` and
         raises KeyboardInterrupt with a one-line message; a second Ctrl-C stops at once.
-        Raises UserError when the loss or a gradient is not finite, when the folder holds a run
+        Raises UserError when the loss or a gradient is not finite, when the directory holds a run
         that was not resumed, or when a file cannot be written.
         """
-        self._claim_folder()
+        self._claim_directory()
         try:
-            # What is not finite is looked for and named: NumPy need not warn of it.
+            # What is not finite is found and named: NumPy need not warn of it.
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 self._tell_precision()
                 while self.counters.epoch <= self.options.epochs and not self._schedule.finished:
@@ -159,26 +159,26 @@ class Trainer:
         if gemm.precision() == "float32":
             return
         keys = self._source.epoch(np.random.default_rng([self.options.seed, 0]))
-        cost = product_cost(self._model, self.parameters, self._source.batch(keys[0]))
+        cost = precision_cost(self._model, self.parameters, self._source.batch(keys[0]))
         self._observer.on_note(str(cost))
         self._log.write("gemm", step=self.counters.step, epoch=self.counters.epoch,
                         precision=cost.precision, loss_error=cost.loss,
                         gradient_error=cost.gradients, largest_error=cost.largest,
                         largest_at=cost.name)
 
-    def _claim_folder(self) -> None:
-        """Make the folder; refuse to write over another run."""
-        if self._owns_folder:
+    def _claim_directory(self) -> None:
+        """Make the directory; refuse to write over another run."""
+        if self._owns_directory:
             return
-        if (self._folder / LAST).exists():
-            raise UserError(f"{self._folder / LAST}: a training run is here already; resume it or "
-                            "choose another folder")
+        if (self._directory / LAST).exists():
+            raise UserError(f"{self._directory / LAST}: a training run is here already; resume it "
+                            "or choose another directory")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"{self._folder}: cannot make the folder: {error}") from error
+            raise UserError(f"{self._directory}: cannot make the directory: {error}") from error
         self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
-        self._owns_folder = True
+        self._owns_directory = True
 
     def _train_epoch(self, interrupt: DeferredInterrupt) -> None:
         """The batches of the epoch that are not yet done."""
@@ -220,7 +220,7 @@ class Trainer:
             gradients = self._reduce(gradients)
         scale, norm = gradient_scale(gradients, self._source.weight(batch),
                                      self.options.max_norm)
-        # On the host a look at the numbers is free; on a device it would mean waiting.
+        # On the host reading the numbers is free; on a device it would mean waiting.
         if self._xp is np or (c.step + 1) % self.options.log_every == 0:
             if not (_is_finite(loss) and _is_finite(norm)):
                 self._fail(c.step + 1, gradients)
@@ -237,7 +237,7 @@ class Trainer:
 
     def _not_finite(self, step: int, what: str) -> UserError:
         """The error to raise when `what` is not finite."""
-        last = self._folder / LAST
+        last = self._directory / LAST
         kept = f"{last} holds the last good state" if last.exists() else "no checkpoint was written"
         return UserError(f"update {step}: {what} is not finite; {kept}")
 
@@ -297,7 +297,7 @@ class Trainer:
         if interrupt.requested:
             self._save_last()
             raise KeyboardInterrupt(f"stopped after update {self.counters.step}; resume from "
-                                    f"{self._folder / LAST}")
+                                    f"{self._directory / LAST}")
 
     def _save_last(self) -> None:
         """Everything that decides how training goes on."""
@@ -316,10 +316,10 @@ class Trainer:
         self._save(LAST, arrays, {"training": state})
 
     def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:
-        """Write the parameters and more arrays, unless they have gone bad since the last look."""
+        """Write the parameters and more arrays, unless they have gone bad since the last check."""
         self._check_parameters()
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
-        checkpoint.save(self._folder / file, parameters | dict(arrays),
+        checkpoint.save(self._directory / file, parameters | dict(arrays),
                         {"model": self._metadata, **facts})
 
 

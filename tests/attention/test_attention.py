@@ -136,7 +136,7 @@ def test_gradients(variant):
              for some in (slice(0, 3), slice(3, Q))]
         return np.concatenate([one for one, _ in c], axis=1), (v["h"], memory, [k for _, k in c])
 
-    def pull(dc, cache):
+    def vjp(dc, cache):
         h, memory, caches = cache
         sums, parts = accumulators(memory), (dc[:, :3], dc[:, 3:])
         found = [attention_backward(d, one, memory, sums)
@@ -147,7 +147,7 @@ def test_gradients(variant):
                 **gradients}
 
     inputs = {"h": drawn, "states": states, **parameters}
-    check_pair(forward, pull, inputs, method="complex", vanish=False).raise_if_wrong()
+    check_pair(forward, vjp, inputs, method="complex", vanish=False).raise_if_wrong()
 
 
 # --- padding, large numbers, arguments ------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fused_cases import (
-    ROOMS,
+    FUSED,
     SIZES,
     TOLERANCE,
     assert_close,
@@ -66,10 +66,10 @@ def _forget_launcher():
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
 @pytest.mark.parametrize("rows, width", SIZES)
-@pytest.mark.parametrize("room", ROOMS)
-def test_kernel_equals_source(room, rows, width, strided, dtype):
+@pytest.mark.parametrize("kernels", FUSED)
+def test_kernel_equals_source(kernels, rows, width, strided, dtype):
     rng = np.random.default_rng(rows * 1000 + width)
-    for case in ROOMS[room](rng, rows, width, strided):
+    for case in FUSED[kernels](rng, rows, width, strided):
         before, after = compare(case, dtype, HostLauncher())
         assert any((one != other).any() for one, other in zip(before, after, strict=True)) \
             or function_returns(case), case.function
@@ -81,14 +81,14 @@ def test_threads_of_a_block_wait_for_each_other(threads, dtype):
     """Sums and maxima over a block of real threads, of a number that is no power of two."""
     rng = np.random.default_rng(threads)
     launcher = HostLauncher(threads=threads)
-    for room in (softmaxes, updates, tables):
-        for case in room(rng, 5, 70, True):
+    for kernels in (softmaxes, updates, tables):
+        for case in kernels(rng, 5, 70, True):
             compare(case, dtype, launcher)
 
 
 def all_cases():
     rng = np.random.default_rng(0)
-    return [case for room in ROOMS.values() for case in room(rng, 3, 4, False)]
+    return [case for kernels in FUSED.values() for case in kernels(rng, 3, 4, False)]
 
 
 def test_every_function_with_a_fused_kernel_has_a_case():

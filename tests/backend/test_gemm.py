@@ -68,9 +68,9 @@ class Cublas:
         size = np.dtype(TYPES[Ctype]).itemsize
         for i in range(batch):
             a, b = (
-                column_major(where + i * step * size, Ctype, *(shape[::-1] if turned else shape),
-                             leading)
-                for where, step, shape, turned, leading in (
+                column_major(where + i * step * size, Ctype,
+                             *(shape[::-1] if transposed else shape), leading)
+                for where, step, shape, transposed, leading in (
                     (A, strideA, (m, k), transa, lda), (B, strideB, (k, n), transb, ldb))
             )
             c = column_major(C + i * strideC * size, Ctype, m, n, ldc)
@@ -78,7 +78,7 @@ class Cublas:
 
 
 class Copies:
-    """The few functions of CuPy that `Products` falls back to; counts the copies."""
+    """The few functions of CuPy that `MatrixProducts` falls back to; counts the copies."""
 
     def __init__(self):
         self.made, self.left = 0, 0
@@ -99,7 +99,7 @@ class Copies:
 @pytest.fixture
 def library():
     cublas, cupy = Cublas(), Copies()
-    return gemm.Products(cupy, cublas, lambda: "handle"), cublas, cupy
+    return gemm.MatrixProducts(cupy, cublas, lambda: "handle"), cublas, cupy
 
 
 def layouts(rng, shape, dtype):

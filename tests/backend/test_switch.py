@@ -117,7 +117,7 @@ class Array:
 
 
 def fake_cupy(**changes):
-    """What `load` looks at of CuPy on a machine with a GPU."""
+    """What `load` reads of CuPy on a machine with a GPU."""
     cublas = SimpleNamespace(CUBLAS_COMPUTE_32F=68, CUBLAS_COMPUTE_32F_FAST_TF32=77,
                              CUBLAS_COMPUTE_32F_FAST_16F=74)
     runtime = SimpleNamespace(CUDA_R_32F=0, CUDA_R_64F=1)

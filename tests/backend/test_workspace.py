@@ -63,16 +63,16 @@ def test_a_buffer_in_use_is_left_alone(how):
 
 def test_many_sizes_never_overlap():
     rng, workspace = np.random.default_rng(0), Workspace()
-    live = []
-    for turn in range(400):
-        if live and rng.random() < 0.5:
-            live.pop(rng.integers(len(live)))
+    held = []
+    for step in range(400):
+        if held and rng.random() < 0.5:
+            held.pop(rng.integers(len(held)))
         array = workspace.empty(np, (int(rng.integers(1, 60)), 512), np.float32)
-        array[...] = turn
-        live.append((turn, array))
+        array[...] = step
+        held.append((step, array))
         del array
-    for turn, array in live:
-        assert (array == turn).all()
+    for step, array in held:
+        assert (array == step).all()
 
 
 def test_memory_stays_constant_over_repeated_steps():

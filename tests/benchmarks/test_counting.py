@@ -11,7 +11,7 @@ import pytest
 from attention.scores import Variant
 from benchmarks import attention, paired
 from benchmarks.counting import counted, counting
-from benchmarks.timing import mode
+from benchmarks.timing import blas_kernels
 
 SMALL = ["--output", os.devnull, "--batch", "2", "--hidden", "5", "--steps", "3"]
 
@@ -56,7 +56,7 @@ def test_exponents_are_fitted_above_the_window():
 def test_a_quick_run_writes_its_record_and_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(paired, "ITERATIONS", (2, 2))
     attention.main(["--quick", "--output", str(tmp_path)])
-    path = tmp_path / f"attention-{mode()}.json"
+    path = tmp_path / f"attention-{blas_kernels()}.json"
     assert {file.name for file in tmp_path.iterdir()} == {path.name, path.with_suffix(".png").name}
     made = json.loads(path.read_text())
     assert made["variants"].keys() == attention.VARIANTS.keys() and "output" not in made["options"]

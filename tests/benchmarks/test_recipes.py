@@ -14,7 +14,7 @@ from strict.module import strict
 from backend.errors import UserError
 from benchmarks import cases, recipes
 from benchmarks.devices import CPU, Device, devices
-from benchmarks.timing import mode
+from benchmarks.timing import blas_kernels
 from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
@@ -35,7 +35,7 @@ def run(directory, *arguments):
 
 def test_quick(tmp_path, capsys):
     name, rows = run(tmp_path)
-    assert name == f"recipes-{mode()}.json"
+    assert name == f"recipes-{blas_kernels()}.json"
     assert rows.keys() == recipes.KNOWN.keys() - set(recipes.LARGE)
     for row in rows.values():
         assert row["target_tokens"] == 4 * 4 and set(row["parts"]) >= {"clip", "update", "rest"}
@@ -44,7 +44,7 @@ def test_quick(tmp_path, capsys):
         assert "float32 loss" in row["differences"] and "ratio" in row
         speed = row["target_tokens"] / row["seconds"]["ours"]["median"]
         assert row["tokens_per_second"]["ours"] == speed
-    assert (tmp_path / f"recipes-{mode()}.png").stat().st_size > 1000
+    assert (tmp_path / f"recipes-{blas_kernels()}.png").stat().st_size > 1000
     printed = capsys.readouterr().out
     assert "not run" not in printed and printed.count("target tokens/s") == 8
 
@@ -74,7 +74,7 @@ def test_the_parts_reported_are_medians_in_order():
 
 def test_the_large_one_is_apart_and_has_the_thesis_sizes(tmp_path):
     name, _ = run(tmp_path, "--recipe", "thesis-size")
-    assert name == f"recipes-large-{mode()}.json"
+    assert name == f"recipes-large-{blas_kernels()}.json"
     case = recipes.load_case("thesis-size", recipes.parse(["--device", "cpu"]))
     model, train = case.model, case.train
     assert (model.layers, model.hidden_size, model.embedding_size) == (4, 1000, 1000)

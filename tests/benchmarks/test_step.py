@@ -11,7 +11,7 @@ import pytest
 from backend.errors import UserError
 from benchmarks import paired, step
 from benchmarks.record import RESULTS
-from benchmarks.timing import mode
+from benchmarks.timing import blas_kernels
 from nmt.models.translator import Translator
 
 pytest.importorskip("torch")
@@ -49,14 +49,14 @@ def test_a_wrong_gradient_is_named(monkeypatch):
 
 
 def test_a_row_is_kept_when_another_is_added(tmp_path):
-    options, found = Namespace(**{**vars(OPTIONS), "output": tmp_path}), {"mode": "S"}
+    options, found = Namespace(**{**vars(OPTIONS), "output": tmp_path}), {"kernels": "native"}
     for name in ("RNNsearch", "no attention"):
         step.add_row(options, found, name, {"ratio": 0.5})
-    text = (tmp_path / "variants-S.json").read_text(encoding="utf-8")
+    text = (tmp_path / "variants-native.json").read_text(encoding="utf-8")
     assert text.index("no attention") < text.index("RNNsearch")  # the table's order
     other = step.parse(["--variants", "--hidden", "9", "--output", str(tmp_path)])
     step.add_row(other, found, "no attention", {"ratio": 0.5})
-    assert "RNNsearch" not in (tmp_path / "variants-S.json").read_text(encoding="utf-8")
+    assert "RNNsearch" not in (tmp_path / "variants-native.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("options, kinds", [
@@ -66,11 +66,11 @@ def test_a_row_is_kept_when_another_is_added(tmp_path):
 def test_a_quick_run_writes_its_records_and_pictures(tmp_path, capsys, monkeypatch, options, kinds):
     monkeypatch.setattr(paired, "ITERATIONS", (2, 2))
     step.main(["--quick", "--output", str(tmp_path), *options])
-    names = {f"{kind}-{mode()}.{end}" for kind in kinds for end in ("json", "png")}
+    names = {f"{kind}-{blas_kernels()}.{end}" for kind in kinds for end in ("json", "png")}
     assert {path.name for path in tmp_path.iterdir()} == names
     printed = capsys.readouterr().out
     assert ("target tokens/s" in printed) == ("--variants" not in options)
-    assert str(tmp_path) not in (tmp_path / f"{kinds.pop()}-{mode()}.json").read_text()
+    assert str(tmp_path) not in (tmp_path / f"{kinds.pop()}-{blas_kernels()}.json").read_text()
 
 
 @pytest.mark.parametrize("option", [["--quick"], ["--hidden", "64"], ["--seed", "2"]])

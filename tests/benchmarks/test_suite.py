@@ -62,7 +62,7 @@ def test_a_quick_run_writes_its_record_and_picture(name, tmp_path, capsys):
         picture = path.with_suffix(".png").read_bytes()
         assert picture.startswith(b"\x89PNG") and len(picture) > 10_000
     printed = capsys.readouterr().out
-    assert KERNELS[record['environment']['mode']] in printed and path.name in printed
+    assert KERNELS[record['environment']['kernels']] in printed and path.name in printed
 
 
 @TORCH
@@ -154,7 +154,7 @@ def test_pictures_of_a_gpu_run(tmp_path):
              "median": ms * (1 if name == "CuPy" else B)}
             for B in (1, 4) for H in (8, 16) for name, ms in (("NumPy", 1e-3), ("CuPy", 2e-3))]
     made = {}
-    environment = {"cpu": "a processor", "cores": 2, "mode": "S"}
+    environment = {"cpu": "a processor", "cores": 2, "kernels": "native"}
 
     def make(plt):
         made["figure"] = crossover.picture(plt, {"rows": rows, "environment": environment})
@@ -175,10 +175,11 @@ def test_the_doubted_may_be_wrong_and_others_not(kernels):
             lambda: None)})
 
 
-@pytest.mark.parametrize("mode, expected", [("S", [1.2, 0.95, 0.97]), ("H", [None] * 3)])
-def test_goals_are_those_of_the_mode(monkeypatch, mode, expected):
+@pytest.mark.parametrize("kernels, expected", [
+    ("native", [1.2, 0.95, 0.97]), ("haswell", [None] * 3)])
+def test_goals_are_those_of_the_kernels(monkeypatch, kernels, expected):
     from benchmarks import kernel_list
 
-    monkeypatch.setattr(kernel_list, "mode", lambda: mode)
+    monkeypatch.setattr(kernel_list, "blas_kernels", lambda: kernels)
     goals = [dict(make.args[-1] or {}) for make in kernel_list.lstm_layers(quick=False)]
     assert [goal.get(("nn.LSTM", "both")) for goal in goals] == expected

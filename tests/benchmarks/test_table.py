@@ -54,18 +54,18 @@ STEP = {"options": {"no_feeding": False}, "environment": ENVIRONMENT, "ratio": 0
         "seconds": {"ours": TIMING, "pytorch": SLOWER}}
 
 
-def write(directory, mode="S", only=None):
-    """Result files of one mode."""
+def write(directory, kernels="native", only=None):
+    """Result files of one kind of kernels."""
     for name, rows in ROWS.items():
         if only is None or name in only:
             record = {"benchmark": name, "options": {}, "environment": ENVIRONMENT, "rows": rows}
-            (directory / f"{name}-{mode}.json").write_text(json.dumps(record))
+            (directory / f"{name}-{kernels}.json").write_text(json.dumps(record))
     if only is None:
-        (directory / f"step-{mode}.json").write_text(json.dumps(STEP))
-        (directory / f"gradcheck-{mode}.json").write_text(json.dumps(CHECK))
-        (directory / f"attention-{mode}.json").write_text(json.dumps(ATTENTION))
+        (directory / f"step-{kernels}.json").write_text(json.dumps(STEP))
+        (directory / f"gradcheck-{kernels}.json").write_text(json.dumps(CHECK))
+        (directory / f"attention-{kernels}.json").write_text(json.dumps(ATTENTION))
         record = {"environment": ENVIRONMENT, "rows": VARIANTS}
-        (directory / f"variants-{mode}.json").write_text(json.dumps(record))
+        (directory / f"variants-{kernels}.json").write_text(json.dumps(record))
 
 
 @pytest.fixture
@@ -121,15 +121,15 @@ def test_every_section(readme, tmp_path):
 
 
 def test_every_table_has_as_many_cells_in_every_row(readme, tmp_path):
-    for mode in ("H", "S", "gpu"):
-        write(tmp_path, mode)
+    for kernels in ("haswell", "native", "gpu"):
+        write(tmp_path, kernels)
     for block in made(readme, tmp_path).split("\n\n"):
         lines = [line for line in block.split("\n") if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1, block
 
 
 def test_what_is_missing_is_left_out(readme, tmp_path):
-    write(tmp_path, "H", only=["search"])
+    write(tmp_path, "haswell", only=["search"])
     page = made(readme, tmp_path)
     assert "training step" not in page and "`demo`" not in page and "| Haswell | 500 ms" in page
     assert " | 0.70 |" in page and "on a GPU: not run" in page
@@ -137,8 +137,8 @@ def test_what_is_missing_is_left_out(readme, tmp_path):
 
 def test_each_device_has_its_own_implementations(readme, tmp_path):
     """On a GPU CuPy stands against CUDA; goals are those of native kernels."""
-    for mode in ("H", "gpu"):
-        write(tmp_path, mode, only=["kernels"])
+    for kernels in ("haswell", "gpu"):
+        write(tmp_path, kernels, only=["kernels"])
     page = made(readme, tmp_path)
     layer = "| LSTM layer, T=30 B=64 H=512, against"
     for line in (f"{layer} nn.LSTM | Haswell | 500 ms | 625 ms | **0.80** |  |",
@@ -186,6 +186,7 @@ def test_a_page_without_markers(tmp_path, capsys):
 
 
 def test_a_quick_run_is_no_measurement(tmp_path):
-    (tmp_path / "search-S.json").write_text(json.dumps({"options": {"quick": True}, "rows": []}))
-    with pytest.raises(UserError, match=r"search-S\.json: expected a measurement"):
+    quick = {"options": {"quick": True}, "rows": []}
+    (tmp_path / "search-native.json").write_text(json.dumps(quick))
+    with pytest.raises(UserError, match=r"search-native\.json: expected a measurement"):
         table.read(tmp_path)

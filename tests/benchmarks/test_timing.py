@@ -60,8 +60,8 @@ def test_a_gpu(with_cupy):
     with_cupy(True)
     assert gpu() == {"name": "A GPU", "memory": 80 * 2**30, "driver": 12080, "runtime": 12040,
                      "gemm": "float32"}
-    assert "GPU: A GPU, 80 GiB, CUDA driver 12080, runtime 12040, products in float32" in describe(
-        environment())
+    assert ("GPU: A GPU, 80 GiB, CUDA driver 12080, runtime 12040, matrix products in float32"
+            in describe(environment()))
 
 
 def test_no_gpu(with_cupy):

@@ -28,7 +28,7 @@ WHY_NOT = _why_not()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is in this folder unless there is a GPU."""
+    """Skip what is in this directory unless there is a GPU."""
     if not WHY_NOT:
         return
     for item in items:

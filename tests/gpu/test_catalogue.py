@@ -13,7 +13,7 @@ from gpu.arrays import to_gpu, to_numpy
 import backend
 from grads.check.case import dense
 from grads.verification.cases import model_case
-from grads.verification.catalogue import drawn, entries
+from grads.verification.catalogue import entries, random_model
 from grads.verification.shapes import draw
 
 TOLERANCE = {"float64": 1e-10, "float32": 5e-4}
@@ -25,7 +25,7 @@ ENTRIES = [entry for entry in entries() if entry.shape in ("ragged", "smallest",
 def test_kernels(entry, dtype, fusing):
     rng = np.random.default_rng(3)
     with backend.using("numpy"):
-        case = model_case(drawn(entry))
+        case = model_case(random_model(entry))
         inputs = {key: value.astype(dtype) for key, value in case.inputs.items()}
         outputs = case.outputs(inputs)
         upstream = {key: draw(rng, *np.shape(out)).astype(dtype) for key, out in outputs.items()}

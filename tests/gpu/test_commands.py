@@ -16,7 +16,7 @@ from nmt.training.trainer import LAST, LOG
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def directory(tmp_path_factory):
     """A corpus, and a model trained on it by NumPy."""
     made = tmp_path_factory.mktemp("gpu")
     write_corpus(made, pairs=200)
@@ -33,8 +33,8 @@ def assert_close(one, other):
 
 
 @pytest.mark.parametrize("options", [[], ["--no-fusing"]])
-def test_train_and_resume(folder, tmp_path, options):
-    recipe = write_recipe(folder / "short.yaml")
+def test_train_and_resume(directory, tmp_path, options):
+    recipe = write_recipe(directory / "short.yaml")
     command = ["--backend", "cupy", *options]
     assert nmt(*command, "train", recipe, "--output", tmp_path / "out", "--train.epochs", 1) == 0
     assert nmt(*command, "train", "--resume", tmp_path / "out", "--train.epochs", 2) == 0
@@ -45,28 +45,28 @@ def test_train_and_resume(folder, tmp_path, options):
 
 
 @pytest.mark.parametrize("precision", ["tf32", "float16"])
-def test_train_in_a_lower_precision(folder, tmp_path, precision, capsys):
-    recipe = write_recipe(folder / "short.yaml")
+def test_train_in_a_lower_precision(directory, tmp_path, precision, capsys):
+    recipe = write_recipe(directory / "short.yaml")
     assert nmt("--backend", "cupy", "--gemm", precision, "train", recipe, "--output",
                tmp_path / "out") == 0
-    assert f"products in {precision}: against float32" in capsys.readouterr().out
+    assert f"matrix products in {precision}: against float32" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_translate(folder, monkeypatch, capsys, beam):
-    lines = (folder / "test.en").read_bytes()
+def test_translate(directory, monkeypatch, capsys, beam):
+    lines = (directory / "test.en").read_bytes()
     outputs = []
     for where in ("numpy", "cupy"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
         capsys.readouterr()
-        assert nmt("--backend", where, "translate", "--model", folder / "model", "--beam",
+        assert nmt("--backend", where, "translate", "--model", directory / "model", "--beam",
                    beam) == 0
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1]
 
 
-def test_evaluate_align_and_perplexity(folder, capsys):
-    pair = [folder / "test.en", folder / "test.de", "--model", folder / "model"]
+def test_evaluate_align_and_perplexity(directory, capsys):
+    pair = [directory / "test.en", directory / "test.de", "--model", directory / "model"]
     outputs = []
     for where in ("numpy", "cupy"):
         capsys.readouterr()
@@ -77,11 +77,11 @@ def test_evaluate_align_and_perplexity(folder, capsys):
     assert outputs[0] == outputs[1]
 
 
-def test_language_model(folder, tmp_path, capsys):
-    recipe = write_recipe(folder / "lm.yaml", TEXT_RECIPE)
+def test_language_model(directory, tmp_path, capsys):
+    recipe = write_recipe(directory / "lm.yaml", TEXT_RECIPE)
     assert nmt("--backend", "cupy", "lm", "train", recipe, "--output", tmp_path / "lm") == 0
     assert nmt("--backend", "cupy", "lm", "sample", "--model", tmp_path / "lm", "--length", 9) == 0
-    assert nmt("--backend", "cupy", "lm", "perplexity", folder / "train.de", "--model",
+    assert nmt("--backend", "cupy", "lm", "perplexity", directory / "train.de", "--model",
                tmp_path / "lm") == 0
     assert "perplexity" in capsys.readouterr().out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fused_cases import ROOMS, SIZES, TOLERANCE, assert_close, cast, function_of, leaves
+from fused_cases import FUSED, SIZES, TOLERANCE, assert_close, cast, function_of, leaves
 from gpu.arrays import to_numpy
 
 import backend
@@ -31,8 +31,8 @@ def on_gpu(tree):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("strided", [False, True], ids=["whole", "strided"])
 @pytest.mark.parametrize("rows, width", [*SIZES, (33, 1000)])
-@pytest.mark.parametrize("room", ROOMS)
-def test_kernel_equals_source(room, rows, width, strided, dtype, monkeypatch):
+@pytest.mark.parametrize("kernels", FUSED)
+def test_kernel_equals_source(kernels, rows, width, strided, dtype, monkeypatch):
     from backend.fused import cuda
 
     launched = []
@@ -40,7 +40,7 @@ def test_kernel_equals_source(room, rows, width, strided, dtype, monkeypatch):
     monkeypatch.setattr(cuda.CupyLauncher, "__call__", lambda self, kernel, *rest: (
         launched.append(kernel), start(self, kernel, *rest)))
     rng = np.random.default_rng(rows * 1000 + width)
-    for case in ROOMS[room](rng, rows, width, strided):
+    for case in FUSED[kernels](rng, rows, width, strided):
         function, source = function_of(case.function), cast(case.arguments, dtype)
         device = on_gpu(cast(case.arguments, dtype))
         expected = function.__wrapped__(*source)

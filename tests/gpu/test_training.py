@@ -17,7 +17,7 @@ from backend.memory import too_large
 from nmt.data.batches import make_batch
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
-from nmt.training.accuracy import product_cost
+from nmt.training.accuracy import precision_cost
 from nmt.training.optimizers import SGD, Adadelta, Adam, gradient_scale
 
 GOLDEN = json.loads(PATH.read_text(encoding="utf-8"))
@@ -121,10 +121,10 @@ def test_the_cost_of_a_precision(precision):
     pairs = [(rng.integers(3, 200, 12).tolist(), rng.integers(3, 200, 11).tolist())
              for _ in range(32)]
     batch = make_batch(pairs, range(32), True)
-    exact = product_cost(model, parameters, batch)
+    exact = precision_cost(model, parameters, batch)
     assert exact.gradients < 1e-6
     with gemm.using(precision):
-        cost = product_cost(model, parameters, batch)
+        cost = precision_cost(model, parameters, batch)
     print(cost)
     assert 1e-6 < cost.gradients < 0.05
 

@@ -10,7 +10,7 @@ import pytest
 
 from grads import commands
 from grads.cli import main
-from grads.verification.mutation.judge import Outcome
+from grads.verification.mutation.execution import Outcome
 from grads.verification.mutation.record import Mutant
 
 LAYER = textwrap.dedent('''

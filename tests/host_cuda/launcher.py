@@ -16,7 +16,7 @@ from strict.array import StrictArray, counts
 from backend.fused.source import REAL
 
 COMPILER = shutil.which("g++")
-FOLDER = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 
 needs_compiler = pytest.mark.skipif(
     COMPILER is None, reason="needs g++, which compiles the CUDA kernels for the host"
@@ -24,7 +24,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 @functools.cache
-def _folder():
+def _directory():
     """Where the libraries are built; goes when the tests end."""
     return tempfile.TemporaryDirectory(prefix="host_cuda")
 
@@ -40,10 +40,10 @@ def _runner(name, parameters):
 def library(source, char):
     """The compiled kernels of a source for one dtype."""
     code = "\n".join([
-        f'#include "{FOLDER / "shim.h"}"', source.code,
+        f'#include "{DIRECTORY / "shim.h"}"', source.code,
         *(_runner(name, parameters) for name, parameters in source.declared.items()),
     ])
-    path = Path(_folder().name) / f"{source.package}_{Path(source.file).stem}_{char}.cpp"
+    path = Path(_directory().name) / f"{source.package}_{Path(source.file).stem}_{char}.cpp"
     path.write_text(code, encoding="utf-8")
     built = path.with_suffix(".so")
     subprocess.run(

@@ -85,9 +85,9 @@ def test_orthogonal():
     for block in blocks:
         np.testing.assert_allclose(block @ block.T, np.eye(20), atol=1e-14)
     assert np.abs(blocks[0] - blocks[1]).max() > 0.1
-    for normal, deviation in ((found["g.0.W"][:, :30], 0.01), (found["W_a"], 0.001)):
-        assert 0.9 < normal.std() / deviation < 1.1
-        assert abs(normal.mean()) < 5 * deviation / np.sqrt(normal.size)
+    for normal, std in ((found["g.0.W"][:, :30], 0.01), (found["W_a"], 0.001)):
+        assert 0.9 < normal.std() / std < 1.1
+        assert abs(normal.mean()) < 5 * std / np.sqrt(normal.size)
     assert not found["v_a"].any() and not found["g.0.b"].any()
 
 
@@ -170,7 +170,7 @@ def test_scores_say_what_their_axes_count():
 
 
 def test_how_a_score_starts():
-    """Under `orthogonal` its matrices are normals of the deviation asked for, its vectors zero."""
+    """Under `orthogonal` its matrices are normals of the std asked for, its vectors zero."""
     weights = score_weights(Variant("additive", "local-p"), "a", 90, 90, Scheme("orthogonal"),
                             std=0.001)
     found = initialise(weights, np.random.default_rng(1), "float64")
@@ -209,8 +209,8 @@ def test_mask_values_and_mean(rate, dtype):
     assert abs(mask.mean(dtype="f8") - 1) < 5 * np.sqrt(rate / (1 - rate) / mask.size)
     for number, size in enumerate(shape):  # no position, sentence or unit is special
         means = (mask > 0).mean(axis=number)
-        deviation = np.sqrt(rate * (1 - rate) / size)
-        assert np.abs(means - (1 - rate)).max() < 6 * deviation
+        std = np.sqrt(rate * (1 - rate) / size)
+        assert np.abs(means - (1 - rate)).max() < 6 * std
 
 
 def test_masks_of_nothing_and_of_rate_zero():

@@ -1,4 +1,4 @@
-"""Cells over padded batches: each sequence as if alone, states carried, dh clipped literally."""
+"""Cells over padded batches: each sequence as if alone, states copied through, dh clipped."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_sequence_is_the_derivation(unit, reverse, dtype):
 
 
 @pytest.mark.parametrize("unit, reverse", list(product(CELLS, (False, True))))
-def test_padded_steps_carry_the_state(unit, reverse):
+def test_padded_steps_copy_the_state(unit, reverse):
     """To the last bit: forward the last real state goes on, backward the first one waits."""
     x, state, W, b, _, _ = make(unit)
     h, last, _ = run(unit, x, state, W, b, LENGTHS, reverse)

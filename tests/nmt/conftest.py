@@ -13,7 +13,7 @@ def _quiet_blas(monkeypatch):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """A folder with the corpus and r.yaml."""
+    """A directory with the corpus and r.yaml."""
     write_corpus(tmp_path)
     write_recipe(tmp_path / "r.yaml")
     return tmp_path
@@ -21,19 +21,19 @@ def corpus(tmp_path):
 
 @pytest.fixture(scope="session")
 def _trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    write_corpus(folder, pairs=300)
-    recipe = write_recipe(folder / "r.yaml", data={"reverse_source": True}, model={"dropout": 0.0},
-                          train={"epochs": 12, "learning_rate": 0.05})
-    assert nmt("train", recipe, "--output", folder / "model") == 0
-    recipe = write_recipe(folder / "lm.yaml", TEXT_RECIPE)
-    assert nmt("lm", "train", recipe, "--output", folder / "lm") == 0
-    return folder
+    directory = tmp_path_factory.mktemp("trained")
+    write_corpus(directory, pairs=300)
+    recipe = write_recipe(directory / "r.yaml", data={"reverse_source": True},
+                          model={"dropout": 0.0}, train={"epochs": 12, "learning_rate": 0.05})
+    assert nmt("train", recipe, "--output", directory / "model") == 0
+    recipe = write_recipe(directory / "lm.yaml", TEXT_RECIPE)
+    assert nmt("lm", "train", recipe, "--output", directory / "lm") == 0
+    return directory
 
 
 @pytest.fixture
 def trained(_trained, tmp_path):
-    """A folder with a corpus, `model`, a translator that reads its source reversed, and `lm`."""
-    folder = tmp_path / "trained"
-    shutil.copytree(_trained, folder)
-    return folder
+    """A directory with a corpus, `model`, a translator that reads its source reversed, and `lm`."""
+    directory = tmp_path / "trained"
+    shutil.copytree(_trained, directory)
+    return directory

@@ -17,7 +17,7 @@ from backend.memory import pool_figures, too_large
 from backend.rows import check_ids, gather, row_index
 from nmt.data.batches import make_batch, make_sources
 from nmt.models.translator import ModelConfig, Translator
-from nmt.training.accuracy import product_cost
+from nmt.training.accuracy import precision_cost
 from nmt.training.trainer import LOG
 
 
@@ -64,12 +64,12 @@ def small_step(dtype="float32"):
 @pytest.mark.parametrize("precision", ["tf32", "float16"])
 def test_the_cost_of_a_precision_is_measured(precision):
     with backend.using(strict), gemm.using(precision):
-        cost = product_cost(*small_step())
-        exact = product_cost(*small_step("float64"))
+        cost = precision_cost(*small_step())
+        exact = precision_cost(*small_step("float64"))
     assert gemm.precision() == "float32"
     assert 1e-6 < cost.gradients < 1e-2 and cost.gradients <= cost.largest < 0.1
     assert 0 < cost.loss < 1e-3 and cost.name in small_step()[0].weights()
-    assert f"products in {precision}: against float32" in str(cost)
+    assert f"matrix products in {precision}: against float32" in str(cost)
     assert (exact.loss, exact.gradients) == (0.0, 0.0)  # float64 is left as it is
 
 
@@ -80,20 +80,20 @@ def test_training_tells_the_cost_and_then_goes_on(kind, corpus, capsys):
     if kind == "language model":
         command = ["lm", "train", write_recipe(corpus / "lm.yaml", TEXT_RECIPE)]
     assert nmt("--backend", "cupy", "--gemm", "tf32", *command, "--output", corpus / "out") == 0
-    assert "products in tf32: against float32" in capsys.readouterr().out
+    assert "matrix products in tf32: against float32" in capsys.readouterr().out
     records = [json.loads(line) for line in (corpus / "out" / LOG).read_text().splitlines()]
     assert records[0]["event"] == "gemm" and records[0]["precision"] == "tf32"
     assert 0 < records[0]["gradient_error"] <= records[0]["largest_error"] < 0.1
     assert [r["event"] for r in records].count("gemm") == 1
     gemm.use("float32")
     assert nmt("--backend", "cupy", *command, "--output", corpus / "exact") == 0
-    assert "products in" not in capsys.readouterr().out
+    assert "matrix products in" not in capsys.readouterr().out
     ours, exact = (last_loss(corpus / name) for name in ("out", "exact"))
     assert ours != exact and ours == pytest.approx(exact, rel=1e-2)
 
 
-def last_loss(folder):
-    records = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+def last_loss(directory):
+    records = [json.loads(line) for line in (directory / LOG).read_text().splitlines()]
     return [r["loss"] for r in records if r["event"] == "epoch"][-1]
 
 

@@ -30,8 +30,8 @@ from nmt.training.trainer import BEST, LAST, Trainer
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\u2581", codec="utf-8")), min_size=1)
 
 
-def recipe_of(folder, **sections):
-    return load_recipe(LanguageModelRecipe, write_recipe(folder / "lm.yaml", TEXT_RECIPE,
+def recipe_of(directory, **sections):
+    return load_recipe(LanguageModelRecipe, write_recipe(directory / "lm.yaml", TEXT_RECIPE,
                                                          **sections))
 
 

@@ -19,9 +19,9 @@ TRAIN = {**RECIPE["train"], "optimizer": "adadelta", "learning_rate": 1.0, "sche
          "sorted_within": 20, "max_norm": 1.0, "checkpoint_every": 2}
 
 
-def recipe_of(folder, *overrides, **model):
-    path = folder / "r.yaml"
-    content = {**RECIPE, "data": {**RECIPE["data"], "folder": str(folder)},
+def recipe_of(directory, *overrides, **model):
+    path = directory / "r.yaml"
+    content = {**RECIPE, "data": {**RECIPE["data"], "directory": str(directory)},
                "model": {"architecture": "rnnsearch", **MODEL, **model}, "train": TRAIN}
     path.write_text(yaml.safe_dump(content))
     return load_recipe(Recipe, path, overrides)

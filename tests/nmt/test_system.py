@@ -1,4 +1,4 @@
-"""Training a translator in a folder, opening it again, translating with it."""
+"""Training a translator in a directory, opening it again, translating with it."""
 
 import re
 import shutil
@@ -25,13 +25,13 @@ SENTENCES = [line.split() for line in
 BEAM = SearchOptions(beam=3, nbest=2)
 
 
-def recipe_of(folder, **sections):
-    return load_recipe(Recipe, write_recipe(folder / "r.yaml", **sections))
+def recipe_of(directory, **sections):
+    return load_recipe(Recipe, write_recipe(directory / "r.yaml", **sections))
 
 
-def assert_same_state(folder, other):
+def assert_same_state(directory, other):
     """Bit for bit: parameters and moments, the state of both generators, where training stands."""
-    ours, theirs = checkpoint.load(folder / LAST), checkpoint.load(other / LAST)
+    ours, theirs = checkpoint.load(directory / LAST), checkpoint.load(other / LAST)
     assert ours.arrays.keys() == theirs.arrays.keys()
     for name, array in ours.arrays.items():
         np.testing.assert_array_equal(array, theirs.arrays[name], err_msg=name)
@@ -205,10 +205,10 @@ def test_a_damaged_model_directory_is_refused(trained, file, damage, message) ->
 
 
 def test_what_is_no_model_directory_is_refused(trained) -> None:
-    for folder, found in ((trained / "absent", "no such directory"), (trained / "r.yaml", "a file"),
-                          (trained, "no recipe.yaml in it")):
-        with pytest.raises(UserError, match=f"{re.escape(str(folder))}: .*translator, .*{found}"):
-            System.open(folder)
+    for path, found in ((trained / "absent", "no such directory"), (trained / "r.yaml", "a file"),
+                        (trained, "no recipe.yaml in it")):
+        with pytest.raises(UserError, match=f"{re.escape(str(path))}: .*translator, .*{found}"):
+            System.open(path)
     with pytest.raises(UserError, match=r"best.safetensors: expected a translator, found a lang"):
         System.open(trained / "lm")
     shutil.copy(trained / "lm" / BEST, trained / "model" / BEST)
@@ -221,7 +221,7 @@ def test_what_is_no_model_directory_is_refused(trained) -> None:
 
 
 @pytest.mark.parametrize("occupied", ["r.yaml", "notes"])
-def test_a_folder_in_use_is_left_alone(corpus, occupied) -> None:
+def test_a_directory_in_use_is_left_alone(corpus, occupied) -> None:
     recipe = recipe_of(corpus)
     (corpus / "out").mkdir()
     (corpus / "out" / occupied).write_text("mine")

@@ -186,18 +186,18 @@ def update(
 
 
 def train(
-    kind: str, recipe: Path, folder: Path, *options: str
+    kind: str, recipe: Path, directory: Path, *options: str
 ) -> tuple[list[float], Arrays]:
     """Train by the command line: all losses and scores of the log, and the last parameters.
 
     The parameters have the names and layouts of this tree.
     """
     command = ["train"] if kind == "translator" else ["lm", "train"]
-    main([*command, str(recipe), "--output", str(folder), *options])
-    lines = (folder / "log.jsonl").read_text("utf-8").splitlines()
+    main([*command, str(recipe), "--output", str(directory), *options])
+    lines = (directory / "log.jsonl").read_text("utf-8").splitlines()
     losses = [number for record in map(json.loads, lines)
               for number in (record["loss"], *record.get("scores", {}).values())]
     prefix = "parameters/"
     return losses, {name.removeprefix(prefix): array
-                    for name, array in load_file(folder / "last.safetensors").items()
+                    for name, array in load_file(directory / "last.safetensors").items()
                     if name.startswith(prefix)}

@@ -82,10 +82,10 @@ def trajectory(name: str) -> list[list[float]]:
     return found
 
 
-def run(kind: str, folder: Path) -> tuple[list[float], trees.Arrays]:
+def run(kind: str, directory: Path) -> tuple[list[float], trees.Arrays]:
     """Train by the recipe of this kind: all losses of the log, and the last parameters."""
-    text, random = folder / "text", draws.random_state("text")
+    text, random = directory / "text", draws.random_state("text")
     lines = (random.geometric(0.15, size=random.randint(1, 10)) for _ in range(80))
     text.write_text("".join(" ".join(f"w{k}" for k in line) + "\n" for line in lines), "utf-8")
     options = ["--text.train", str(text)] if kind == "language_model" else []
-    return trees.train(kind, HERE / f"{kind}.yaml", folder / kind, *options)
+    return trees.train(kind, HERE / f"{kind}.yaml", directory / kind, *options)

@@ -1,12 +1,12 @@
 // Recurrent cells: lstm/cells/.
 
 // All of an LSTM's step between two products: z + recurrent + b, the gates, c, tanh c, h; where
-// `dead` the state before passes through. u overwrites z. Eqs. 2.35-2.39.
+// padded the state before passes through. u overwrites z. Eqs. 2.35-2.39.
 extern "C" __global__ void lstm_forward(
     number rows, number H, real *z, number z_stride, const real *recurrent, number recurrent_stride,
     const real *b, const real *h_prev, number h_prev_stride, const real *c_prev,
     number c_prev_stride, real *c, number c_stride, real *tanh_c, number tanh_c_stride, real *h,
-    number h_stride, const unsigned char *dead, number dead_stride) {
+    number h_stride, const unsigned char *pad, number pad_stride) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
         real *u = z + n * z_stride + j;
@@ -25,20 +25,20 @@ extern "C" __global__ void lstm_forward(
         real now = f * before + i * h_hat;
         real squashed = tanh(now);
         tanh_c[n * tanh_c_stride + j] = squashed;
-        bool carried = dead && dead[n * dead_stride];
-        c[n * c_stride + j] = carried ? before : now;
-        h[n * h_stride + j] = carried ? h_prev[n * h_prev_stride + j] : o * squashed;
+        bool padded = pad && pad[n * pad_stride];
+        c[n * c_stride + j] = padded ? before : now;
+        h[n * h_stride + j] = padded ? h_prev[n * h_prev_stride + j] : o * squashed;
     }
 }
 
-// Algorithm 2, lines 7-13, with what surrounds it in a step: dh += d_out; where `dead`, dh is kept
+// Algorithm 2, lines 7-13, with what surrounds it in a step: dh += d_out; where padded, dh is copied
 // and nothing goes to dz; otherwise dh is clipped to +-limit (0: it is not). dc becomes that of
 // c_{t-1}.
 extern "C" __global__ void lstm_backward(
     number rows, number H, real *dh, number dh_stride, const real *d_out, number d_out_stride,
     real *dc, number dc_stride, const real *u, number u_stride, const real *c_prev,
     number c_prev_stride, const real *tanh_c, number tanh_c_stride, real *dz, number dz_stride,
-    const unsigned char *dead, number dead_stride, real *kept, number kept_stride, double limit) {
+    const unsigned char *pad, number pad_stride, real *unclipped, number unclipped_stride, double limit) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
         const real *gate = u + n * u_stride + j;
@@ -46,10 +46,10 @@ extern "C" __global__ void lstm_backward(
         real i = gate[0], f = gate[H], o = gate[2 * H], h_hat = gate[3 * H];
         real d = dh[n * dh_stride + j];
         if (d_out) d += d_out[n * d_out_stride + j];
-        if (kept) kept[n * kept_stride + j] = d;
+        if (unclipped) unclipped[n * unclipped_stride + j] = d;
         if (limit > 0) d = d > real(limit) ? real(limit) : d < -real(limit) ? -real(limit) : d;
         if (d_out || limit > 0) dh[n * dh_stride + j] = d;
-        if (dead && dead[n * dead_stride]) {
+        if (pad && pad[n * pad_stride]) {
             d_gate[0] = d_gate[H] = d_gate[2 * H] = d_gate[3 * H] = real(0);
             continue;
         }
@@ -77,14 +77,14 @@ extern "C" __global__ void add_rows(
     }
 }
 
-// Where `dead`, the old arrays overwrite the new ones: one pair of arrays, or two.
-extern "C" __global__ void carry(
-    number rows, number H, const unsigned char *dead, number dead_stride, const real *old_1,
+// Where padded, the old arrays overwrite the new ones: one pair of arrays, or two.
+extern "C" __global__ void copy_through(
+    number rows, number H, const unsigned char *pad, number pad_stride, const real *old_1,
     number old_1_stride, real *new_1, number new_1_stride, const real *old_2, number old_2_stride,
     real *new_2, number new_2_stride) {
     FOR_EACH(k, rows * H) {
         number n = k / (unsigned)H, j = k % (unsigned)H;
-        if (!dead[n * dead_stride]) continue;
+        if (!pad[n * pad_stride]) continue;
         new_1[n * new_1_stride + j] = old_1[n * old_1_stride + j];
         if (new_2) new_2[n * new_2_stride + j] = old_2[n * old_2_stride + j];
     }

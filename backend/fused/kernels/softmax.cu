@@ -1,21 +1,21 @@
-// Softmax over source positions (attention/softmax.py) and cross-entropy (lstm/prediction.py).
+// Softmax over source positions (attention/attention.py) and cross-entropy (lstm/prediction.py).
 // A block per row.
 
-// a = softmax(e) in place, zero where dead, which not all of a row is (Eq. 4.7).
-// e is (B, Q, S), contiguous; dead has strides for its three axes, in bytes.
+// a = softmax(e) in place, zero where the mask is true, which not all of a row is (Eq. 4.7).
+// e is (B, Q, S), contiguous; mask has strides for its three axes, in bytes.
 extern "C" __global__ void softmax_forward(
-    number rows, number Q, number S, real *e, const unsigned char *dead, number dead_b,
-    number dead_q, number dead_s) {
+    number rows, number Q, number S, real *e, const unsigned char *mask, number mask_b,
+    number mask_q, number mask_s) {
     __shared__ real shared[MOST_THREADS];
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
         real *row = e + n * S;
-        const unsigned char *out = dead ? dead + n / Q * dead_b + n % Q * dead_q : 0;
+        const unsigned char *out = mask ? mask + n / Q * mask_b + n % Q * mask_q : 0;
         real most = real(-1e30);  // below any score, and a float
-        FOR_COLUMNS(j, S) if (!out || !out[j * dead_s]) most = larger(row[j], most);
+        FOR_COLUMNS(j, S) if (!out || !out[j * mask_s]) most = larger(row[j], most);
         most = block_max(most, shared);
         real sum = 0;
         FOR_COLUMNS(j, S) {
-            real power = out && out[j * dead_s] ? real(0) : exp(row[j] - most);
+            real power = out && out[j * mask_s] ? real(0) : exp(row[j] - most);
             row[j] = power;
             sum += power;
         }

@@ -1,6 +1,6 @@
 """What kind of mistake a wrong gradient looks like, in plain sentences.
 
-A hint is given when the numbers prove it (`evidence`), and not otherwise: a wrong hint costs
+A hint is given when the numbers show it (`evidence`), and not otherwise: a wrong hint costs
 more than none. The most specific comes first.
 """
 

@@ -108,7 +108,7 @@ def search_example(request: Request) -> Example:
 
 
 def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
-    """The word numbers of source and target, and their vocabularies."""
+    """The token ids of source and target, and their vocabularies."""
     sides = (PAIR if request.sentence is None else request.sentence).split("|||")
     if len(sides) != 2:
         raise UserError("sentence: expected a source and its translation around |||, got "

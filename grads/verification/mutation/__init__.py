@@ -2,6 +2,7 @@
 gradient checks must notice.
 
 `syntax` and `operators` say which changes there are, `record` finds the functions and what runs
-them, `judge` runs the checks on each mutant, `report` writes docs/mutants.md. Nothing here lists a
-function of the product but `equivalents`: the changes that are no mistakes, each with its reason.
+them, `injection` puts a mutant in a function's place, `execution` runs the checks on each mutant,
+`report` writes docs/mutants.md. Nothing here lists a function of the product but `equivalents`: the
+changes that are no mistakes, each with its reason.
 """

@@ -270,11 +270,11 @@ def axis(p: Place) -> Iterator[ast.AST]:
 
 
 def loop(p: Place) -> Iterator[ast.AST]:
-    """Only the first turn of a loop; all but the last; while once."""
+    """Only the first iteration of a loop; all but the last; while once."""
     if p.field == "iter" and isinstance(p.parent, (ast.For, ast.comprehension)):
-        turns = ast.Call(ast.Name("list", ast.Load()), [p.node], [])
+        iterations = ast.Call(ast.Name("list", ast.Load()), [p.node], [])
         for end in (1, -1):
-            yield ast.Subscript(turns, ast.Slice(None, ast.Constant(end)), ast.Load())
+            yield ast.Subscript(iterations, ast.Slice(None, ast.Constant(end)), ast.Load())
     elif p.field == "test" and isinstance(p.parent, ast.While):
         yield ast.Constant(False)
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.check.report import Report
+from grads.verification.mutation.injection import find
 from grads.verification.mutation.operators import OPERATORS, sites
-from grads.verification.mutation.planting import find
 from grads.verification.mutation.syntax import called, names_in, parse
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ class Check(NamedTuple):
     """Something that must notice a mistake."""
 
     name: str
-    numbers: Callable[[], Numbers]  # outputs and gradients that it looks at, computed once
+    numbers: Callable[[], Numbers]  # outputs and gradients that it compares, computed once
     run: Callable[[], Report] | None = None  # differentiates; None: no other numbers are right
 
 

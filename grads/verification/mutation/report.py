@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from grads.verification.mutation.equivalents import reason
-from grads.verification.mutation.judge import Outcome
+from grads.verification.mutation.execution import Outcome
 from grads.verification.mutation.operators import OPERATORS
 from grads.verification.mutation.record import PRODUCT
 
@@ -18,7 +18,7 @@ them at every site that is no index, shape or constant, one at a time; the entri
 that execute the changed line are checked, fastest first, until one complains. *Gradient*: a wrong
 value. *Finding*: written into an argument, padding with a gradient, another dtype and the like.
 *Reference*: another result than PyTorch's where clipping acts, which is no gradient.
-*Exception*: nothing but an error was raised, so such a mutant proves little. *Time*: it never ends.
+*Exception*: nothing but an error was raised, so such a mutant shows little. *Time*: it never ends.
 A mutant that survives is equivalent, for the reason given, or shows what the catalogue lacks.
 """
 KILLED = ("gradient", "finding", "reference", "exception", "time")

@@ -8,14 +8,14 @@ from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
 from grads.verification.mutation.checks import checks, checks_of_derivations
 from grads.verification.mutation.equivalents import EQUIVALENTS, reason
-from grads.verification.mutation.judge import Outcome, complaint, judge, same, sample
-from grads.verification.mutation.planting import replaced
+from grads.verification.mutation.execution import Outcome, complaint, execute, same, sample
+from grads.verification.mutation.injection import replaced
 from grads.verification.mutation.record import mutants, poisoned, record
 
 
 def run(number: int | None = None, jobs: int = 1,
         told: Callable[[int, int], None] = lambda done, of: None) -> list[Outcome]:
-    """Judge all mutants, or `number` of those that are mistakes, in the order of their functions.
+    """Run all mutants, or `number` of those that are mistakes, in the order of their functions.
 
     Arguments: jobs, processes at a time; told, called with how many are done, of how many. Raises
     AssertionError where a check that killed a mutant fails without it too, and where a key of
@@ -29,7 +29,7 @@ def run(number: int | None = None, jobs: int = 1,
     if number is not None:
         found = sample([one for one in found if reason(one.name) is None], number)
     outcomes = []
-    for outcome in judge(found, shown_to, recording, jobs):
+    for outcome in execute(found, shown_to, recording, jobs):
         outcomes.append(outcome)
         told(len(outcomes), len(found))
     killers = {outcome.check for outcome in outcomes if outcome.killed}

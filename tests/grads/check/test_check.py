@@ -83,7 +83,7 @@ def test_mappings_of_outputs_and_nested_ones():
     assert found.ok and found.outputs == ("h", "last.0", "last.1.0")
 
 
-def test_claims_by_upstream_gradient_or_by_function():
+def test_analytic_gradients_by_upstream_gradient_or_by_function():
     d_out = RNG.normal(size=3)
     analytic = [np.outer(d_out, X)]
     assert check_gradients(lambda W: W @ X, [VALUES["W"]], analytic, upstream=d_out).ok
@@ -261,7 +261,7 @@ def test_branch_decisions_are_tracked():
 # --- large tensors ------------------------------------------------------------------------------
 
 
-def test_sample_looks_at_zero_and_nonzero_gradients():
+def test_sample_covers_zero_and_nonzero_gradients():
     """Only ten of 10000 gradients are not zero: a uniform sample would hardly see them."""
     values, weight = {"W": RNG.normal(size=(100, 100))}, np.zeros((100, 100))
     weight[37, 20:30] = 1.0

@@ -159,7 +159,7 @@ def test_ridders_is_precise_where_functions_are_harmless():
 
 
 @pytest.mark.parametrize("f, x, slope", [
-    (np.log, 1e-3, 1e3),  # steps of the first round leave the domain
+    (np.log, 1e-3, 1e3),  # steps of the first iteration leave the domain
     (np.sqrt, 1e-4, 50.0),
     (lambda x: np.exp(-(x / 1e-3) ** 2), 3e-4, -600 * np.exp(-0.09)),  # narrower than they are
     (lambda x: np.maximum(x, 0.0), 1e-5, 1.0),  # a kink between them

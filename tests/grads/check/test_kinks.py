@@ -166,7 +166,7 @@ def test_evaluations_and_inputs():
 # --- decisions ----------------------------------------------------------------------------------
 
 
-def test_decisions_prove_a_kink_beside_a_strong_curve():
+def test_decisions_show_a_kink_beside_a_strong_curve():
     inputs, upstream = {"x": np.array(0.0)}, {"y": np.array(1.0)}
 
     def f(a):

@@ -32,9 +32,9 @@ def scattered(a):
 
 def widened_late(a):
     y = a["b"] * 1.0
-    head, tail, turned = y[:2], y[2:], y[::-1]
+    head, tail, flipped = y[:2], y[2:], y[::-1]
     head *= 2.0
-    turned[1] = a["s"]
+    flipped[1] = a["s"]
     return np.concatenate([tail, head, y])
 
 

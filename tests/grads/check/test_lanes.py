@@ -13,7 +13,7 @@ import backend
 from backend.workspace import Workspace
 from grads.check.lanes import LaneArray, LanesError, in_lanes, lanes
 from grads.verification.cases import model_case
-from grads.verification.catalogue import drawn, entries
+from grads.verification.catalogue import entries, random_model
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 
 ENTRIES = [entry for entry in entries("tiny") if entry.shape == "ragged"]
@@ -25,7 +25,7 @@ ENTRIES = [entry for entry in entries("tiny") if entry.shape == "ragged"]
 @pytest.mark.parametrize("dtype", STEPS)
 def test_every_kernel(entry, dtype):
     rng = np.random.default_rng(5)
-    case = model_case(drawn(entry))
+    case = model_case(random_model(entry))
     inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
     moved = 0
     for name, value in inputs.items():
@@ -38,7 +38,7 @@ def test_every_kernel(entry, dtype):
 @pytest.mark.parametrize("dtype", STEPS)
 def test_single_entries_of_a_translator(dtype):
     options = {"bidirectional": True, "bridge": True}
-    case = model_case(drawn(ENTRIES[0]._replace(options=ENTRIES[0].options | options)))
+    case = model_case(random_model(ENTRIES[0]._replace(options=ENTRIES[0].options | options)))
     inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
     workspace = Workspace()
     for name in ("encoder.W_e", "decoder.0.W", "encoder.1.forward.W", "attention.W_c"):
@@ -78,7 +78,7 @@ def test_several_inputs_change_together():
 @pytest.mark.parametrize("entry", ENTRIES[::12], ids=lambda entry: entry.name)
 def test_a_backward_pass_is_a_function_too(entry):
     rng = np.random.default_rng(7)
-    case = model_case(drawn(entry))
+    case = model_case(random_model(entry))
     upstream = {name: rng.normal(size=np.shape(out))
                 for name, out in case.outputs(case.inputs).items()}
 

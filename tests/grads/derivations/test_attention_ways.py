@@ -10,7 +10,7 @@ from grads.derivations import local
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
 from grads.derivations.attention_step import PREFIX, Way
 from grads.derivations.scores import CONTENT, SCORES, weight_shapes
-from grads.verification.mutation.planting import replaced
+from grads.verification.mutation.injection import replaced
 
 V, E, H, A, P, L_MAX = 5, 3, 2, 4, 3, 3
 X, Y = [2, 4, 2, 3], [3, 2]

@@ -16,7 +16,7 @@ from grads.derivations.gru import (
     gru_context_grad,
     gru_grad,
 )
-from grads.verification.mutation.planting import replaced
+from grads.verification.mutation.injection import replaced
 
 E, H, HE = 3, 2, 4
 GATES = ("W", "W_z", "W_r", "U", "U_z", "U_r")

@@ -17,7 +17,7 @@ from grads.derivations.attention_step import (
     attend_in_a_way,
     attend_in_a_way_grad,
 )
-from grads.verification.mutation.planting import replaced
+from grads.verification.mutation.injection import replaced
 
 H, HE, A, P = 3, 4, 2, 5
 WEIGHTS = {  # vectors as columns

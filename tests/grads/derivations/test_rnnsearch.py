@@ -8,7 +8,7 @@ import pytest
 from grads.check import check_gradients, check_pair
 from grads.derivations import deep_output, rnnsearch
 from grads.derivations.gru import ContextUnit, Unit
-from grads.verification.mutation.planting import replaced
+from grads.verification.mutation.injection import replaced
 
 V_S, V_T, E, H, A, M = 5, 6, 3, 2, 4, 3
 X, Y = [2, 4, 2], [3, 2, 3]  # words are read twice

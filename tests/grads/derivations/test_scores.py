@@ -16,7 +16,7 @@ from grads.derivations.attention_step import (
     parameters_of,
     weights_of,
 )
-from grads.verification.mutation.planting import replaced
+from grads.verification.mutation.injection import replaced
 
 H, HE, A, L_MAX = 3, 4, 2, 4  # all different, so that a transposed product shows
 WEIGHTS = {  # vectors as columns

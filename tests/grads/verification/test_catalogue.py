@@ -19,8 +19,8 @@ from grads.verification.catalogue import (
     architectures,
     check,
     check_model,
-    drawn,
     entries,
+    random_model,
 )
 from grads.verification.completeness import backward_functions, never_run, product_modules
 from grads.verification.shapes import Shape
@@ -63,7 +63,7 @@ def test_entries_are_told_apart_and_found_again():
 def test_sizes_are_beyond_every_threshold():
     """24 steps, 20 source words, more than 16 repeats of more than 16 words, more than 32 rows."""
     for entry in entries("real"):
-        made = drawn(entry)
+        made = random_model(entry)
         sides = [*made.batch.sources, made.batch.target]
         assert len(made.batch.indices) == 20
         assert len(made.batch.target_in) == 24 or not made.batch.sources
@@ -153,5 +153,5 @@ def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, monk
 
 
 def complains(entry):
-    """Whether the check of an entry finds something wrong: a crash would prove nothing."""
+    """Whether the check of an entry finds something wrong: a crash would show nothing."""
     return not check(entry, diagnosis=0).ok

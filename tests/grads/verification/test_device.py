@@ -11,7 +11,7 @@ import backend
 from backend.fused import switch
 from grads.cli import main
 from grads.verification.cases import model_case
-from grads.verification.catalogue import check, drawn, entries
+from grads.verification.catalogue import check, entries, random_model
 from grads.verification.device import on_device
 from lstm.cells.lstm import lstm_backward
 
@@ -49,7 +49,7 @@ def test_a_wrong_kernel_is_caught(launcher, monkeypatch):
 
 
 def test_numpy_cases_are_left_alone():
-    case = model_case(drawn(ENTRIES[0]))
+    case = model_case(random_model(ENTRIES[0]))
     assert on_device(case) is case
 
 

@@ -1,4 +1,4 @@
-"""The functions of the backward passes are found, their mutants judged, survivors told."""
+"""The functions of the backward passes are found, their mutants run, survivors told."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from grads.check import check_pair
 from grads.check.report import Report
 from grads.derivations.errata import MISTAKES
-from grads.verification.mutation import judge as judge_module
+from grads.verification.mutation import execution
 from grads.verification.mutation.equivalents import reason
-from grads.verification.mutation.judge import NOT_RUN, Outcome, judge, running, same, sample
-from grads.verification.mutation.planting import find, replaced
+from grads.verification.mutation.execution import NOT_RUN, Outcome, execute, running, same, sample
+from grads.verification.mutation.injection import find, replaced
 from grads.verification.mutation.record import Check, Mutant, mutants, poisoned, record
 from grads.verification.mutation.report import page, problems, summary
 from grads.verification.mutation.run import check_mistake, run
@@ -65,7 +65,7 @@ def product(tmp_path, monkeypatch):
     (tmp_path / "toy" / "__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "toy" / "layer.py").write_text(PRODUCT, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(judge_module, "LIMIT", 0.5)
+    monkeypatch.setattr(execution, "LIMIT", 0.5)
     yield tmp_path
     for name in ("toy", "toy.layer"):
         sys.modules.pop(name, None)
@@ -88,10 +88,10 @@ def layer_check(rows):
     return Check(f"{rows} rows", numbers, lambda: check_pair(layer_forward, layer_backward, inputs))
 
 
-def judged(product, *rows):
+def executed(product, *rows):
     checks = [layer_check(n) for n in rows]
     recording = record(checks, product, ["toy"])
-    return list(judge(mutants(recording.functions), checks, recording, jobs=2))
+    return list(execute(mutants(recording.functions), checks, recording, jobs=2))
 
 
 def changes(outcomes):
@@ -122,7 +122,7 @@ def test_fresh_memory_holds_nan():
 
 
 def test_mutants_of_a_layer(product):
-    found = changes(judged(product, 2, 9))
+    found = changes(executed(product, 2, 9))
     assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].by == "gradient"
     assert found["layer_backward: dy @ W -> W @ dy"].by == "exception"
     assert found["weight_sums: total[...] = 0.0 -> pass"].by == "gradient"  # NaN
@@ -135,7 +135,7 @@ def test_mutants_of_a_layer(product):
 def test_a_bug_behind_a_size_survives_until_a_check_is_large_enough(product):
     first_only = ("weight_sums: total += dy[start:start + BLOCK].T @ x[start:start + BLOCK] -> "
                   "total[...] = dy[start:start + BLOCK].T @ x[start:start + BLOCK]")
-    small, large = changes(judged(product, 3)), changes(judged(product, 3, 9))
+    small, large = changes(executed(product, 3)), changes(executed(product, 3, 9))
     assert small[first_only].check == "1 checks run the line, the numbers of none change"
     assert (large[first_only].by, large[first_only].check) == ("gradient", "9 rows")
 
@@ -145,14 +145,14 @@ def test_only_checks_that_run_the_line_are_asked_fastest_first(product):
     recording = record(checks, product, ["toy"])._replace(seconds=[2.0, 0.5, 1.0])
     [first, *_] = mutants(recording.functions)
     assert running(first, recording) == [2, 0]
-    [outcome] = judge([first], checks, recording._replace(lines=[set()] * 3))
+    [outcome] = execute([first], checks, recording._replace(lines=[set()] * 3))
     assert not outcome.killed and outcome.check == NOT_RUN
 
 
 def test_a_check_that_complains_of_nothing_is_told_of(product):
     checks = [layer_check(9)._replace(run=lambda: Report([]))]
     recording = record(checks, product, ["toy"])
-    found = changes(judge(mutants(recording.functions), checks, recording))
+    found = changes(execute(mutants(recording.functions), checks, recording))
     assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].check == \
         "1 checks run the line, the numbers of 1 change"
 
@@ -160,7 +160,7 @@ def test_a_check_that_complains_of_nothing_is_told_of(product):
 def test_where_no_other_numbers_are_right_a_change_is_enough(product):
     checks = [layer_check(9)._replace(run=None)]
     recording = record(checks, product, ["toy"])
-    found = changes(judge(mutants(recording.functions), checks, recording))
+    found = changes(execute(mutants(recording.functions), checks, recording))
     assert found["layer_backward: 2.0 * dz * y -> 2.0 * dz"].by == "reference"
     assert found["layer_backward: dy @ W -> W @ dy"].by == "exception"
     assert found["weight_sums: start < n -> start <= n"].by == ""
@@ -180,7 +180,7 @@ def test_numbers_are_the_same_but_for_rounding():
 
 
 def test_a_mutant_leaves_nothing_behind(product):
-    judged(product, 2)
+    executed(product, 2)
     assert layer_check(2).run().ok
 
 
@@ -233,7 +233,7 @@ def test_a_reason_may_be_one_for_several():
         assert reason(name, why) is None
 
 
-# --- planting -------------------------------------------------------------------------------------
+# --- injection ------------------------------------------------------------------------------------
 
 
 def scaler(factor):
@@ -247,7 +247,7 @@ triple = scaler(3.0)
 HERE = f"{__name__}.triple"
 
 
-def test_planting_reaches_every_reference_and_leaves_no_trace():
+def test_injection_reaches_every_reference_and_leaves_no_trace():
     reference, code = triple, triple.__code__
     with replaced(HERE, "factor *", "2 * factor *"):
         assert reference(1.0) == 6.5
@@ -267,7 +267,7 @@ def test_planting_reaches_every_reference_and_leaves_no_trace():
     ("lstm.lstm.GATES", "", "", "expected the path of a Python function"),
     ("math.sqrt", "", "", "expected the path of a Python function"),
 ])  # fmt: skip
-def test_what_cannot_be_planted_is_refused(path, old, new, complaint):
+def test_what_cannot_be_injected_is_refused(path, old, new, complaint):
     with pytest.raises(ValueError, match=complaint), replaced(path, old, new):
         pass
 

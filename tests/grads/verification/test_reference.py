@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
 
 from grads.verification.cases import model_case  # noqa: E402
-from grads.verification.catalogue import Entry, drawn, entries  # noqa: E402
+from grads.verification.catalogue import Entry, entries, random_model  # noqa: E402
 from grads.verification.reference import REFERENCES, gradients  # noqa: E402
 from grads.verification.reference.fused import fused, unfused  # noqa: E402
 from grads.verification.rules import gradients_of  # noqa: E402
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 def run(entry: Entry) -> Run:
     """The product's side."""
-    made = drawn(entry)
+    made = random_model(entry)
     case = model_case(made)
     more = {"reverse_source": made.tables.reverse_source} if made.tables.sources else {}
     return Run(made.model.config, made.parameters, made.batch, made.noise,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from grads.verification.cases import labels_of, model_case
-from grads.verification.catalogue import drawn, entries
+from grads.verification.catalogue import entries, random_model
 from grads.verification.rules import distance
 from grads.verification.shapes import SHAPES
 
@@ -27,7 +27,7 @@ def test_distance_is_a_part_of_the_tensors_largest():
                          ids=lambda entry: entry.name)
 def test_every_weight_is_labelled(entry):
     """Axes have names, and the parts of each axis cover it once."""
-    case = model_case(drawn(entry))
+    case = model_case(random_model(entry))
     for name, array in case.inputs.items():
         labels = case.labels[name]
         assert len(labels.axes) == array.ndim and all(labels.axes), name
@@ -40,7 +40,7 @@ def test_every_weight_is_labelled(entry):
 def test_blocks_are_where_the_kernels_have_them():
     """Columns of what is fed, beside those of the word and of the state; rows of each gate."""
     [entry] = [e for e in entries("tiny") if e.name == "luong: as usual; full"]
-    weight = drawn(entry).model.weights()["decoder.0.W"]
+    weight = random_model(entry).model.weights()["decoder.0.W"]
     where = {block.name: block.where for block in labels_of(weight).blocks}
     assert list(where)[:4] == ["i", "f", "o", "h_hat"] and len(where) == 4 + 3 + 4 * 3
     columns = [where[name][1] for name in list(where)[4:7]]
@@ -51,7 +51,7 @@ def test_blocks_are_where_the_kernels_have_them():
 
 def test_streams_go_on_and_translations_begin():
     for entry in entries("tiny"):
-        batch, shape = drawn(entry).batch, SHAPES[entry.shape]
+        batch, shape = random_model(entry).batch, SHAPES[entry.shape]
         assert len(batch.indices) == shape.batch
         if entry.architecture == "language_model":
             assert not batch.begins and np.abs(batch.state[0][0]).min() > 0

@@ -12,7 +12,7 @@ import backend
 from backend.fused import switch
 from grads.check.case import Case
 from grads.verification.cases import model_case
-from grads.verification.catalogue import drawn, entries
+from grads.verification.catalogue import entries, random_model
 
 ENTRIES = [entry for entry in entries("tiny") if entry.shape in ("ragged", "smallest")]
 
@@ -20,7 +20,7 @@ ENTRIES = [entry for entry in entries("tiny") if entry.shape in ("ragged", "smal
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_models_on_the_stand_in(entry, dtype):
-    assert compare(model_case(drawn(entry)), dtype) == (0, 0)
+    assert compare(model_case(random_model(entry)), dtype) == (0, 0)
 
 
 @needs_compiler
@@ -29,7 +29,7 @@ def test_models_on_the_stand_in(entry, dtype):
 def test_fused_kernels_on_the_stand_in(entry, dtype, monkeypatch):
     """The same with the CUDA C of the fused kernels, compiled for the host."""
     monkeypatch.setattr(switch, "_launchers", {StrictArray: HostLauncher()})
-    assert compare(model_case(drawn(entry)), dtype) == (0, 0)
+    assert compare(model_case(random_model(entry)), dtype) == (0, 0)
 
 
 def case_of(forward):

@@ -53,7 +53,7 @@ def run(unit, a, pad=None):
     return step
 
 
-def pull(unit, a, step, d_out, clip=None, pad=None):
+def vjp(unit, a, step, d_out, clip=None, pad=None):
     """The gradients of the state before, and da; d_state of `a` stays as it is."""
     d_state = tuple(d.copy() for d in a.d_state)
     da = garbage(*step.u.shape, dtype=a.x.dtype)
@@ -90,7 +90,7 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
     """Clipping is of dh with all that has been added to it, and acts."""
     a = make(unit, dtype)
     step = run(unit, a)
-    d_state, da = pull(unit, a, step, a.d_out, clip)
+    d_state, da = vjp(unit, a, step, a.d_out, clip)
     dW, db = 0.0, 0.0
     for n in range(B):
         above = (row(a.d_state, n)[0] + a.d_out[n : n + 1], *row(a.d_state, n)[1:])
@@ -103,7 +103,7 @@ def test_its_backward_is_the_derivation(unit, dtype, clip):
     assert_close(weights(unit, a, step, da), dW)
     assert_close(da.sum(axis=0), db)
     if clip is not None:
-        assert np.abs(da - pull(unit, a, step, a.d_out)[1]).max() > 0.01
+        assert np.abs(da - vjp(unit, a, step, a.d_out)[1]).max() > 0.01
 
 
 # --- the contract ---------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_gradients_of_every_output_alone_and_together(unit, pad):
     def backward(d, cache):
         a, step = cache
         a = a._replace(d_state=tuple(d[name] for name in names))
-        d_state, da = pull(unit, a, step, d["out"], None, pad)
+        d_state, da = vjp(unit, a, step, d["out"], None, pad)
         return {"x": da @ a.W[:, :E], "W": weights(unit, a, step, da), "b": da.sum(axis=0),
                 **dict(zip(names, d_state, strict=True))}
 
@@ -136,7 +136,7 @@ def test_gradients_of_every_output_alone_and_together(unit, pad):
 def test_no_gradient_of_the_output_is_a_gradient_of_zero(unit):
     a = make(unit)
     step = run(unit, a)
-    without, zero = (pull(unit, a, step, d) for d in (None, np.zeros((B, H))))
+    without, zero = (vjp(unit, a, step, d) for d in (None, np.zeros((B, H))))
     for found, expected in zip((*without[0], without[1]), (*zero[0], zero[1]), strict=True):
         np.testing.assert_array_equal(found, expected)
 
@@ -150,8 +150,8 @@ def test_padding(unit, clip):
     step, alone = run(unit, a, PAD), run(unit, a)
     for before, now, own in zip(a.state, step.now, alone.now, strict=True):
         np.testing.assert_array_equal(now, np.where(PAD, before, own))
-    d_state, da = pull(unit, a, step, a.d_out, clip, PAD)
-    own_state, own_da = pull(unit, a, alone, a.d_out, clip)
+    d_state, da = vjp(unit, a, step, a.d_out, clip, PAD)
+    own_state, own_da = vjp(unit, a, alone, a.d_out, clip)
     assert not da[~real].any()
     np.testing.assert_array_equal(da[real], own_da[real])
     above = (a.d_state[0] + a.d_out, *a.d_state[1:])
@@ -174,7 +174,7 @@ def test_a_step_can_go_back_twice(unit):
     a = make(unit)
     kept = [array.copy() for array in (a.x, *a.state, a.W, a.b, a.d_out)]
     step = run(unit, a, PAD)
-    first, second = (pull(unit, a, step, a.d_out, 0.3, PAD) for _ in range(2))
+    first, second = (vjp(unit, a, step, a.d_out, 0.3, PAD) for _ in range(2))
     for one, other in zip((*first[0], first[1]), (*second[0], second[1]), strict=True):
         np.testing.assert_array_equal(one, other)
     for array, before in zip((a.x, *a.state, a.W, a.b, a.d_out), kept, strict=True):
@@ -190,7 +190,7 @@ def test_single_precision_stays_single(unit):
 
     def everything(given):
         step = run(unit, given, PAD)
-        d_state, da = pull(unit, given, step, given.d_out, 0.3, PAD)
+        d_state, da = vjp(unit, given, step, given.d_out, 0.3, PAD)
         return (*step.now, step.u, *d_state, da, weights(unit, given, step, da))
 
     for found, expected in zip(everything(a), everything(exact), strict=True):

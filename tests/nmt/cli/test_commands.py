@@ -84,7 +84,7 @@ def test_overrides_may_stand_anywhere(corpus, order) -> None:
     assert resolved["train"]["epochs"] == 1 and resolved["model"]["hidden_size"] == 5
 
 
-def test_the_default_folder_is_named_after_the_recipe(corpus, monkeypatch) -> None:
+def test_the_default_directory_is_named_after_the_recipe(corpus, monkeypatch) -> None:
     monkeypatch.chdir(corpus)
     assert nmt("train", "r.yaml", "--train.epochs", 1) == 0
     assert files_in(corpus / "runs" / "r") == MODEL_FILES
@@ -167,9 +167,9 @@ WRONG_TRAINING = [
     (["r.yaml", "--output", "r.yaml"], r"r.yaml: expected a directory, found a file"),
     (["r.yaml", "--output", "r.yaml/out"], r"r.yaml/out: cannot make the directory: Not a dir"),
     (["--resume", "absent"], r"absent: expected a run directory .*, found no such directory"),
-    (["--resume", "folder"], r"folder: expected .*, found no recipe.yaml in it"),
-    (["--resume", "folder", "--output", "out"], r"--resume: expected no recipe and no --output"),
-    (["r.yaml", "--resume", "folder"], r"--resume: expected no recipe and no --output"),
+    (["--resume", "directory"], r"directory: expected .*, found no recipe.yaml in it"),
+    (["--resume", "directory", "--output", "out"], r"--resume: expected no recipe and no --output"),
+    (["r.yaml", "--resume", "directory"], r"--resume: expected no recipe and no --output"),
     ([], r"recipe: expected a YAML file or --resume DIR, got neither"),
     (["r.yaml", "--backend", "jax"], r"--backend: invalid choice: 'jax'"),
 ]
@@ -183,7 +183,7 @@ def test_wrong_training(corpus, monkeypatch, capsys, arguments, message) -> None
     (corpus / "list.yaml").write_text("- model\n")
     (corpus / "latin").write_bytes(b"a\n" * 2 + b"\xe9\n" * 78)
     (corpus / "blank").write_text("\n" * 8)
-    (corpus / "folder").mkdir()
+    (corpus / "directory").mkdir()
     before = {name: (corpus / name).read_bytes() for name in files_in(corpus)
               if (corpus / name).is_file()}
     assert re.search(message, complaint(capsys, "train", *arguments))
@@ -389,8 +389,8 @@ def test_perplexity(trained, capsys) -> None:
 
 def test_language_models(corpus, capsys) -> None:
     recipe = write_recipe(corpus / "lm.yaml", TEXT_RECIPE)
-    for folder, epochs in (("whole", 3), ("cut", 1)):
-        assert nmt("lm", "train", recipe, "--output", corpus / folder, "--train.epochs",
+    for directory, epochs in (("whole", 3), ("cut", 1)):
+        assert nmt("lm", "train", recipe, "--output", corpus / directory, "--train.epochs",
                    epochs) == 0
     assert nmt("lm", "train", "--resume", corpus / "cut", "--train.epochs", 3) == 0
     assert same_arrays(corpus / "cut" / LAST, corpus / "whole" / LAST)
@@ -450,10 +450,10 @@ def test_a_run_directory_of_another_format_is_refused(
     path = Path(arguments[-1]) / file
     saved = checkpoint.load(path)
     with monkeypatch.context() as older:
-        older.setattr(checkpoint, "VERSION", 1)
+        older.setattr(checkpoint, "VERSION", 2)
         checkpoint.save(path, saved.arrays, saved.metadata)
     (path.parent / "recipe.yaml").write_text("keys: of that time\n")
-    assert complaint(capsys, *arguments) == f"{path}: expected format 2, found 1"
+    assert complaint(capsys, *arguments) == f"{path}: expected format 3, found 2"
 
 
 # --- the program ------------------------------------------------------------------------------

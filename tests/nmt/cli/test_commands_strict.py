@@ -84,7 +84,8 @@ def test_products_in_less_than_float32_say_what_they_cost(
     trained, monkeypatch, capsys, precision
 ) -> None:
     pair, model = [trained / "test.en", trained / "test.de"], ["--model", trained / "model"]
-    said = rf"products in {precision}: against float32, log p of the first batch is off by (\S+)\n"
+    said = (rf"matrix products in {precision}: against float32, log p of the first batch is off by "
+            r"(\S+)\n")
     for command in (["translate", *model], ["translate", *model, model[1]],
                     ["evaluate", *pair, *model]):
         capsys.readouterr()

@@ -13,8 +13,8 @@ SMALL = ["--phrases", 40, "--epochs", 1, "--data.dev_size", 6, "--data.test_size
          "--model.hidden_size", 8, "--model.embedding_size", 8, "--model.bidirectional", "false"]
 
 
-def run(folder, *more):
-    return nmt("demo", *SMALL, "--output", folder, *more)
+def run(directory, *more):
+    return nmt("demo", *SMALL, "--output", directory, *more)
 
 
 def test_it_trains_translates_scores_and_draws(tmp_path, capsys) -> None:
@@ -34,17 +34,18 @@ def test_without_matplotlib_it_says_why_there_is_no_picture(tmp_path, capsys, mo
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(tmp_path / "demo", "--data.test_size", 2) == 0
     out = capsys.readouterr().out
-    assert ("No picture: matplotlib is not installed" in out) == ("Where the decoder looked" in out)
+    drawn_as_text = "What the decoder attended to" in out
+    assert ("No picture: matplotlib is not installed" in out) == drawn_as_text
     assert "The same as a picture" not in out
 
 
-def two_files(folder):
+def two_files(directory):
     for name, text in (("a", "3 days\n"), ("b", "3 jours\n")):
-        (folder / name).write_text(text)
-    return folder / "a", folder / "b"
+        (directory / name).write_text(text)
+    return directory / "a", directory / "b"
 
 
-def test_an_older_demo_is_replaced_and_other_folders_are_not(tmp_path, capsys) -> None:
+def test_an_older_demo_is_replaced_and_other_directories_are_not(tmp_path, capsys) -> None:
     assert run(tmp_path / "demo") == 0
     (tmp_path / "demo" / "left over").touch()
     assert run(tmp_path / "demo", "--target", "de", "--seed", 2) == 0
@@ -65,7 +66,7 @@ def test_an_older_demo_is_replaced_and_other_folders_are_not(tmp_path, capsys) -
     assert (tmp_path / "demo" / "best.safetensors").read_bytes() == before  # the old one stands
 
 
-def test_a_folder_that_cannot_be_made(tmp_path, capsys) -> None:
+def test_a_directory_that_cannot_be_made(tmp_path, capsys) -> None:
     (tmp_path / "file").touch()
     message = complaint(capsys, "demo", "--phrases", 40, "--output", tmp_path / "file" / "demo")
     assert message == f"{tmp_path}/file/demo: Not a directory"

@@ -24,7 +24,7 @@ GERMAN = dict(zip(SOURCE, TARGET, strict=True))
 
 @pytest.fixture
 def system(trained, monkeypatch):
-    """The toy translator, whose working directory we are in; `model` is its folder."""
+    """The toy translator, whose working directory we are in; `model` is its directory."""
     monkeypatch.chdir(trained)
     return System.open("model")
 
@@ -313,7 +313,8 @@ def test_dictionary(system, capsys) -> None:
     ("evaluate test.en test.de --model model --gold far", r"far:2: link '0-77': expected a target"),
     ("evaluate test.en test.de --model model --gold blank", r"blank: expected at least one link"),
     ("evaluate test.en test.de --model model --replace-unk dev.en", r"dev.en:1: expected a source"),
-    ("evaluate test.en test.de --model model --output test.en", r"test.en: cannot make the folder"),
+    ("evaluate test.en test.de --model model --output test.en",
+     r"test.en: cannot make the directory"),
     ("evaluate test.en test.de --model model broken", r"broken/log.jsonl:1: expected a record"),
     ("align test.en dev.de --model model", r"test.en has 6 lines"),
     ("align test.en test.de --model model --aligned-word both", r"invalid choice: 'both'"),

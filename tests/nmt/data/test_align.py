@@ -144,9 +144,10 @@ def test_error_rate_properties(corpus) -> None:
         assert alignment_score([one.sure for one in people], people).error_rate == 0.0
     assert score.error_rate <= plain.error_rate + 1e-12
     # swapping the languages changes nothing
-    turned = [{(t, s) for s, t in a} for a in links]
-    turned_gold = [Gold(*(frozenset((t, s) for s, t in part) for part in one)) for one in people]
-    assert alignment_score(turned, turned_gold) == score
+    transposed = [{(t, s) for s, t in a} for a in links]
+    transposed_gold = [Gold(*(frozenset((t, s) for s, t in part) for part in one))
+                       for one in people]
+    assert alignment_score(transposed, transposed_gold) == score
 
 
 @settings(deadline=None, max_examples=30)

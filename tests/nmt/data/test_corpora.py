@@ -10,49 +10,49 @@ from nmt.data.corpora import load_corpus, tokenisers
 from nmt.recipe import DataConfig
 
 
-def config(folder, **changes):
-    return DataConfig(**{**RECIPE["data"], "folder": str(folder), **changes})
+def config(directory, **changes):
+    return DataConfig(**{**RECIPE["data"], "directory": str(directory), **changes})
 
 
 @pytest.fixture
-def folder(tmp_path):
+def directory(tmp_path):
     write_corpus(tmp_path)
     return tmp_path
 
 
-def test_pairs_are_read_and_those_left_out_counted(folder) -> None:
-    (folder / "train.en").write_text("one two\n\nthree\n \n" + "four " * 7 + "\nfive\n")
-    (folder / "train.de").write_text("eins zwei\nx\n\n\nvier\n" + "fünf " * 7 + "\n", "utf-8")
-    corpus = load_corpus(config(folder, max_length=7))
+def test_pairs_are_read_and_those_left_out_counted(directory) -> None:
+    (directory / "train.en").write_text("one two\n\nthree\n \n" + "four " * 7 + "\nfive\n")
+    (directory / "train.de").write_text("eins zwei\nx\n\n\nvier\n" + "fünf " * 7 + "\n", "utf-8")
+    corpus = load_corpus(config(directory, max_length=7))
     assert corpus.train == [(["one", "two"], ["eins", "zwei"]), (["four"] * 7, ["vier"]),
                             (["five"], ["fünf"] * 7)]
     assert (corpus.empty, corpus.too_long) == (3, 0)
-    corpus = load_corpus(config(folder, max_length=6))
+    corpus = load_corpus(config(directory, max_length=6))
     assert (len(corpus.train), corpus.empty, corpus.too_long) == (1, 3, 2)
-    assert len(load_corpus(config(folder, max_length=None)).train) == 3
+    assert len(load_corpus(config(directory, max_length=None)).train) == 3
 
 
-def test_evaluation_sets_keep_their_lines(folder) -> None:
-    (folder / "dev.en").write_text("one\n\ntwo  three\n")
-    (folder / "dev.de").write_text("eins\nzwei\n\n")
-    dev = load_corpus(config(folder)).dev
+def test_evaluation_sets_keep_their_lines(directory) -> None:
+    (directory / "dev.en").write_text("one\n\ntwo  three\n")
+    (directory / "dev.de").write_text("eins\nzwei\n\n")
+    dev = load_corpus(config(directory)).dev
     assert dev.sources == [["one"], [], ["two", "three"]]
     assert dev.references == ["eins", "zwei", ""]
     assert dev.pairs == [(["one"], ["eins"])]
 
 
-def test_a_test_set_is_read_where_one_is_named(folder) -> None:
-    assert load_corpus(config(folder)).test is None
-    test = load_corpus(config(folder, test_source="test.en", test_target="test.de")).test
+def test_a_test_set_is_read_where_one_is_named(directory) -> None:
+    assert load_corpus(config(directory)).test is None
+    test = load_corpus(config(directory, test_source="test.en", test_target="test.de")).test
     assert test is not None and len(test.references) == 6
 
 
-def test_long_dev_sentences_are_kept_up_to_the_limit_of_translation(folder) -> None:
-    (folder / "dev.en").write_text("one\n" + "one " * 9 + "\n")
-    (folder / "dev.de").write_text("eins\n" + "eins " * 9 + "\n")
-    assert len(load_corpus(config(folder)).dev.pairs) == 2
+def test_long_dev_sentences_are_kept_up_to_the_limit_of_translation(directory) -> None:
+    (directory / "dev.en").write_text("one\n" + "one " * 9 + "\n")
+    (directory / "dev.de").write_text("eins\n" + "eins " * 9 + "\n")
+    assert len(load_corpus(config(directory)).dev.pairs) == 2
     with pytest.raises(UserError, match=r"dev\.en:2: expected at most 8 words .*, got 9"):
-        load_corpus(config(folder, max_translate_length=8))
+        load_corpus(config(directory, max_translate_length=8))
 
 
 @pytest.mark.parametrize(("file", "content", "message"), [
@@ -66,12 +66,12 @@ def test_long_dev_sentences_are_kept_up_to_the_limit_of_translation(folder) -> N
     ("dev.de", b"\n" * 8, r"dev\.en, .*dev\.de: expected at least one pair of sentences"),
     ("dev.en", None, r"dev\.en: cannot be read: No such file"),
 ])
-def test_wrong_files_are_named(folder, file, content, message) -> None:
-    (folder / file).unlink()
+def test_wrong_files_are_named(directory, file, content, message) -> None:
+    (directory / file).unlink()
     if content is not None:
-        (folder / file).write_bytes(content)
+        (directory / file).write_bytes(content)
     with pytest.raises(UserError, match=message):
-        load_corpus(config(folder))
+        load_corpus(config(directory))
 
 
 def test_the_embedded_corpus() -> None:

@@ -42,7 +42,7 @@ def test_parallel_files_of_different_length_are_named(tmp_path) -> None:
     assert read_parallel(tmp_path / "a.en", tmp_path / "a.fr")[1] == ["1", "2", ""]
 
 
-def test_a_missing_file_and_a_folder_are_named(tmp_path) -> None:
+def test_a_missing_file_and_a_directory_are_named(tmp_path) -> None:
     (tmp_path / "a").write_text("x\n")
     with pytest.raises(UserError, match="absent"):
         read_parallel(tmp_path / "a", tmp_path / "absent")

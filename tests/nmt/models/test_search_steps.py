@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from configurations import LUONG, RNNSEARCH, WAYS
+from configurations import LUONG, RNNSEARCH, VARIANTS
 from literal import assert_close, draw_parameters
 from strict.module import strict, to_numpy, to_strict
 
@@ -13,7 +13,7 @@ from nmt.data.batches import make_batch, make_sources
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
-MODELS = LUONG | WAYS | RNNSEARCH
+MODELS = LUONG | VARIANTS | RNNSEARCH
 V_S, V_T, E, H, K = 7, 8, 3, 2, 3
 SOURCES = [[2, 4, 2, 5], [6, 3], [3]]
 # K targets of equal length for each source: hypotheses of one sentence end together
@@ -33,7 +33,7 @@ def make(name):
     return model, draw_parameters(np.random.default_rng(6), model.weights())
 
 
-def looks(model):
+def attends(model):
     """Whether there is an alignment."""
     if isinstance(model, RNNSearch):
         return model.config.searches
@@ -45,36 +45,36 @@ def log_softmax(logits):
 
 
 def follow(model, parameters, seed=None):
-    """-log p(y | x) (3, K) by steps, and the alignments seen.
+    """-log p(y | x) (3, K) by steps, and the alignments.
 
     Hypotheses are widened from one to K, shuffled within their sentence after every step, and a
     sentence is dropped with its last word.
     """
     rng = np.random.default_rng(seed)
-    nats, seen = np.zeros((len(SOURCES), K)), []
+    nats, alignments = np.zeros((len(SOURCES), K)), []
     state = model.encode(parameters, make_sources(SOURCES, REVERSE), 3)
-    alive = np.arange(len(SOURCES))
-    state = model.select(state, np.repeat(alive, K), alive)
+    active = np.arange(len(SOURCES))
+    state = model.select(state, np.repeat(active, K), active)
     order = np.tile(np.arange(K), (len(SOURCES), 1))  # which target each row follows
-    tokens = np.full(len(alive) * K, END)
+    tokens = np.full(len(active) * K, END)
     for t in range(5):
         logits, state, alignment = model.step(parameters, state, tokens)
-        log_p = log_softmax(backend.to_host(logits)).reshape(len(alive), K, V_T)
-        words = [[[*TARGETS[b][k], END][t] for k in order[b]] for b in alive]
-        for i, b in enumerate(alive):
+        log_p = log_softmax(backend.to_host(logits)).reshape(len(active), K, V_T)
+        words = [[[*TARGETS[b][k], END][t] for k in order[b]] for b in active]
+        for i, b in enumerate(active):
             nats[b, order[b]] -= log_p[i, np.arange(K), words[i]]
             if alignment is not None:
-                seen += [(b, a) for a in backend.to_host(alignment)[i * K : (i + 1) * K]]
-        stays = np.array([t < len(TARGETS[b][0]) for b in alive])
+                alignments += [(b, a) for a in backend.to_host(alignment)[i * K : (i + 1) * K]]
+        stays = np.array([t < len(TARGETS[b][0]) for b in active])
         if not stays.any():
-            return nats, seen
-        moves = np.stack([rng.permutation(K) for _ in alive])
-        rows = (np.arange(len(alive))[:, None] * K + moves)[stays].reshape(-1)
+            return nats, alignments
+        moves = np.stack([rng.permutation(K) for _ in active])
+        rows = (np.arange(len(active))[:, None] * K + moves)[stays].reshape(-1)
         tokens = np.array(words).reshape(-1)[rows]
-        for i, b in enumerate(alive):
+        for i, b in enumerate(active):
             order[b] = order[b][moves[i]]
         kept = np.flatnonzero(stays)
-        state, alive = model.select(state, rows, kept), alive[kept]
+        state, active = model.select(state, rows, kept), active[kept]
     raise AssertionError("sentences remain")
 
 
@@ -82,13 +82,13 @@ def follow(model, parameters, seed=None):
 def test_steps_are_the_loss(name):
     """For every hypothesis, in any order, with sentences dropping out."""
     model, parameters = make(name)
-    nats, seen = follow(model, parameters, seed=1)
+    nats, alignments = follow(model, parameters, seed=1)
     for b, x in enumerate(SOURCES):
         for k in range(K):
             loss, _ = model.loss(parameters, make_batch([(x, TARGETS[b][k])], [0], REVERSE))
             assert_close(nats[b, k], loss)
-    assert bool(seen) is looks(model)
-    for b, a in seen:
+    assert bool(alignments) is attends(model)
+    for b, a in alignments:
         assert not a[len(SOURCES[b]) :].any()
         if model.config.attention == "global":
             if model.config.score != "location":
@@ -103,15 +103,15 @@ def test_steps_are_the_loss(name):
 def test_steps_on_the_stand_in(name):
     """The same numbers; nothing leaves the device but what this test asks for."""
     model, parameters = make(name)
-    expected, seen = follow(model, parameters, seed=2)
+    expected, alignments = follow(model, parameters, seed=2)
     with backend.using(strict):
         strict.counts.reset()
-        found, seen_there = follow(model, to_strict(parameters), seed=2)
+        found, alignments_there = follow(model, to_strict(parameters), seed=2)
     steps = 1 + max(len(target) for ys in TARGETS for target in ys)
-    assert strict.counts.to_host == steps + len(seen) // K
+    assert strict.counts.to_host == steps + len(alignments) // K
     assert strict.counts.syncs == 0
     assert_close(found, expected)
-    for (_, ours), (_, theirs) in zip(seen_there, seen, strict=True):
+    for (_, ours), (_, theirs) in zip(alignments_there, alignments, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
@@ -136,7 +136,7 @@ def test_states_are_not_written_into(name):
 
 
 def test_selecting_keeps_hypotheses_with_their_sentence():
-    """Of three sentences the middle one is dropped; what the others look at stays theirs."""
+    """Of three sentences the middle one is dropped; what the others attend to stays theirs."""
     model, parameters = make("general, feeding")
     state = model.encode(parameters, make_sources(SOURCES, REVERSE), 3)
     one = model.select(state, np.array([0, 0, 2, 2]), np.array([0, 2]))

@@ -30,7 +30,7 @@ V_S, V_T, E, H = 7, 8, 3, 2
 RAGGED = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 4, 5, 2, 3]), ([3], []), ([5, 5, 2], [7])]
 EQUAL = [([2, 4, 2], [3, 2]), ([6, 3, 3], [4, 4])]
 SMALLEST = [([2], [])]
-LOOKS = {
+ATTENTION = {
     "no attention": {"attention": "none", "input_feeding": False},
     "dot": {"score": "dot", "input_feeding": False}, "general": {"input_feeding": False},
     "dot, feeding": {"score": "dot"}, "general, feeding": {},
@@ -73,20 +73,21 @@ def literal(config, parameters, pairs):
 # --- against the derivations ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("look, layers, biases, dtype", list(product(
-    LOOKS, (1, 2, 3), (False, True), DTYPES)))  # fmt: skip
-def test_kernel_is_the_derivation(look, layers, biases, dtype):
+@pytest.mark.parametrize("attention, layers, biases, dtype", list(product(
+    ATTENTION, (1, 2, 3), (False, True), DTYPES)))  # fmt: skip
+def test_kernel_is_the_derivation(attention, layers, biases, dtype):
     """A ragged batch, repeated words, an empty target: the sum of its sentences, in nats."""
-    model, parameters = make(dtype, layers=layers, biases=biases, output_bias=biases, **LOOKS[look])
+    model, parameters = make(dtype, layers=layers, biases=biases, output_bias=biases,
+                             **ATTENTION[attention])
     loss, gradients = run(model, parameters, RAGGED)
     expected, derived = literal(model.config, parameters, RAGGED)
     assert_close(loss, expected)
     assert_same_gradients(gradients, derived)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_equal_lengths_and_the_smallest_batch(look):
-    model, parameters = make(**LOOKS[look])
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_equal_lengths_and_the_smallest_batch(attention):
+    model, parameters = make(**ATTENTION[attention])
     for pairs in (EQUAL, SMALLEST):
         loss, gradients = run(model, parameters, pairs)
         expected, derived = literal(model.config, parameters, pairs)
@@ -108,11 +109,11 @@ def test_a_reversed_source_is_the_derivation_of_the_reversed_words():
 # --- both clippings of 2.2.2 --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_clipping_dh_is_the_literal_loop(look, monkeypatch):
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_clipping_dh_is_the_literal_loop(attention, monkeypatch):
     """Element by element, at each layer and time step, encoder and decoder, ragged batches too."""
     limit = 0.05
-    model, parameters = make(scale=1.0, clip_dh=limit, **LOOKS[look])
+    model, parameters = make(scale=1.0, clip_dh=limit, **ATTENTION[attention])
     loss, gradients = run(model, parameters, RAGGED)
     _, free = literal(model.config, parameters, RAGGED)
     monkeypatch.setattr(nmt, "lstm_grad", clipping(nmt.lstm_grad, limit))
@@ -151,7 +152,7 @@ def test_a_padded_batch_is_the_sum_of_its_sentences(name):
 
 
 @pytest.mark.parametrize("name", LUONG)
-def test_padding_is_not_looked_at(name):
+def test_padding_is_not_read(name):
     """Loss and gradients to the last bit, whatever ids stand on padding."""
     model, parameters = make(**LUONG[name])
     batch, other = batch_of(RAGGED), batch_of(RAGGED)
@@ -167,11 +168,11 @@ def test_padding_is_not_looked_at(name):
         np.testing.assert_array_equal(gradient, found[1][1][name_], err_msg=name_)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_dropout_masks_are_replayed(look):
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_dropout_masks_are_replayed(attention):
     """The same generator state, the same loss and gradients; no generator, no dropout."""
-    model, parameters = make(dropout=0.4, **LOOKS[look])
-    plain, _ = make(**LOOKS[look])
+    model, parameters = make(dropout=0.4, **ATTENTION[attention])
+    plain, _ = make(**ATTENTION[attention])
     losses = {seed: run(model, parameters, RAGGED, seed)[0] for seed in (None, 1, 2)}
     assert len(set(losses.values())) == 3
     assert losses[None] == run(plain, parameters, RAGGED, 1)[0]
@@ -202,16 +203,16 @@ def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_joined_vector(name)
     assert make(**LUONG[name])[0].noise(batch_of(RAGGED), rng, "float32") is None
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("attention", ATTENTION)
 @pytest.mark.parametrize("site, weight, width", [
     ("encoder.0", "encoder.0.W", E), ("encoder.1", "encoder.1.W", H),
     ("decoder.0", "decoder.0.W", E), ("decoder.1", "decoder.1.W", H),
     ("decoder.joined", None, None)])
-def test_each_mask_acts_at_its_site(look, site, weight, width):
+def test_each_mask_acts_at_its_site(attention, site, weight, width):
     """Ones everywhere leave the loss alone; zeros at a site leave its reader's columns no gradient,
     and those of no other site."""
-    model, parameters = make(dropout=0.5, **LOOKS[look])
-    weight = weight or ("output.W_hy" if look == "no attention" else "attention.W_c")
+    model, parameters = make(dropout=0.5, **ATTENTION[attention])
+    weight = weight or ("output.W_hy" if attention == "no attention" else "attention.W_c")
     batch = batch_of(RAGGED)
     ones = {name: np.ones_like(mask)
             for name, mask in model.noise(batch, np.random.default_rng(1), "float64").items()}

@@ -1,4 +1,4 @@
-"""The translator with every way of attending, against the derivation of each."""
+"""The translator with every attention variant, against the derivation of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCORE: list[dict] = [{"score": score} for score in CHOICES]
 SCORE.append({"score": "concat", "concat_identity": True})
 LOCAL: list[dict] = [{"attention": "local-m"}, {"attention": "local-p"},
                      {"attention": "local-p", "renormalise": True}]
-WAYS = [*({**score, "location_length": 3} for score in SCORE),
+VARIANTS = [*({**score, "location_length": 3} for score in SCORE),
         *({**score, **local, "window": 1}
           for score, local in product(SCORE, LOCAL) if score["score"] != "location")]
 
@@ -57,7 +57,7 @@ def literal(model, parameters, pairs, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("feeding, layers", [(True, 1), (True, 2), (False, 1), (False, 2)])
-@pytest.mark.parametrize("options", WAYS, ids=name_of)
+@pytest.mark.parametrize("options", VARIANTS, ids=name_of)
 def test_the_translator_is_the_derivation(options, feeding, layers, reverse):
     """Ragged and equal batches; targets that outlast their source, so that windows are empty."""
     model, parameters = make(reverse, input_feeding=feeding, layers=layers, **options)

@@ -13,7 +13,7 @@ from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
 V, SIZE = 40, {"hidden_size": 32, "embedding_size": 24}  # large enough for the pool
-LOOKS = {
+ATTENTION = {
     "feeding": {}, "attention": {"input_feeding": False},
     "no attention": {"attention": "none", "input_feeding": False},
     "both ends, dropout": {"bidirectional": True, "bridge": True, "dropout": 0.2},
@@ -33,20 +33,21 @@ def batches(number=2):
     return [make_batch(each, range(16), False) for each in pairs]
 
 
-def translator(look):
-    if look.startswith("rnn"):
-        config = RNNSearchConfig(**SIZE, layer_size=20, initialisation="uniform", **LOOKS[look])
+def translator(attention):
+    if attention.startswith("rnn"):
+        config = RNNSearchConfig(**SIZE, layer_size=20, initialisation="uniform",
+                                 **ATTENTION[attention])
         return RNNSearch(config, V, V)
-    return Translator(ModelConfig(**SIZE, **LOOKS[look]), V, V)
+    return Translator(ModelConfig(**SIZE, **ATTENTION[attention]), V, V)
 
 
 def dense(gradients):
     return {name: d.dense() if hasattr(d, "dense") else d.copy() for name, d in gradients.items()}
 
 
-def fresh(look, parameters, batch):
+def fresh(attention, parameters, batch):
     """Loss and gradients by a model that nobody used before."""
-    model = translator(look)
+    model = translator(attention)
     loss, cache = noisy_loss(model, parameters, batch, 9)
     return loss, dense(model.backward(cache))
 
@@ -56,26 +57,26 @@ def assert_equal(found, expected):
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_two_forwards_before_two_backwards(look):
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_two_forwards_before_two_backwards(attention):
     """The bits of fresh models, in either order of the backwards, and of a backward run again."""
-    model = translator(look)
+    model = translator(attention)
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
     for batch in batches():  # leave memory behind that could be taken twice
         model.backward(model.loss(parameters, batch)[1])
     passes = [noisy_loss(model, parameters, b, 9) for b in batches()]
-    expected = [fresh(look, parameters, b) for b in batches()]
+    expected = [fresh(attention, parameters, b) for b in batches()]
     for i in (1, 0, 1):
         assert passes[i][0] == expected[i][0]
         assert_equal(dense(model.backward(passes[i][1])), expected[i][1])
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-@pytest.mark.parametrize("look", LOOKS)
-def test_two_models_in_turn(look, order):
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_two_models_in_turn(attention, order):
     """One batch in one model, two in the other, each with parameters of its own; the backwards in
     any order, all gradients kept to the end."""
-    models = [translator(look) for _ in range(2)]
+    models = [translator(attention) for _ in range(2)]
     parameters = [m.initial_parameters(np.random.default_rng(i)) for i, m in enumerate(models)]
     passes = [(0, 0), (1, 1), (1, 0)]  # (model, batch)
     for _ in range(2):  # leave memory behind in both
@@ -85,24 +86,24 @@ def test_two_models_in_turn(look, order):
               for m, b in passes]
     found = {i: models[passes[i][0]].backward(caches[i]) for i in order}
     for i, (m, b) in enumerate(passes):
-        assert_equal(dense(found[i]), fresh(look, parameters[m], batches()[b])[1])
+        assert_equal(dense(found[i]), fresh(attention, parameters[m], batches()[b])[1])
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_gradients_stay_while_the_model_goes_on(look):
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_gradients_stay_while_the_model_goes_on(attention):
     """What a backward returned is the caller's: later passes do not write into it."""
-    model = translator(look)
+    model = translator(attention)
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
     one, two = batches()
     kept = model.backward(noisy_loss(model, parameters, one, 9)[1])
     for _ in range(3):
         model.backward(noisy_loss(model, parameters, two, 3)[1])
-    assert_equal(dense(kept), fresh(look, parameters, one)[1])
+    assert_equal(dense(kept), fresh(attention, parameters, one)[1])
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_search_state_stays_while_the_model_goes_on(look):
-    model = translator(look)
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_a_search_state_stays_while_the_model_goes_on(attention):
+    model = translator(attention)
     parameters = model.initial_parameters(np.random.default_rng(2), "float64")
     one, two = batches()
     tokens = np.full(16, 1)
@@ -111,16 +112,16 @@ def test_a_search_state_stays_while_the_model_goes_on(look):
     model.backward(model.loss(parameters, two)[1])
     model.encode(parameters, two.sources, 16)
     np.testing.assert_array_equal(model.step(parameters, state, tokens)[0], before)
-    again = translator(look)
+    again = translator(attention)
     state = again.encode(parameters, one.sources, 16)
     _, expected, _ = again.step(parameters, state, tokens)
     np.testing.assert_array_equal(model.step(parameters, after, tokens)[0],
                                   again.step(parameters, expected, tokens)[0])
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_memory_stays_constant_over_steps(look):
-    model = translator(look)
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_memory_stays_constant_over_steps(attention):
+    model = translator(attention)
     parameters = model.initial_parameters(np.random.default_rng(2))
     sizes = []
     for _ in range(4):

@@ -22,8 +22,8 @@ PAPER_SIZE = sorted((RECIPES / "thesis").glob("*.yaml"))  # the rows of Tables 4
 SMALL = sorted((RECIPES / "thesis-small").glob("*.yaml"))
 
 
-def load(folder, text, *overrides):
-    path = folder / "r.yaml"
+def load(directory, text, *overrides):
+    path = directory / "r.yaml"
     path.write_text(text)
     return load_recipe(Recipe, path, overrides)
 
@@ -124,11 +124,11 @@ def test_values_of_every_type_arrive(tmp_path) -> None:
 
 
 def test_overrides_beat_the_file(tmp_path) -> None:
-    text = "data: {corpus: cldr, folder: here}\nmodel: {layers: wrong, dropout: 0.5}\n"
-    recipe = load(tmp_path, text, "--model.layers=3", "--data.folder=a=b", "--train.max_norm=null",
-                  "--data.source_language=2024", "--model.dropout=0")
+    text = "data: {corpus: cldr, directory: here}\nmodel: {layers: wrong, dropout: 0.5}\n"
+    recipe = load(tmp_path, text, "--model.layers=3", "--data.directory=a=b",
+                  "--train.max_norm=null", "--data.source_language=2024", "--model.dropout=0")
     assert (recipe.model.layers, recipe.model.dropout) == (3, 0.0)
-    assert (recipe.data.folder, recipe.data.source_language) == ("a=b", "2024")
+    assert (recipe.data.directory, recipe.data.source_language) == ("a=b", "2024")
     assert recipe.train.max_norm is None
 
 
@@ -220,7 +220,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
         load_recipe(Recipe, tmp_path / "absent.yaml")
     with pytest.raises(UserError, match="cannot be read: Is a directory"):
         load_recipe(Recipe, tmp_path)
-    (tmp_path / "r.yaml").write_bytes(b"data: {folder: \xff}\n")
+    (tmp_path / "r.yaml").write_bytes(b"data: {directory: \xff}\n")
     with pytest.raises(UserError, match=r"r.yaml: expected YAML"):
         load_recipe(Recipe, tmp_path / "r.yaml")
 
@@ -228,9 +228,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path) -> None:
 # --- a recipe on another ------------------------------------------------------------------------
 
 
-def write(folder, **files):
+def write(directory, **files):
     for name, text in files.items():
-        (folder / f"{name}.yaml").write_text(text)
+        (directory / f"{name}.yaml").write_text(text)
 
 
 def test_a_recipe_says_what_differs_from_its_base(tmp_path) -> None:

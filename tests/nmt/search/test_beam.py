@@ -203,16 +203,16 @@ def test_a_beam_of_one_is_greedy(seed):
 
 def reference_beam(rule, source, limit, K):
     """Beam search written with lists, one sentence, no early stop: finished ones, best first."""
-    live, finished = [((END,), 0.0)], []
+    active, finished = [((END,), 0.0)], []
     for _ in range(limit):
         grown = []
-        for prefix, total in live:
+        for prefix, total in active:
             log_p = log_softmax(rule.logits(source, prefix))
             grown += [((*prefix, v), total + log_p[v]) for v in range(rule.V)]
         grown.sort(key=lambda item: -item[1])
         finished += [item for item in grown[:K] if item[0][-1] == END]
-        live = [item for item in grown if item[0][-1] != END][:K]
-    return sorted(finished, key=lambda item: -item[1]), live
+        active = [item for item in grown if item[0][-1] != END][:K]
+    return sorted(finished, key=lambda item: -item[1]), active
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 5])
@@ -222,9 +222,9 @@ def test_a_narrow_beam_equals_a_plain_one(K, seed):
     options = SearchOptions(beam=K, nbest=K, minimum_steps=7)
     found = beam_search(Model(rule), {}, pad(SOURCES), options)
     for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
-        finished, live = reference_beam(rule, source, limit, K)
+        finished, active = reference_beam(rule, source, limit, K)
         expected = [list(p[1:-1]) for p, _ in finished[:K]]
-        expected += [list(p[1:]) for p, _ in live[: K - len(expected)]]
+        expected += [list(p[1:]) for p, _ in active[: K - len(expected)]]
         assert [h.tokens for h in hypotheses] == expected
 
 

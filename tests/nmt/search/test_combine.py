@@ -72,11 +72,11 @@ def test_no_word_loses_its_probability_in_float32() -> None:
 @pytest.mark.parametrize("average", ["probabilities", "logs"])
 def test_a_model_beside_itself_translates_as_it_does_alone(average) -> None:
     model, parameters = MEMBERS[0]
-    twins = ensemble([MEMBERS[0]] * 3, average)
+    copies = ensemble([MEMBERS[0]] * 3, average)
     batch = make_sources([source for source, _ in PAIRS], False)
     options = SearchOptions(beam=4, nbest=3)
     alone = beam_search(model, parameters, batch, options)
-    for one, other in zip(alone, beam_search(*twins, batch, options), strict=True):
+    for one, other in zip(alone, beam_search(*copies, batch, options), strict=True):
         for a, b in zip(one, other, strict=True):
             assert a.tokens == b.tokens
             assert a.log_probability == pytest.approx(b.log_probability, rel=1e-12)
@@ -89,7 +89,7 @@ def test_members_of_any_architecture_are_averaged_at_each_step(average) -> None:
     for place, (source, target) in enumerate(PAIRS):
         batch = make_batch(PAIRS, [place], False)
         states = [one.encode(own, batch.sources, 1) for one, own in MEMBERS]
-        total, looked = 0.0, []
+        total, attended = 0.0, []
         for read, word in zip([END, *target], [*target, END], strict=True):
             steps = [one.step(own, state, np.array([read]))
                      for (one, own), state in zip(MEMBERS, states, strict=True)]
@@ -100,10 +100,10 @@ def test_members_of_any_architecture_are_averaged_at_each_step(average) -> None:
             else:
                 mean = [math.prod(column) ** (1 / len(each)) for column in zip(*each, strict=True)]
             total += math.log(mean[word] / sum(mean))
-            looked.append(np.mean([a[0] for _, _, a in steps if a is not None], axis=0))
+            attended.append(np.mean([a[0] for _, _, a in steps if a is not None], axis=0))
         [found] = force_decode(model, parameters, batch)
         assert found.log_probability == pytest.approx(total, rel=1e-12)
-        np.testing.assert_allclose(found.alignment, looked, atol=1e-14)
+        np.testing.assert_allclose(found.alignment, attended, atol=1e-14)
         assert found.alignment.shape == (len(target) + 1, len(source))
         assert model.loss(parameters, batch)[0] == pytest.approx(-total, rel=1e-12)
 

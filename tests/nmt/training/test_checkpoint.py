@@ -106,7 +106,7 @@ def test_not_a_safetensors_file(path):
     ({"format": "pt"}, "another program"),
     ({"nmt-checkpoint": "{"}, "is damaged"),
     ({"nmt-checkpoint": "[]"}, "is damaged"),
-    ({"nmt-checkpoint": json.dumps({"version": 7, "metadata": {}})}, "format 2, found 7"),
+    ({"nmt-checkpoint": json.dumps({"version": 7, "metadata": {}})}, "format 3, found 7"),
 ])
 def test_metadata_of_others(path, metadata, message):
     save_file({"W": np.zeros(2)}, path, metadata)

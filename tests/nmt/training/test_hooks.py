@@ -23,14 +23,14 @@ class Weighted(Streams):
         return super().weight(batch) * self.divisor
 
 
-def run(folder, divisor=1.0, max_norm=None, **hooks):
+def run(directory, divisor=1.0, max_norm=None, **hooks):
     """The parameters after some epochs, in float64."""
     model = LanguageModel(LanguageModelConfig(layers=1, hidden_size=4, embedding_size=3), 7)
     parameters = model.initial_parameters(np.random.default_rng(1), "float64")
     source = Weighted(IDS, TEXT)
     source.divisor = divisor
     options = TrainOptions(epochs=2, learning_rate=0.5, schedule="constant", max_norm=max_norm)
-    Trainer(model, parameters, source, options, folder, **hooks).train()
+    Trainer(model, parameters, source, options, directory, **hooks).train()
     return parameters
 
 

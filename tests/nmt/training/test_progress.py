@@ -28,7 +28,7 @@ def test_a_pipe_gets_one_line_per_epoch():
 def test_a_terminal_gets_a_bar_and_the_line():
     text = show(True)
     assert "epoch 3/12" in text and "left" in text
-    assert "perplexity 12.34, 988 target words/s" in text
+    assert "perplexity 12.34, 988 target tokens/s" in text
     assert "epoch 3, training perplexity 2.72" in text
 
 

@@ -64,12 +64,12 @@ def test_state_goes_on(make):
     scores = [5, 6, 6, 6, 4, 5, 5]
     whole, first, second = make(), make(), make()
     expected = rates(whole, scores)
-    begun = rates(first, scores[:3])
+    found = rates(first, scores[:3])
     second.load(first.state())
     for epoch, score in enumerate(scores[3:], 4):
-        begun.append(second.rate)
+        found.append(second.rate)
         second.epoch_end(epoch, score)
-    assert begun == expected and second.rate == whole.rate
+    assert found == expected and second.rate == whole.rate
 
 
 @pytest.mark.parametrize("make, message", [

@@ -91,16 +91,16 @@ def validate(parameters):
 OPTIONS = {"epochs": 4, "learning_rate": 0.5, "halve_after": 2, "log_every": 3, "max_norm": 0.4}
 
 
-def trainer(folder, source=None, model=None, observer=None, validate=validate, parameters=None,
+def trainer(directory, source=None, model=None, observer=None, validate=validate, parameters=None,
             **changes):
     model = model or SoftmaxModel()
     return Trainer(model, parameters or model.initial_parameters(), source or Source(),
-                   TrainOptions(**{**OPTIONS, **changes}), folder, validate, observer,
+                   TrainOptions(**{**OPTIONS, **changes}), directory, validate, observer,
                    {"name": "softmax"})
 
 
-def records(folder, event="update"):
-    lines = (folder / LOG).read_text().splitlines()
+def records(directory, event="update"):
+    lines = (directory / LOG).read_text().splitlines()
     return [record for record in map(json.loads, lines) if record["event"] == event]
 
 
@@ -384,8 +384,8 @@ def test_on_a_device_a_bad_value_is_found_at_the_next_line_of_the_log(tmp_path, 
 
 
 def test_resume_on_a_device(tmp_path, device):
-    def make(folder, observer=None):
-        return trainer(folder, parameters=to_strict(SoftmaxModel().initial_parameters()),
+    def make(directory, observer=None):
+        return trainer(directory, parameters=to_strict(SoftmaxModel().initial_parameters()),
                        observer=observer, epochs=2, optimizer="adam")
 
     whole, resumed = make(tmp_path / "whole"), make(tmp_path / "cut")

@@ -4,7 +4,7 @@ import { before, formulas, isWrong, makerOf, steps, sumOf, tensors, valuesOf } f
 import { bars } from "./charts.js";
 import { evaluate, written } from "./evaluate.js";
 import { el, exact, place, prose, short, iterations } from "./format.js";
-import { looked, pick, state } from "./state.js";
+import { inspected, pick, state } from "./state.js";
 
 const MOST = 6; // terms of a sum that are written out
 const EXACT = 1e-4; // by how much a line's numbers may miss what it gave, relative
@@ -33,9 +33,9 @@ function equation(step) {
   return box;
 }
 
-/** The entry looked at, with the numbers that it was computed from. */
+/** The inspected entry, with the numbers that it was computed from. */
 function substitution() {
-  const one = looked();
+  const one = inspected();
   if (!one) return [];
   const { tensor, entry } = one;
   const value = valuesOf(tensor, state.variant)[entry];
@@ -120,9 +120,9 @@ function token({ number, label, tensor, entry, sign, word }) {
   return el("button", { type: "button", class: "number", title: `${label} = ${exact(number)}: where it came from`, onclick: () => pick(tensor, entry) }, inside);
 }
 
-/** What a gradient that is a sum over time is the sum of, at the entry looked at. */
+/** What a gradient that is a sum over time is the sum of, at the inspected entry. */
 function sumOverTime() {
-  const one = looked();
+  const one = inspected();
   const sum = one && sumOf(one.tensor);
   if (!sum) return [];
   const { name, shape } = tensors[one.tensor];

@@ -2,7 +2,7 @@
 
 import { data, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
 import { count, el, exact, inCell, place, power, root, shared, iterations } from "./format.js";
-import { looked, pick, state } from "./state.js";
+import { inspected, pick, state } from "./state.js";
 
 const GATES = ["i", "f", "o", "ĥ"];
 const GATED = /^d?(a|u|T|b|T_x|T_h|T_t|T_s|b_t|b_s)$/;
@@ -125,10 +125,10 @@ function rowLabels(id, step, { name, shape }) {
   return { starts: (i) => i > 0 && i % hidden === 0, text: (i) => (i % hidden === 0 ? GATES[i / hidden] : "") };
 }
 
-/** Mark the entry that is looked at, without drawing the tensors anew. */
+/** Mark the inspected entry, without drawing the tensors anew. */
 export function showPicked(panel) {
   panel.querySelectorAll(".cell[aria-pressed]").forEach((button) => button.removeAttribute("aria-pressed"));
-  const one = looked();
+  const one = inspected();
   if (!one) return;
   panel.querySelectorAll(`[data-tensor="${one.tensor}"] [data-entry="${one.entry}"]`).forEach((button) => {
     button.setAttribute("aria-pressed", "true");

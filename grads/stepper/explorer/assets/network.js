@@ -63,10 +63,10 @@ function has(column, part) {
 /** A line from one cell to another, through the gap between columns where it is bent. */
 function edge(kind, a, b) {
   const middle = (a.x + b.x) / 2;
-  const turn = Math.sign(b.y - a.y) * 6;
+  const bend = Math.sign(b.y - a.y) * 6;
   const paths = {
     source: () => `M${a.x} ${a.y} Q${middle - 30} ${(a.y + b.y) / 2} ${b.x} ${b.y}`,
-    fed: () => `M${a.x} ${a.y} H${middle - 6} q6 0 6 ${turn} V${b.y - turn} q0 ${turn} 6 ${turn} H${b.x}`,
+    fed: () => `M${a.x} ${a.y} H${middle - 6} q6 0 6 ${bend} V${b.y - bend} q0 ${bend} 6 ${bend} H${b.x}`,
     past: () => `M${a.x} ${a.y} C${a.x + 16} ${a.y - 8} ${b.x + 16} ${b.y + 8} ${b.x} ${b.y}`,
   };
   const path = (paths[kind] ?? (() => `M${a.x} ${a.y} L${b.x} ${b.y}`))();

@@ -36,8 +36,8 @@ export function pick(tensor, entry) {
   tell("entry");
 }
 
-/** The entry that is looked at: the one picked, or the largest of what the step writes. */
-export function looked() {
+/** The inspected entry: the one picked, or the largest of what the step writes. */
+export function inspected() {
   if (state.picked) return state.picked;
   const ids = steps[state.step].targets.filter((one) => tensors[one].shape);
   const id = ids.find((one) => tensors[one].gradient) ?? ids[0];

@@ -3,7 +3,7 @@
 import { alongs, complexOf, data, gradientsOf, verificationOf, steps, tensors, valuesOf } from "./data.js";
 import { chart, path } from "./charts.js";
 import { draw, el, exact, place, power, scientific, short } from "./format.js";
-import { largest, looked, pick, state } from "./state.js";
+import { largest, inspected, pick, state } from "./state.js";
 
 const ROWS = 8;
 const FLOOR = 1e-18; // where an error of zero is drawn
@@ -16,7 +16,7 @@ const SAID = {
 /** The strip below the bench. */
 export function showVerification(panel) {
   const step = steps[state.step];
-  const tensor = looked()?.tensor;
+  const tensor = inspected()?.tensor;
   const verification = [tensor, ...step.targets].map((id) => id !== undefined && verificationOf(id, state.variant)).find(Boolean);
   panel.replaceChildren(el("h2", {}, "Verification"), ...(verification ? gradientVerification(verification) : [nothing(step)]));
 }
@@ -49,12 +49,12 @@ function sentence(verification) {
 
 const magnitude = (x) => (x === 0 ? "0" : typeof x === "number" ? scientific(x, 1) : exact(x ?? "not taken"));
 
-/** The entry looked at first, then those that were compared, then the others. */
+/** The inspected entry first, then those that were compared, then the others. */
 function table(verification) {
   const values = valuesOf(verification.target, state.variant);
   const complex = complexOf(verification);
   const { shape } = tensors[verification.target];
-  const one = looked();
+  const one = inspected();
   const chosen = one?.tensor === verification.target ? one.entry : largest(values);
   const entries = [...values.keys()];
   const compared = entries.filter((entry) => !missing(complex[entry]));
@@ -104,7 +104,7 @@ const ten = (value) => (value === 1 ? "1" : power(Math.round(Math.log10(value)))
 /** The loss along one entry of a parameter, and the line that the gradient predicts. */
 function tangent(verification) {
   if (!verification.lines) return elsewhere();
-  const one = looked();
+  const one = inspected();
   const values = valuesOf(verification.target, state.variant);
   const entry = one?.tensor === verification.target && verification.lines[one.entry] ? one.entry : largestOf(values, verification.lines);
   const [x, losses] = [data.line_offsets, verification.lines[entry]];

@@ -24,8 +24,8 @@ def test_everything_that_is_referred_to_is_there(name):
     count, steps = len(d["tensors"]), d["steps"]
     assert d["version"] == 1 and d["name"] == name and d["title"] and d["notes"] == []
     places = {(column["side"], column["t"]) for column in d["network"]["columns"]}
-    turned = [step["pass"] for step in steps]
-    assert turned == sorted(turned, reverse=True), "first forward, then backward"
+    passes = [step["pass"] for step in steps]
+    assert passes == sorted(passes, reverse=True), "first forward, then backward"
     for step in steps:
         source = d["sources"][step["source"]]
         assert (source["id"], source["pass"]) == (step["source"], step["pass"])

@@ -17,7 +17,7 @@ PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that it
 
 
 @contextmanager
-def planted(path: str, source: str) -> Iterator[None]:
+def injected(path: str, source: str) -> Iterator[None]:
     """Run with another source of the function at a dotted path.
 
     The function's code is changed in place, so whoever has imported or stored it has the mistake
@@ -40,13 +40,13 @@ def planted(path: str, source: str) -> Iterator[None]:
 def replaced(path: str, old: str, new: str) -> Iterator[None]:
     """Run with `new` where `old` stands in the source of the function at a dotted path.
 
-    Raises ValueError unless `old` occurs exactly once; else as `planted`.
+    Raises ValueError unless `old` occurs exactly once; else as `injected`.
     """
     source = textwrap.dedent(inspect.getsource(find(path)))
     if source.count(old) != 1:
         raise ValueError(f"{path}: expected {old!r} exactly once, found it "
                          f"{source.count(old)} times")
-    with planted(path, source.replace(old, new)):
+    with injected(path, source.replace(old, new)):
         yield
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.report import Report
-from grads.verification.mutation.planting import planted
+from grads.verification.mutation.injection import injected
 from grads.verification.mutation.processes import in_processes, start
 from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned
 
@@ -40,12 +40,12 @@ class Outcome(NamedTuple):
         return bool(self.by)
 
 
-def judge(mutants: Sequence[Mutant], checks: Sequence[Check], recording: Recording,
+def execute(mutants: Sequence[Mutant], checks: Sequence[Check], recording: Recording,
           jobs: int = 1) -> Iterator[Outcome]:
     """The outcome of each mutant, as they come, from so many processes."""
     def work(k: int) -> Iterator[Outcome]:
         for mutant in mutants[k::jobs]:
-            yield _judged(mutant, checks, recording)
+            yield _executed(mutant, checks, recording)
 
     for _, outcome in in_processes(work, jobs):
         yield outcome
@@ -58,16 +58,16 @@ def running(mutant: Mutant, recording: Recording) -> list[int]:
     return sorted(found, key=recording.seconds.__getitem__)
 
 
-def _judged(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Outcome:
+def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Outcome:
     """The outcome of one mutant, from a process of its own.
 
     A check whose numbers have not changed cannot complain; the others differentiate.
     """
-    begun, order = time.perf_counter(), running(mutant, recording)
+    started, order = time.perf_counter(), running(mutant, recording)
 
     def act(writer: Connection) -> None:
         warnings.simplefilter("ignore")
-        with poisoned(), planted(mutant.function, mutant.source):
+        with poisoned(), injected(mutant.function, mutant.source):
             for k in order:
                 signal.setitimer(signal.ITIMER_REAL, LIMIT + 40 * recording.seconds[k])
                 changed = not same(checks[k], recording.numbers[k])
@@ -88,7 +88,7 @@ def _judged(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Ou
     process.kill()
     process.join()
     return Outcome(mutant, by or "", name if by else _unnoticed(len(order), changed),
-                   time.perf_counter() - begun)
+                   time.perf_counter() - started)
 
 
 def _unnoticed(run: int, changed: int) -> str:

@@ -33,7 +33,7 @@ class Peer:
         self.options = {}
         if architecture == "luong":
             self.options["reverse_source"] = model.variant.reverse
-        clips = model.config.clip_dh is not None
+        clips = model.config.clip_elements is not None
         self.unit = None if clips or architecture == "rnnsearch" else model.config.unit
         tensors = {name: torch.tensor(array) for name, array in parameters.items()}
         if self.unit in KERNELS:

@@ -70,11 +70,18 @@ class Scheme:
     name: str = "uniform"  # uniform, xavier or orthogonal
     scale: float = 0.1  # half-width of the uniform draws
     forget_bias: float = 0.0
+    uniform_biases: bool = False  # whether biases are drawn as matrices are, in [-scale, scale]
 
     def __post_init__(self) -> None:
         if self.name not in SCHEMES:
             raise ValueError(f"initialisation: expected one of {', '.join(SCHEMES)}, got "
                              f"{self.name!r}")
+        if self.uniform_biases and self.name != "uniform":
+            raise ValueError("uniform_biases: expected false unless initialisation is 'uniform', "
+                             f"got true with {self.name!r}")
+        if self.uniform_biases and self.forget_bias:
+            raise ValueError("forget_bias: expected 0 where biases are drawn (uniform_biases), got "
+                             f"{self.forget_bias}")
 
     def embedding(self) -> Initial:
         """A look-up table (V, E)."""
@@ -96,6 +103,8 @@ class Scheme:
 
     def bias(self, gates: tuple[str, ...] = ()) -> Initial:
         """A bias, stacked as `gates` are."""
+        if self.uniform_biases:
+            return uniform(self.scale)
         return zeros if "f" not in gates else block_bias(gates, "f", self.forget_bias)
 
 

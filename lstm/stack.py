@@ -30,7 +30,7 @@ def check_stack_config(config: Any) -> None:
     """Raise ValueError naming the first field of a model's configuration that makes no sense.
 
     Checks what every model of recurrent stacks has: unit, layers, hidden_size, embedding_size,
-    dropout, clip_dh, initialisation.
+    dropout, clip_elements, initialisation.
     """
     check_among("unit", config.unit, CELLS)
     check_among("initialisation", config.initialisation, SCHEMES)
@@ -39,8 +39,13 @@ def check_stack_config(config: Any) -> None:
             raise ValueError(f"{name}: expected at least 1, got {getattr(config, name)}")
     if not 0.0 <= config.dropout < 1.0:
         raise ValueError(f"dropout: expected 0 <= dropout < 1, got {config.dropout}")
-    if config.clip_dh is not None and config.clip_dh <= 0:
-        raise ValueError(f"clip_dh: expected a positive number or none, got {config.clip_dh}")
+    check_clip(config.clip_elements)
+
+
+def check_clip(limit: float | None) -> None:
+    """Raise ValueError unless the limit of element-wise clipping is a positive number, or none."""
+    if limit is not None and not 0.0 < limit < np.inf:
+        raise ValueError(f"clip_elements: expected a positive number or none, got {limit}")
 
 
 def check_among(name: str, value: str, known: Collection[str]) -> None:

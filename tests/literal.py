@@ -68,15 +68,27 @@ def total(gradients):
 
 
 def clipping(grad, limit):
-    """A unit's literal backward whose dh is clipped first, element by element (2.2.2)."""
+    """A unit's literal backward whose dh is clipped first, element by element (2.2.2).
+
+    Of an LSTM, which returns five arrays, the dc_{t-1} that it hands on is clipped too.
+    """
 
     def clipped(dh, *others):
-        kept = dh.copy()
-        for i in range(len(kept)):
-            if kept[i, 0] > limit:
-                kept[i, 0] = limit
-            elif kept[i, 0] < -limit:
-                kept[i, 0] = -limit
-        return grad(kept, *others)
+        found = grad(elements_clipped(dh, limit), *others)
+        if len(found) < 5:
+            return found
+        dh_prev, dc_prev, *rest = found
+        return dh_prev, elements_clipped(dc_prev, limit), *rest
 
     return clipped
+
+
+def elements_clipped(column, limit):
+    """A column whose entries are set to the limit, or to its negative, where they are beyond."""
+    kept = column.copy()
+    for i in range(len(kept)):
+        if kept[i, 0] > limit:
+            kept[i, 0] = limit
+        elif kept[i, 0] < -limit:
+            kept[i, 0] = -limit
+    return kept

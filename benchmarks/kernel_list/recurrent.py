@@ -222,7 +222,8 @@ def gru_loop(a: Arrays) -> Passes:
     from grads.verification.reference.recurrent import weights, zero_state
 
     leaves = {name: a[name].requires_grad_() for name in ("x", "rnn.0.W", "rnn.0.b")}
-    x, config = leaves["x"], SimpleNamespace(unit="gru", hidden_size=a["x"].shape[2], clip_dh=None)
+    x, H = leaves["x"], a["x"].shape[2]
+    config = SimpleNamespace(unit="gru", hidden_size=H, clip_elements=None)
 
     def over_time() -> Any:
         w = weights(config, leaves, "rnn.0")

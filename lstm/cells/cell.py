@@ -31,7 +31,8 @@ class Cell(NamedTuple):
 
     backward(d_state, d_out, step, W_h, clip, pad, da, scratch): d_state, the gradient of `now`,
     becomes that of `before`, in place; d_out (B, H) or None is added to dh; clip is tau of the
-    element-wise clipping of dh (section 2.2.2) or None; da (B, G), the gradient at the
+    element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} that is handed
+    on (erratum 13), or None; da (B, G), the gradient at the
     pre-activations, is written, zero on padding. Here W_h is (G, H); scratch (3, B, H).
 
     weight_gradient(da, inputs, h_prev, saved, workspace): dW of all steps, stacked in rows: da
@@ -64,10 +65,10 @@ def copy_through(pad: Array, before: State, now: State) -> None:
         xp.copyto(new, old, where=pad)
 
 
-def clip_elements(dh: Array, limit: float | None) -> None:
-    """Element-wise clipping of dh to [-limit, limit], in place (section 2.2.2; Mikolov, 2012)."""
+def clip_elements(d: Array, limit: float | None) -> None:
+    """Element-wise clipping of dh or dc to [-limit, limit], in place (2.2.2; Mikolov, 2012)."""
     if limit is not None:
-        array_module(dh).clip(dh, -limit, limit, out=dh)                   # (2.2.2 element-wise)
+        array_module(d).clip(d, -limit, limit, out=d)                      # (2.2.2 element-wise)
 
 
 def weight_gradient(

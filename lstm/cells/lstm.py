@@ -114,6 +114,7 @@ def lstm_backward(
     xp.multiply(i, dc, out=du)           # dh_hat = i * dc                  (2.46)
     da_h_hat *= du
     dc *= f                              # dc_prev = f * dc                 (2.44)
+    clip_elements(dc, clip)
     if pad is not None:
         xp.copyto(da, 0.0, where=pad)
         xp.copyto(dc, dc_before, where=pad)

@@ -51,7 +51,7 @@ class Feedback(Protocol):
 
 
 class FeedbackGradient(Protocol):
-    """The way back of a `Feedback`, made for one pass."""
+    """The gradient of a `Feedback`, made for one pass backward."""
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """The gradient of that state (B, H), from fed_t's."""
@@ -61,9 +61,10 @@ class FeedingCache(NamedTuple):
     names: list[str]  # of the layers' parameters
     cell: Cell
     x: Array  # (T, B, E), the words' embeddings after dropout
-    fed: Array  # (T + 1, B, F)
+    fed: Array  # (T, B, F), what the steps read of what was fed, after dropout
     inputs: list[Array]  # per layer above the first (T, B, H): the states below after dropout
     masks: Sequence[Array | None]
+    fed_mask: Array | None  # (T, B, F)
     steps: list[Steps]
     first: bool  # whether fed_0 was made, and
     last: bool  # whether fed_T was
@@ -74,13 +75,14 @@ class FeedingCache(NamedTuple):
 def feeding_forward(
     x: Array, initial: Sequence[State], feedback: Feedback, prefix: str, unit: str,
     parameters: Mapping[str, Array], masks: Sequence[Array | None], last: bool,
-    workspace: Workspace,
+    workspace: Workspace, fed_mask: Array | None = None,
 ) -> tuple[Array, Array, FeedingCache]:
     """All steps of a decoder that reads [x_t; fed_t].
 
     Arguments: x (T, B, E), after dropout; initial, a state per layer; feedback; prefix of the
     stack's parameters and unit of its cells; masks[l], dropout of layer l's input from below, for
-    l > 0; last, whether fed_T, which no step reads, is made.
+    l > 0; last, whether fed_T, which no step reads, is made; fed_mask (T, B, F), dropout of what
+    the steps read of fed.
     Returns the top states (T + 1, B, H), the initial one first; fed (T + 1, B, F); and the cache.
     """
     cell, depth = CELLS[unit], len(initial)
@@ -89,6 +91,7 @@ def feeding_forward(
     xp, W = array_module(x), [parameters[f"{name}.W"] for name in names]
     steps = [make_steps(cell, T, state, 0, workspace) for state in initial]
     fed = workspace.empty(xp, (T + 1, B, F), x.dtype)
+    read = fed[:-1] if fed_mask is None else workspace.empty(xp, (T, B, F), x.dtype)
     inputs = [_input(steps[layer - 1], masks[layer], workspace) for layer in range(1, depth)]
     W_fed = transposed(W[0][:, E : E + F], T, workspace)
     W_below = [transposed(one[:, :H], T, workspace) for one in W[1:]]
@@ -98,11 +101,13 @@ def feeding_forward(
     xp.matmul(x.reshape(T * B, E), W[0][:, :E].T, out=steps[0].u.reshape(T * B, -1))
     top = steps[-1].states[0]
     if not feedback.first:
-        fed[0] = 0.0
+        fed[0] = read[0] = 0.0
     for t in range(T):
         if t or feedback.first:
             feedback.forward(t, top[t], fed[t])
-            xp.matmul(fed[t], W_fed, out=share)
+            if fed_mask is not None:
+                xp.multiply(fed[t], fed_mask[t], out=read[t])
+            xp.matmul(read[t], W_fed, out=share)
             steps[0].u[t] += share
         for layer, name in enumerate(names):
             if layer:
@@ -117,7 +122,7 @@ def feeding_forward(
     if last:
         feedback.forward(T, top[T], fed[T])
     return top, fed, FeedingCache(
-        names, cell, x, fed, inputs, masks, steps, feedback.first, last, workspace)
+        names, cell, x, read, inputs, masks, fed_mask, steps, feedback.first, last, workspace)
 
 
 def _input(below: Steps, mask: Array | None, workspace: Workspace) -> Array:
@@ -138,7 +143,7 @@ def feeding_backward(
     is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns dx
     (T, B, E), the gradients of the initial states, and those of the parameters by name.
     """
-    names, cell, x, fed, _, masks, steps, first, last, workspace = cache
+    names, cell, x, fed, _, masks, fed_mask, steps, first, last, workspace = cache
     xp, (T, B, E), F, H = array_module(x), x.shape, fed.shape[2], steps[0].states[0].shape[2]
     W = [parameters[f"{name}.W"] for name in names]
     da = [workspace.empty(xp, one.u.shape, x.dtype) for one in steps]
@@ -161,6 +166,8 @@ def feeding_backward(
         dh = None
         if t or first:
             xp.matmul(da[0][t], W[0][:, E : E + F], out=share)             # (2.47)
+            if fed_mask is not None:
+                share *= fed_mask[t]
             d_fed[t] += share
             dh = feedback.backward(t, d_fed[t])
         dh = _added(dh, d_top, t)
@@ -184,7 +191,7 @@ def _weight_gradients(
     """Gradients of W and b of all layers, by name (Eqs. 2.49, 2.50)."""
     gradients: Parameters = {}
     for layer, (name, steps) in enumerate(zip(cache.names, cache.steps, strict=True)):
-        read = [cache.inputs[layer - 1]] if layer else [cache.x, cache.fed[:-1]]
+        read = [cache.inputs[layer - 1]] if layer else [cache.x, cache.fed]
         rows = da[layer].reshape(-1, da[layer].shape[2])
         gradients[f"{name}.W"] = cache.cell.weight_gradient(
             rows, [one.reshape(len(rows), -1) for one in read], *earlier(steps), cache.workspace)
@@ -222,9 +229,13 @@ class AttentionalFeedback:
         self.h_tilde.append(out)
         self.caches.append(cache)
 
+    def gradient(self, workspace: Workspace) -> AttentionalFeedbackGradient:
+        """For one pass backward."""
+        return AttentionalFeedbackGradient(self, workspace)
+
 
 class AttentionalFeedbackGradient:
-    """The way back of an `AttentionalFeedback`."""
+    """The gradient of an `AttentionalFeedback`."""
 
     def __init__(self, of: AttentionalFeedback, workspace: Workspace) -> None:
         xp, (T, B, _), dtype = array_module(of.W_c), of.joined.shape, of.W_c.dtype
@@ -262,42 +273,84 @@ class AttentionalFeedbackGradient:
         return dstates, {f"{of.memory.prefix}.W_c": dW_c, **gradients}
 
 
+class StateFeedback:
+    """fed_0 = 0 and fed_t = h_t: input feeding without attention. It is its own gradient."""
+
+    first = False
+
+    def __init__(self, width: int) -> None:
+        self.width = width  # H
+
+    def forward(self, t: int, h: Array, out: Array) -> None:
+        """Write h_t (B, H)."""
+        out[...] = h
+
+    def gradient(self, workspace: Workspace) -> StateFeedback:
+        """For one pass backward."""
+        return self
+
+    def backward(self, t: int, d_fed: Array) -> Array:
+        """dh_t (B, H)."""
+        return d_fed
+
+    def gradients(self, h: Array) -> tuple[None, Parameters]:
+        """There is no source, and there are no parameters."""
+        return None, {}
+
+
 class InputFeedingCache(NamedTuple):
     embedding: tuple[RowIndex, int]
     x_mask: Array | None  # (T, B, E)
-    feedback: AttentionalFeedback
+    out_mask: Array | None  # (T, B, H), without attention
+    feedback: AttentionalFeedback | StateFeedback
     feeding: FeedingCache
 
 
 def input_feeding_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Memory, unit: str, noise: Noise, workspace: Workspace,
+    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
+    workspace: Workspace,
 ) -> tuple[Array, InputFeedingCache]:
-    """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache."""
+    """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache.
+
+    Besides, noise may have `{prefix}.fed`, the dropout mask of what is fed.
+    """
     x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     masks = [noise.get(f"{prefix}.{layer}") for layer in range(len(initial))]
     if masks[0] is not None:
         x *= masks[0]
-    feedback = AttentionalFeedback(len(x), memory, parameters[f"{memory.prefix}.W_c"],
-                                   noise.get(f"{prefix}.joined"), workspace)
-    _, fed, cache = feeding_forward(
-        x, initial, feedback, prefix, unit, parameters, masks, True, workspace)
-    return fed[1:], InputFeedingCache(embedding_cache, masks[0], feedback, cache)
+    joined, feedback = noise.get(f"{prefix}.joined"), _feedback(
+        memory, initial, parameters, len(x), noise.get(f"{prefix}.joined"), workspace)
+    _, fed, cache = feeding_forward(x, initial, feedback, prefix, unit, parameters, masks, True,
+                                    workspace, noise.get(f"{prefix}.fed"))
+    out_mask = joined if memory is None else None
+    out = fed[1:] if out_mask is None else fed[1:] * out_mask
+    return out, InputFeedingCache(embedding_cache, masks[0], out_mask, feedback, cache)
+
+
+def _feedback(
+    memory: Memory | None, initial: Sequence[State], parameters: Mapping[str, Array], T: int,
+    joined: Array | None, workspace: Workspace,
+) -> AttentionalFeedback | StateFeedback:
+    """What is fed: h~_t, or without attention h_t."""
+    if memory is None:
+        return StateFeedback(initial[-1][0].shape[1])
+    return AttentionalFeedback(T, memory, parameters[f"{memory.prefix}.W_c"], joined, workspace)
 
 
 def input_feeding_backward(
     d_out: Array, cache: InputFeedingCache, parameters: Mapping[str, Array], prefix: str,
     clip: float | None, workspace: Workspace,
-) -> tuple[list[State], Array, Parameters]:
+) -> tuple[list[State], Array | None, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
     Arguments: d_out (T, B, H), gradient of the returned h~. Returns the gradients of the initial
-    states, of the encoder's states (S, B, He), and of the parameters.
+    states, of the encoder's states (S, B, He) or None, and of the parameters.
     """
     xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
     d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)
-    d_fed[1:] = d_out
-    feedback = AttentionalFeedbackGradient(cache.feedback, workspace)
+    d_fed[1:] = d_out if cache.out_mask is None else d_out * cache.out_mask
+    feedback = cache.feedback.gradient(workspace)
     dx, d_initial, gradients = feeding_backward(
         None, d_fed, feedback, feeding, parameters, clip=clip)
     if cache.x_mask is not None:

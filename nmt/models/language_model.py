@@ -51,10 +51,11 @@ class LanguageModelConfig:
     biases: bool = True  # of the recurrent units
     output_bias: bool = True  # of the prediction layer
     dropout: float = 0.0  # probability on the vertical connections
-    clip_dh: float | None = None  # element-wise clipping of dh during backpropagation (2.2.2)
+    clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
     initialisation: str = "uniform"  # uniform, xavier or orthogonal
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # where the forget gates' biases start
+    uniform_biases: bool = False  # biases start as matrices do, not from 0 (Zaremba et al., 2014)
 
     def __post_init__(self) -> None:
         check_stack_config(self)
@@ -62,7 +63,7 @@ class LanguageModelConfig:
     @property
     def scheme(self) -> Scheme:
         """How the weights start."""
-        return Scheme(self.initialisation, self.scale, self.forget_bias)
+        return Scheme(self.initialisation, self.scale, self.forget_bias, self.uniform_biases)
 
 
 class LanguageModelCache(NamedTuple):
@@ -139,7 +140,7 @@ class LanguageModel(Model):
         dh, gradients = output_backward(cache.output, self.workspace)
         if cache.out_mask is not None:
             dh = dh * cache.out_mask
-        dx, _, more = stack_backward(dh, None, cache.stack, clip=self.config.clip_dh)
+        dx, _, more = stack_backward(dh, None, cache.stack, clip=self.config.clip_elements)
         return {"W_e": embedding_backward(dx, cache.embedding), **more, **gradients}
 
     # --- search ---------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines."""
     tiny = {
         "unit": tuple(CELLS), "layers": (2, 1), "biases": (True, False),
-        "output_bias": (True, False), "dropout": (0.0, 0.3), "clip_dh": (None, NEVER),
+        "output_bias": (True, False), "dropout": (0.0, 0.3), "clip_elements": (None, NEVER),
         "hidden_size": (2,), "embedding_size": (3,),
     }
     return {"tiny": Variants(tiny), "real": Variants(tiny | {

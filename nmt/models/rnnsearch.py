@@ -28,7 +28,7 @@ from lstm.cells import CELLS, State
 from lstm.embedding import embedding_weight
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
 from lstm.prediction import OutputCache, output_backward, output_forward, output_step
-from lstm.stack import Stack, check_among, stack_weights
+from lstm.stack import Stack, check_among, check_clip, stack_weights
 from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
     Run,
@@ -76,7 +76,7 @@ class RNNSearchConfig:
     deep_state: str = "before"  # what it reads: before (s_{i-1}, as printed) or now (erratum 18)
     biases: bool = True  # of units, initial state and hidden layer
     output_bias: bool = True  # of the prediction layer
-    clip_dh: float | None = None  # element-wise clipping of dh during backpropagation (2.2.2)
+    clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
     initialisation: str = "orthogonal"  # orthogonal (B.1), uniform or xavier
     scale: float = 0.1  # half-width of the uniform initialisation
 
@@ -89,8 +89,7 @@ class RNNSearchConfig:
         for name in ("hidden_size", "embedding_size", "layer_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if self.clip_dh is not None and self.clip_dh <= 0:
-            raise ValueError(f"clip_dh: expected a positive number or none, got {self.clip_dh}")
+        check_clip(self.clip_elements)
 
     @property
     def searches(self) -> bool:
@@ -214,15 +213,15 @@ class RNNSearch(Model):
         dstates = d_last = None
         if memory is not None:
             ds_0, dstates, more = searching_backward(
-                d, cache.decoder, parameters, "decoder", config.clip_dh)
+                d, cache.decoder, parameters, "decoder", config.clip_elements)
         else:
             ds_0, d_last, more = fixed_backward(
-                d, cache.decoder, parameters, "decoder", config.clip_dh)
+                d, cache.decoder, parameters, "decoder", config.clip_elements)
         d_start, started = _first_state_backward(ds_0, cache.s_0, cache.last, parameters)
         end: State = (d_start if d_last is None else d_start + d_last,)
         ends: list[State] = [end] if memory is None else [(None,), end]
         return gradients | more | started | encoder_backward(
-            dstates, [ends], cache.encoder, config.clip_dh
+            dstates, [ends], cache.encoder, config.clip_elements
         )
 
     def _read(
@@ -314,7 +313,8 @@ def variants() -> dict[str, Variants]:
     tiny = {
         "context": CONTEXTS, "unit": sorted(UNITS), "layer": tuple(LAYERS),
         "deep_state": DEEP_STATES, "biases": (True, False), "output_bias": (True, False),
-        "clip_dh": (None, NEVER), "hidden_size": (2,), "embedding_size": (3,), "layer_size": (5,),
+        "clip_elements": (None, NEVER), "hidden_size": (2,), "embedding_size": (3,),
+        "layer_size": (5,),
     }
     return {"tiny": Variants(tiny), "real": Variants(tiny | {
         "hidden_size": (24,), "embedding_size": (20,), "layer_size": (28,)})}

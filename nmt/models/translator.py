@@ -44,6 +44,7 @@ from nmt.models.decoder import (
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
 
+SITES = ("vertical", "author")
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
 
 
@@ -67,12 +68,14 @@ class ModelConfig:
     window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
     renormalise: bool = False  # local-p: a_t is made to sum to one (the thesis's is not: erratum 8)
     location_length: int = 50  # location: L_max, source words behind it are not attended to
-    input_feeding: bool = True  # h~_{t-1} joins the decoder's input (section 4.2.3)
-    dropout: float = 0.0  # probability on the vertical connections
-    clip_dh: float | None = None  # element-wise clipping of dh during backpropagation (2.2.2)
+    input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
+    dropout: float = 0.0  # probability
+    dropout_sites: str = "vertical"  # vertical: all connections upwards; author (erratum 29)
+    clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
     initialisation: str = "uniform"  # uniform, xavier or orthogonal
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # where the forget gates' biases start
+    uniform_biases: bool = False  # biases start as matrices do, not from 0 (Zaremba et al., 2014)
 
     def __post_init__(self) -> None:
         check_stack_config(self)
@@ -83,8 +86,7 @@ class ModelConfig:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
-        if self.input_feeding and self.attention == "none":
-            raise ValueError("input_feeding: expected false where attention is 'none', got true")
+        check_among("dropout_sites", self.dropout_sites, SITES)
         if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
             raise ValueError(f"score: {self.score!r} needs states of one width, not a "
                              "bidirectional encoder")
@@ -107,7 +109,7 @@ class ModelConfig:
     @property
     def scheme(self) -> Scheme:
         """How the weights start."""
-        return Scheme(self.initialisation, self.scale, self.forget_bias)
+        return Scheme(self.initialisation, self.scale, self.forget_bias, self.uniform_biases)
 
 
 class TranslatorCache(NamedTuple):
@@ -168,10 +170,12 @@ class Translator(Model):
     # --- training -------------------------------------------------------------------------------
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
-        """Dropout masks on every vertical connection (Zaremba et al., 2014).
+        """Dropout masks, by site (Zaremba et al., 2014).
 
-        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`, and what the attentional vector
-        (without attention, the output layer) reads, `decoder.joined`.
+        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
+        also what the attentional vector (without attention, the output layer) reads,
+        `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
+        top layer (erratum 29).
         """
         config, B = self.config, len(batch.indices)
         if config.dropout == 0.0:
@@ -180,7 +184,10 @@ class Translator(Model):
         S, T = len(batch.sources[0].ids), len(batch.target_in)
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
         shapes |= {f"decoder.{layer}": (T, B, H if layer else E) for layer in range(config.layers)}
-        shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
+        if config.dropout_sites == "vertical":
+            shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
+        elif config.input_feeding:
+            shapes["decoder.fed"] = (T, B, H)
         return {site: dropout_mask(rng, shape, config.dropout, dtype)
                 for site, shape in shapes.items()}
 
@@ -213,18 +220,18 @@ class Translator(Model):
         dh, gradients = output_backward(cache.output, self.workspace)
         if config.input_feeding:
             d_initial, dstates, more = input_feeding_backward(
-                dh, cache.decoder, parameters, "decoder", config.clip_dh, self.workspace
+                dh, cache.decoder, parameters, "decoder", config.clip_elements, self.workspace
             )
         else:
             d_initial, dstates, more = decoder_backward(
-                dh, memory, cache.decoder, parameters, config.clip_dh
+                dh, memory, cache.decoder, parameters, config.clip_elements
             )
         gradients |= more
         d_last = [[state] for state in d_initial]
         if cache.bridge is not None:
             d_last, more = bridge_backward(d_initial, cache.bridge)
             gradients |= more
-        return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_dh)
+        return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_elements)
 
     def _read(
         self, parameters: Mapping[str, Array], source: Side, noise: Noise
@@ -301,8 +308,8 @@ def variants() -> dict[str, Variants]:
         "unit": tuple(CELLS), "layers": (2, 1), "input_feeding": (True, False),
         "bidirectional": (False, True), "bridge": (False, True), "concat_identity": (False, True),
         "renormalise": (False, True), "biases": (True, False), "output_bias": (False, True),
-        "dropout": (0.0, 0.3), "clip_dh": (None, NEVER), "window": (1,), "location_length": (3,),
-        "hidden_size": (2,), "embedding_size": (3,),
+        "dropout": (0.0, 0.3), "dropout_sites": SITES, "clip_elements": (None, NEVER),
+        "window": (1,), "location_length": (3,), "hidden_size": (2,), "embedding_size": (3,),
     }
     real = tiny | {
         "layers": (2, 1, 4), "dropout": (0.3,), "window": (9,), "location_length": (16,),

@@ -55,7 +55,7 @@ MODELS = {
     "no feeding, output bias": ModelConfig(hidden_size=24, embedding_size=20, input_feeding=False,
                                            output_bias=True),
     "bidirectional": ModelConfig(hidden_size=24, embedding_size=20, bidirectional=True,
-                                 bridge=True, clip_dh=0.05),
+                                 bridge=True, clip_elements=0.05),
     "rnn": ModelConfig(unit="rnn", hidden_size=24, embedding_size=20),
     "local-p": ModelConfig(hidden_size=24, embedding_size=20, attention="local-p"),
     "concat": ModelConfig(hidden_size=24, embedding_size=20, score="concat"),

@@ -235,6 +235,17 @@ def test_masks_in_two_dtypes_drop_the_same():
     np.testing.assert_array_equal(one > 0, two > 0)
 
 
+def test_biases_drawn_as_matrices_are():
+    """As Zaremba et al. (2014) begin: nothing is zero, nothing beyond the scale."""
+    how = Scheme("uniform", 0.05, uniform_biases=True)
+    bias = how.bias(("i", "f", "o", "h_hat"))(np.random.default_rng(1), (400,))
+    assert 0.04 < np.abs(bias).max() <= 0.05 and (bias != 0).all() and abs(bias.mean()) < 0.01
+    with pytest.raises(ValueError, match=r"uniform_biases: expected false unless .*'xavier'"):
+        Scheme("xavier", uniform_biases=True)
+    with pytest.raises(ValueError, match=r"forget_bias: expected 0 where .* got 1\.0"):
+        Scheme("uniform", forget_bias=1.0, uniform_biases=True)
+
+
 @pytest.mark.parametrize("scheme", ["uniform", "xavier"])
 def test_a_score_s_vector_is_drawn(scheme):
     """v_a and v_p are matrices of one row, and no biases: from zero a score would say nothing."""

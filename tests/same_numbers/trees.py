@@ -83,9 +83,13 @@ CONFIGS: dict[str, Any] = {
     "luong": ModelConfig, "rnnsearch": RNNSearchConfig, "language model": LanguageModelConfig}
 
 
+OPTIONS = {"clip_dh": "clip_elements"}  # what keys of the model section are called now
+
+
 def make_model(architecture: str, config: Mapping[str, Any], size: int, reverse: bool) -> Any:
     """A model with `size` words on each side."""
-    options = {name: value for name, value in config.items() if name != "architecture"}
+    options = {OPTIONS.get(name, name): value for name, value in config.items()
+               if name != "architecture"}
     return build(CONFIGS[architecture](**options), Tables((size,), size, reverse))
 
 

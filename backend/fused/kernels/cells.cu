@@ -31,6 +31,9 @@ extern "C" __global__ void lstm_forward(
     }
 }
 
+// Element-wise clipping (2.2.2).
+__device__ real clipped(real d, real limit) { return d > limit ? limit : d < -limit ? -limit : d; }
+
 // Algorithm 2, lines 7-13, with what surrounds it in a step: dh += d_out; where padded, dh is copied
 // and nothing goes to dz; otherwise dh is clipped to +-limit (0: it is not). dc becomes that of
 // c_{t-1}.
@@ -47,7 +50,7 @@ extern "C" __global__ void lstm_backward(
         real d = dh[n * dh_stride + j];
         if (d_out) d += d_out[n * d_out_stride + j];
         if (unclipped) unclipped[n * unclipped_stride + j] = d;
-        if (limit > 0) d = d > real(limit) ? real(limit) : d < -real(limit) ? -real(limit) : d;
+        if (limit > 0) d = clipped(d, real(limit));
         if (d_out || limit > 0) dh[n * dh_stride + j] = d;
         if (pad && pad[n * pad_stride]) {
             d_gate[0] = d_gate[H] = d_gate[2 * H] = d_gate[3 * H] = real(0);
@@ -60,7 +63,8 @@ extern "C" __global__ void lstm_backward(
         d_gate[H] = c_prev[n * c_prev_stride + j] * d_cell * (f - f * f);             // (2.43)
         d_gate[0] = h_hat * d_cell * (i - i * i);                                     // (2.45)
         d_gate[3 * H] = i * d_cell * (real(1) - h_hat * h_hat);                       // (2.46)
-        dc[n * dc_stride + j] = d_cell * f;                                           // (2.44)
+        real d_before = d_cell * f;                                                   // (2.44)
+        dc[n * dc_stride + j] = limit > 0 ? clipped(d_before, real(limit)) : d_before;
     }
 }
 

@@ -64,7 +64,7 @@ def language(name: str, directory: Path, sentence: str) -> Trained:
                   for theirs, ours in LANGUAGE_NAMES.items() if theirs in system.parameters}
     example = Example((parameters, [END, *ids[:-1]], ids), {},
                       {"W_e": list(system.vocabulary.words)})
-    return Trained(example, notes(config.dropout, config.clip_dh, [
+    return Trained(example, notes(config.dropout, config.clip_elements, [
         said_unknown("sentence", words, ids)]))
 
 
@@ -95,7 +95,7 @@ def translation(name: str, directory: Path, sentence: str, target: str | None) -
     named = {"input_feeding": config.input_feeding} if name == "attention" else {}
     example = Example((parameters, s[::-1] if data.reverse_source else s, t), named, {
         "encoder.W_e": list(system.source.words), "decoder.W_e": list(system.target.words)})
-    return Trained(example, notes(config.dropout, config.clip_dh, [
+    return Trained(example, notes(config.dropout, config.clip_elements, [
         said_unknown("sentence", x, s), said_unknown("target", y, t),
         "The target is the model's own greedy translation." if own else "",
         "The encoder reads the sentence from its end." if data.reverse_source else ""]))

@@ -18,8 +18,9 @@ ACTING = 0.1  # a limit of clipping within many elements of dh
 def checks() -> list[Check]:
     """One for every entry of the catalogue: all architectures, tiny and at real sizes."""
     entries = catalogue.entries()
-    clipped = [entry._replace(options={**entry.options, "clip_dh": ACTING})
-               for entry in entries if entry.options.get("clip_dh") and entry.shape == "ragged"]
+    clipped = [entry._replace(options={**entry.options, "clip_elements": ACTING})
+               for entry in entries
+               if entry.options.get("clip_elements") and entry.shape == "ragged"]
     differentiated = [Check(entry.name, partial(catalogue.numbers, entry),
                             partial(catalogue.check, entry, diagnosis=0)) for entry in entries]
     return differentiated + [Check(f"{entry.name}, clipping acts",

@@ -45,8 +45,8 @@ EQUIVALENTS: dict[str, str] = {
     "backend.rows.sum_segments: on_host(xp)": "two ways to the same sum; the second is for GPUs",
     "backend.rows.sum_segments: xp.add.at(values, inverse, rows)": "runs on a GPU only",
     "backend.workspace.Workspace._raw": "which buffer is recycled, if any",
-    "lstm.cells.cell.clip_elements: array_module(dh).clip(dh, -limit, limit, out=dh) -> "
-    "array_module(dh).clip(-limit, dh, limit, out=dh)": "the larger of two is symmetric",
+    "lstm.cells.cell.clip_elements: array_module(d).clip(d, -limit, limit, out=d) -> "
+    "array_module(d).clip(-limit, d, limit, out=d)": "the larger of two is symmetric",
     "lstm.cells.gru.backward: pad is not None": "a copy that nothing reads without padding",
     "lstm.cells.lstm.lstm_backward: pad is not None": "a copy that nothing reads without padding",
     "lstm.cells.rnn.backward: pad is not None": "a copy that nothing reads; zeros written nowhere",

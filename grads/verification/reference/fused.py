@@ -85,11 +85,11 @@ def is_fused(parameters: Parameters, name: str) -> bool:
 def fused_weights(config: Any, parameters: Parameters, name: str) -> list[Tensor]:
     """A layer's as PyTorch's kernels take them: weights, and both biases, the second zero.
 
-    Raises ValueError for a configuration that clips dh, which the kernels do not.
+    Raises ValueError for a configuration that clips gradients, which the kernels do not.
     """
-    if config.clip_dh is not None:
-        raise ValueError("clip_dh: expected none of layers that PyTorch's kernels run, "
-                         f"got {config.clip_dh}")
+    if config.clip_elements is not None:
+        raise ValueError("clip_elements: expected none of layers that PyTorch's kernels run, "
+                         f"got {config.clip_elements}")
     b = parameters.get(f"{name}.bias_ih")
     biases = [] if b is None else [b, torch.zeros_like(b)]
     return [parameters[f"{name}.weight_ih"], parameters[f"{name}.weight_hh"], *biases]

@@ -39,8 +39,9 @@ def loss(
     """-log p(y | x), Eqs. 2.52 and 4.4, in nats, summed over the batch's target tokens.
 
     config: `ModelConfig`. noise: dropout masks of the sites `encoder.{l}` (S, B, width of the
-    layer's input), `decoder.{l}` (T, B, width; of layer 0 the embedding's) and `decoder.joined`
-    (T, B, He + H, or H without attention). reverse_source: the batch's sources are reversed.
+    layer's input), `decoder.{l}` (T, B, width; of layer 0 the embedding's), `decoder.joined`
+    (T, B, He + H, or H without attention) and `decoder.fed` (T, B, H). reverse_source: the batch's
+    sources are reversed.
     Returns a scalar.
     """
     W_e = parameters["decoder.W_e"]
@@ -108,17 +109,22 @@ def decode_feeding(
     config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
     attend: Attend | None,
 ) -> Tensor:
-    """h~_1 .. h~_T (T, B, H), where h~_{t-1} is part of layer 1's input (4.2.3); x: (T, B, E)."""
-    assert attend is not None  # a configuration with feeding has attention
+    """h~_1 .. h~_T (T, B, H), where h~_{t-1} is part of layer 1's input (4.2.3); x: (T, B, E).
+
+    Without attention h_t stands for h~_t, and what the output layer reads is dropped after it.
+    """
     cells = [cell(config, parameters, f"decoder.{l}") for l in range(config.layers)]
-    sites = {"decoder.joined", *(f"decoder.{l}" for l in range(1, config.layers))} & masks.keys()
+    sites = {"decoder.fed", *(f"decoder.{l}" for l in range(1, config.layers))}
+    sites = (sites | {"decoder.joined"} if attend else sites) & masks.keys()
     states, h_tilde, found = first, torch.zeros_like(first[0][0]), []
     for t, x_t in enumerate(drop(x, masks, "decoder.0").unbind()):
         states, h_tilde = step_feeding(
-            cells, parameters["attention.W_c"], x_t, states, h_tilde, one_step(attend, t + 1),
+            cells, parameters.get("attention.W_c"), x_t, states, h_tilde,
+            None if attend is None else one_step(attend, t + 1),
             {site: masks[site][t] for site in sites})
         found.append(h_tilde)
-    return torch.stack(found)
+    out = torch.stack(found)
+    return out if attend else drop(out, masks, "decoder.joined")
 
 
 def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
@@ -127,17 +133,19 @@ def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
 
 
 def step_feeding(
-    cells: list[Step], W_c: Tensor, x: Tensor, states: list[State], h_tilde: Tensor,
-    attend: Callable[[Tensor], Tensor], masks: Masks,
+    cells: list[Step], W_c: Tensor | None, x: Tensor, states: list[State], h_tilde: Tensor,
+    attend: Callable[[Tensor], Tensor] | None, masks: Masks,
 ) -> tuple[list[State], Tensor]:
     """Every layer's state at time t, and h~_t (B, H).
 
     cells: of each layer, from `recurrent.cell`. x: (B, E), the embedding of y_{t-1}. h_tilde:
-    h~_{t-1}. attend: from h_t (B, H) to c_t (B, He). masks: of time t.
+    h~_{t-1}. attend: from h_t (B, H) to c_t (B, He), or None. masks: of time t.
     """
-    h, after = torch.cat([x, h_tilde], dim=1), []                # [x_t; h~_{t-1}] (4.2.3)
+    h, after = torch.cat([x, drop(h_tilde, masks, "decoder.fed")], dim=1), []  # (4.2.3)
     for l, (run, state) in enumerate(zip(cells, states, strict=True)):  # Algorithm 3 line 8
         after.append(run(drop(h, masks, f"decoder.{l}"), state))
         h = after[-1][0]
+    if attend is None or W_c is None:
+        return after, h
     joined = drop(torch.cat([attend(h), h], dim=1), masks, "decoder.joined")  # [c_t; h_t]
     return after, torch.tanh(F.linear(joined, W_c))              # (4.5)

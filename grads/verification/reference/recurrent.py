@@ -65,11 +65,24 @@ def zero_state(config: Any, x: Tensor) -> State:
 
 
 def step(config: Any, a: Tensor, state: State, W_h: Matrices) -> State:
-    """The next state; with `clip_dh` every element of dh is clipped on the way back (2.2.2)."""
-    state, limit = CELLS[config.unit].step(a, state, W_h), config.clip_dh
-    if limit is not None and state[0].requires_grad:
-        state[0].register_hook(lambda dh: dh.clamp(-limit, limit))
-    return state
+    """The next state.
+
+    With `clip_elements` every element of dh_t is clipped on the way back, and of the dc_{t-1} that
+    this step hands to the one before (2.2.2).
+    """
+    limit = config.clip_elements
+    if limit is None:
+        return CELLS[config.unit].step(a, state, W_h)
+    new = CELLS[config.unit].step(a, (state[0], *(clipped(c, limit) for c in state[1:])), W_h)
+    return (clipped(new[0], limit), *new[1:])
+
+
+def clipped(x: Tensor, limit: float) -> Tensor:
+    """x itself, whose gradient is clipped to [-limit, limit]."""
+    x = x.view_as(x)
+    if x.requires_grad:
+        x.register_hook(lambda d: d.clamp(-limit, limit))
+    return x
 
 
 # --- a layer over time --------------------------------------------------------------------------
@@ -133,7 +146,7 @@ def stack(
 ) -> tuple[Tensor, list[State]]:
     """The top layer's states (T, B, He), and each layer's last one; Algorithm 3 lines 8 and 9.
 
-    config: its unit, hidden_size and clip_dh are read. x: (T, B, E). first: a layer's
+    config: its unit, hidden_size and clip_elements are read. x: (T, B, E). first: a layer's
     states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
     behind.
     Directions are joined, forward first, in what the next layer reads and in the last states.

@@ -86,14 +86,15 @@ CLIPPED = [  # layers above one another, both directions, feeding, contexts
 ]
 
 
+@pytest.mark.parametrize("limit", [ACTING, 0.01])
 @pytest.mark.parametrize("architecture, options", CLIPPED, ids=describe)
-def test_clipping_that_acts(architecture, options):
-    """Element-wise clipping of dh is no gradient; both sides clip the same dh (section 2.2.2)."""
-    made = run(variant(architecture, **options, clip_dh=ACTING))
+def test_clipping_that_acts(architecture, options, limit):
+    """Element-wise clipping is no gradient; both sides clip the same dh and dc (2.2.2)."""
+    made = run(variant(architecture, **options, clip_elements=limit))
     loss, expected = gradients(architecture, made.config, made.parameters, made.batch, made.noise,
                                **made.options)
     assert_equal(made, loss, expected)
-    free = replace(made.config, clip_dh=None)
+    free = replace(made.config, clip_elements=None)
     _, unclipped = gradients(architecture, free, made.parameters, made.batch, made.noise,
                              **made.options)
     table = next(name for name in expected if name.endswith("W_e"))
@@ -131,6 +132,6 @@ def in_their_layout(made: Run) -> dict[str, Any]:
 
 
 def test_the_kernels_of_pytorch_do_not_clip():
-    made = run(variant("luong", "full", clip_dh=ACTING))
-    with pytest.raises(ValueError, match="clip_dh: expected none"):
+    made = run(variant("luong", "full", clip_elements=ACTING))
+    with pytest.raises(ValueError, match="clip_elements: expected none"):
         REFERENCES["luong"](made.config, in_their_layout(made), made.batch)

@@ -11,7 +11,8 @@ from nmt.models.translator import ModelConfig
     ("unit", "gru2"), ("attention", "soft"), ("score", "cosine"), ("initialisation", "normal"),
     ("window", 0), ("window", -3), ("location_length", 0), ("attention", "local"),
     ("score", "concat-identity"), ("layers", 0), ("hidden_size", 0), ("embedding_size", -1),
-    ("dropout", 1.0), ("dropout", -0.1), ("clip_dh", 0.0), ("clip_dh", -1.0),
+    ("dropout", 1.0), ("dropout", -0.1), ("clip_elements", 0.0), ("clip_elements", -1.0),
+    ("clip_elements", float("nan")), ("clip_elements", float("inf")), ("dropout_sites", "top"),
 ])  # fmt: skip
 def test_a_bad_value_names_its_field(field, value):
     with pytest.raises(ValueError, match=rf"^{field}: expected .*got '?{value}"):
@@ -20,7 +21,6 @@ def test_a_bad_value_names_its_field(field, value):
 
 @pytest.mark.parametrize("field, options", [
     ("bridge", {"bidirectional": True}),
-    ("input_feeding", {"attention": "none"}),
     ("score", {"score": "location", "attention": "local-m"}),
     ("score", {"score": "location", "attention": "local-p"}),
     ("renormalise", {"renormalise": True}),

@@ -71,7 +71,7 @@ def test_kernel_is_the_derivation(unit, biases, shape, dtype):
 
 @pytest.mark.parametrize("unit", LITERAL)
 def test_clipping_is_the_literal_loop(unit, monkeypatch):
-    model, parameters, piece = make(unit=unit, layers=1, clip_dh=0.2)
+    model, parameters, piece = make(unit=unit, layers=1, clip_elements=0.2)
     loss, cache = model.loss(parameters, piece)
     _, free = literal(unit, parameters, piece)
     name = f"{unit}_grad"
@@ -234,7 +234,8 @@ def test_on_the_stand_in(unit):
 
 @pytest.mark.parametrize("field, value", [
     ("unit", "gru2"), ("initialisation", "normal"), ("layers", 0), ("hidden_size", 0),
-    ("embedding_size", -1), ("dropout", 1.0), ("dropout", -0.1), ("clip_dh", 0.0), ("clip_dh", -1),
+    ("embedding_size", -1), ("dropout", 1.0), ("dropout", -0.1), ("clip_elements", 0.0),
+    ("clip_elements", -1),
 ])  # fmt: skip
 def test_configuration_errors_name_the_field(field, value):
     with pytest.raises(ValueError, match=rf"^{field}: expected .*got '?{value}"):

@@ -117,7 +117,7 @@ def test_initial_parameters_are_those_of_appendix_b():
 
 @pytest.mark.parametrize("field, value", [
     ("context", "first"), ("unit", "lstm"), ("layer", "relu"), ("deep_state", "after"),
-    ("hidden_size", 0), ("layer_size", 0), ("clip_dh", -1.0), ("initialisation", "he"),
+    ("hidden_size", 0), ("layer_size", 0), ("clip_elements", -1.0), ("initialisation", "he"),
 ])  # fmt: skip
 def test_a_bad_value_names_its_field(field, value):
     with pytest.raises(ValueError, match=rf"^{field}: expected .*got '?{value}"):

@@ -110,10 +110,10 @@ def test_a_reversed_source_is_the_derivation_of_the_reversed_words():
 
 
 @pytest.mark.parametrize("attention", ATTENTION)
-def test_clipping_dh_is_the_literal_loop(attention, monkeypatch):
+def test_clipping_is_the_literal_loop(attention, monkeypatch):
     """Element by element, at each layer and time step, encoder and decoder, ragged batches too."""
-    limit = 0.05
-    model, parameters = make(scale=1.0, clip_dh=limit, **ATTENTION[attention])
+    limit = 0.01
+    model, parameters = make(scale=1.0, clip_elements=limit, **ATTENTION[attention])
     loss, gradients = run(model, parameters, RAGGED)
     _, free = literal(model.config, parameters, RAGGED)
     monkeypatch.setattr(nmt, "lstm_grad", clipping(nmt.lstm_grad, limit))
@@ -126,7 +126,7 @@ def test_clipping_dh_is_the_literal_loop(attention, monkeypatch):
 
 def test_both_clippings_together():
     """dh is clipped on the way back, then the normalised gradient is scaled to the norm tau."""
-    model, parameters = make(scale=1.0, clip_dh=0.05)
+    model, parameters = make(scale=1.0, clip_elements=0.05)
     _, gradients = run(model, parameters, RAGGED)
     for tau, is_clipped in ((0.01, True), (1e3, False)):
         scale, norm = gradient_scale(gradients, len(RAGGED), tau)
@@ -142,7 +142,7 @@ def test_both_clippings_together():
 @pytest.mark.parametrize("name", LUONG)
 def test_a_padded_batch_is_the_sum_of_its_sentences(name):
     options = LUONG[name] | {"dropout": 0.0}
-    model, parameters = make(clip_dh=0.5, **options)
+    model, parameters = make(clip_elements=0.5, **options)
     loss, gradients = run(model, parameters, RAGGED)
     alone = [run(model, parameters, [pair]) for pair in RAGGED]
     assert_close(loss, sum(each for each, _ in alone))

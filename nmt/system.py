@@ -51,6 +51,7 @@ class Translation:
     log_probability: float  # nats
     score: float  # what hypotheses are ranked by
     alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
+    finished: bool = True  # False: cut at the limit on steps, before an end marker
 
 
 @dataclass
@@ -130,7 +131,8 @@ class System(BaseSystem):
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions
     ) -> list[list[Translation]]:
-        """Translate sentences of words by beam search: for each its n-best list, best first.
+        """Translate sentences of words by beam search: for each its n-best list, best score first,
+        as `beam_search` has it; cut ones are not `finished`.
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
@@ -226,7 +228,7 @@ class System(BaseSystem):
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         """Ids as words."""
         return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
-                           hypothesis.score, hypothesis.alignment)
+                           hypothesis.score, hypothesis.alignment, hypothesis.finished)
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -260,7 +262,7 @@ def train(
 
 def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:
     """BLEU of the system on an evaluation set, with the recipe's tokenisation."""
-    found = system.translate(evaluation.sources, options)
+    found = system.translate(evaluation.sources, replace(options, nbest=1))
     return bleu([system.text(nbest[0]) for nbest in found], evaluation.references,
                 system.recipe.evaluate.bleu_tokenize)
 

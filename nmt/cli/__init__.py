@@ -91,7 +91,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="what an ensemble averages at each step (default: probabilities)")
     parser.add_argument("--beam", type=int, help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=int, metavar="N",
-                        help="print the N best as 'line ||| translation ||| log p ||| score'")
+                        help="print the N best by score as 'line ||| translation ||| log_p= X "
+                             "cut= 0 or 1 ||| score'; cut at the limit on length is 1")
     parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
     parser.add_argument("--length-factor", type=float, metavar="ALPHA",

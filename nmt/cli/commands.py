@@ -130,6 +130,7 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     given = {"beam": options.beam, "nbest": options.nbest, "length_factor": options.length_factor,
              "length_normalisation": options.length_normalisation}
     given = {name: value for name, value in given.items() if value is not None}
+    search = search if options.nbest else replace(search, nbest=1)  # lines of text stay aligned
     if "nbest" in given and "beam" not in given:
         given["beam"] = max(search.beam, given["nbest"])
     try:
@@ -160,11 +161,11 @@ def _stdin_lines() -> Iterable[str]:
 
 
 def _output_line(text: str, number: int, translation: Translation, nbest: int | None) -> str:
-    """Plain text, or Moses' n-best format: line number from 0, text, log p, score."""
+    """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
     if nbest is None:
         return text
-    return (f"{number} ||| {text} ||| {translation.log_probability:.4f} ||| "
-            f"{translation.score:.4f}")
+    return (f"{number} ||| {text} ||| log_p= {translation.log_probability:.4f} "
+            f"cut= {int(not translation.finished)} ||| {translation.score:.4f}")
 
 
 def score(options: argparse.Namespace) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.errors import UserError
-from nmt.data.align import Gold, GoldOptions, Link, pharaoh_line, read_gold
+from nmt.cli.alignment_error import gold_links, word_counts
+from nmt.data.align import Link, pharaoh_line, read_gold
 from nmt.data.attention_links import resolve, weights_of_words
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words
@@ -46,7 +47,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         systems.append(System.together(names, systems, options.ensemble))
         names.append(f"ensemble, {options.ensemble}")
     lines = read_parallel(options.source, options.target)
-    gold = _gold(options, lines)
+    gold = None if options.gold is None else gold_links(options, word_counts(*lines))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     tests = [_test_set(system, lines, options) for system in systems]
     curves = [read_curve(directory, name)
@@ -129,7 +130,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
     if options.links is not None:
         lines = read_parallel(options.source, options.target)
         pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
-        gold = read_gold(options.links, [(len(x), len(y)) for x, y in pairs]).gold
+        gold = read_gold(options.links, word_counts(*lines)).gold
         links = [sorted(one.possible) for one in gold]
     else:
         system = System.open(options.model)
@@ -199,20 +200,6 @@ def _test_set(system: System, lines: Lines, options: argparse.Namespace) -> Test
                         "sentences, got none")
     gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
     return TestSet(sources, lines[1], pairs, gold_pairs)
-
-
-def _gold(options: argparse.Namespace, lines: Lines) -> list[Gold] | None:
-    """The gold alignments, where a file is given; how many links were dropped is printed."""
-    if options.gold is None:
-        return None
-    sizes = [(len(split_words(x)), len(split_words(y))) for x, y in zip(*lines, strict=True)]
-    how = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
-    gold, dropped = read_gold(options.gold, sizes, how)
-    if not any(one.possible for one in gold):
-        raise UserError(f"{options.gold}: expected at least one link, found none")
-    if options.drop_bad_links:
-        print(f"{options.gold}: {dropped} links do not fit their sentences and are left out")
-    return gold
 
 
 def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:

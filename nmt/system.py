@@ -13,6 +13,7 @@ import numpy as np
 from backend import Array, gemm, to_host
 from backend.errors import UserError
 from backend.memory import too_large
+from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Side, TextBatches, make_sources
@@ -103,12 +104,12 @@ class System(BaseSystem):
         return cls(recipe, one.vocabularies, model, parameters)
 
     @classmethod
-    def open_all(cls, directories: Sequence[Path], average: str) -> System:
+    def open_all(cls, folders: Sequence[Path], average: str, which: str = CHECKPOINT) -> System:
         """The system of one directory, or the ensemble of several. Errors as `open`, `together`."""
-        if len(directories) == 1:
-            return cls.open(directories[0])
-        systems = [cls.open(directory) for directory in directories]
-        return cls.together([str(directory) for directory in directories], systems, average)
+        systems = [cls.open(folder, which) for folder in folders]
+        if len(systems) == 1:
+            return systems[0]
+        return cls.together([str(folder) for folder in folders], systems, average)
 
     # --- use --------------------------------------------------------------------------------------
 

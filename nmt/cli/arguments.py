@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.command import natural, positive
+from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
 from nmt.cli.alignment_error import run_aer
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
@@ -21,11 +22,17 @@ def add_commands(sub: Any) -> None:
     _add_aer(sub.add_parser("aer", help="alignment error rate of links in a file"))
     align = sub.add_parser("align", help="word alignments of pairs, by force-decoding the targets")
     _add_pairs(align)
-    align.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_model(align)
     add_aligned_word(align)
     align.set_defaults(run=commands.run_align)
     _add_attention(sub.add_parser("attention", help="draw what the decoder attends to"))
     _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """`--model DIR`, and which of its checkpoints."""
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    add_checkpoint(parser)
 
 
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +59,7 @@ def _add_pairs(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_pairs(parser)
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
+    add_checkpoint(parser, both=True)
     parser.add_argument("--ensemble", nargs="?", choices=AVERAGES, const=AVERAGES[0],
                         help="score all of them together too, with averaged probabilities or logs "
                              "of them (default: probabilities)")
@@ -114,7 +122,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path, nargs="?",
                         help="translations to force-decode (default: the model's own)")
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_model(parser)
     parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
                         help="lines to draw (default: 1)")
     parser.add_argument("--png", type=Path, metavar="DIR", help="draw pictures in here too")
@@ -130,6 +138,7 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
                         help="alignments of the pairs; words are those between spaces")
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="align the pairs by force-decoding them instead")
+    add_checkpoint(parser)
     parser.add_argument("--min-count", type=positive, default=101, metavar="N",
                         help="links that a pair of words needs (default: 101, the thesis's "
                              "\"exceeds 100\")")

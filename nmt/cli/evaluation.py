@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.errors import UserError
+from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.alignment_error import gold_links, word_counts
 from nmt.data.align import Link, pharaoh_line, read_gold
 from nmt.data.attention_links import resolve, weights_of_words
@@ -24,8 +25,10 @@ from nmt.data.rare_words import (
 )
 from nmt.evaluation import alignment_map, report
 from nmt.evaluation.curves import read_curve
-from nmt.evaluation.evaluate import Questions, TestSet, evaluate
+from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
 from nmt.evaluation.pictures import require_drawing
+from nmt.evaluation.speed import read_speed
+from nmt.run_directory import checkpoint_path, epochs_of
 from nmt.search.interface import SearchOptions
 from nmt.system import System, Translation
 from nmt.training.trainer import LOG
@@ -36,38 +39,61 @@ Lines = tuple[list[str], list[str]]  # of the source file and of the target file
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """`nmt evaluate`."""
-    names = _names(options.model)
-    systems = [System.open(directory) for directory in options.model]
-    if options.gold is not None or options.replace_unk is not None:
-        for name, system in zip(names, systems, strict=True):
-            need_attention(system, f"{name}: --gold and --replace-unk")
-    if options.ensemble is not None:
-        if len(systems) < 2:
-            raise UserError("--ensemble: expected two models or more, got one")
-        systems.append(System.together(names, systems, options.ensemble))
-        names.append(f"ensemble, {options.ensemble}")
+    columns = _columns(options)
     lines = read_parallel(options.source, options.target)
     gold = None if options.gold is None else gold_links(options, word_counts(*lines))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
-    tests = [_test_set(system, lines, options) for system in systems]
-    curves = [read_curve(directory, name)
-              for directory, name in zip(options.model, names, strict=False)
-              if (directory / LOG).is_file()]  # an ensemble has none
+    tests = [_test_set(system, lines, options) for _, system in columns]
+    curves = [read_curve(folder, name)
+              for folder, name in zip(options.model, _names(options.model), strict=True)
+              if (folder / LOG).is_file()]
     if options.output is not None:
         _make_directory(options.output)
     found = []
-    for name, system, test in zip(names, systems, tests, strict=True):
+    for (subject, system), test in zip(columns, tests, strict=True):
         tell_precision(system, test.pairs)
         questions = Questions(_search(system, options), options.buckets, dictionary, gold)
-        found.append(evaluate(system, name, test, questions))
+        found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
     for line in report.write(found, curves, options.output) if options.output else ():
         print(line)
 
 
+def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
+    """What is evaluated: each model, by each checkpoint asked for; after them the ensembles."""
+    names = _names(options.model)
+    wanted = CHECKPOINTS if options.checkpoint == BOTH else (options.checkpoint,)
+    many = len(wanted) > 1
+    opened = {(name, which): System.open(folder, which) for which in wanted
+              for name, folder in zip(names, options.model, strict=True)}
+    if options.gold is not None or options.replace_unk is not None:
+        for (name, _), system in opened.items():
+            need_attention(system, f"{name}: --gold and --replace-unk")
+    columns = [(_subject(folder, f"{name}, {which}" if many else name, which), opened[name, which])
+               for name, folder in zip(names, options.model, strict=True) for which in wanted]
+    if options.ensemble is None:
+        return columns
+    if len(names) < 2:
+        raise UserError("--ensemble: expected two models or more, got one")
+    for which in wanted:
+        members = [opened[name, which] for name in names]
+        name = f"ensemble, {options.ensemble}" + (f", {which}" if many else "")
+        used = dict.fromkeys(checkpoint_path(folder, which).stem for folder in options.model)
+        columns.append((Subject(name, " and ".join(used)),
+                        System.together(names, members, options.ensemble)))
+    return columns
+
+
+def _subject(folder: Path, name: str, which: str) -> Subject:
+    """What a run directory says of its checkpoint and of its training."""
+    path = checkpoint_path(folder, which)
+    speed = read_speed(folder) if (folder / LOG).is_file() else None
+    return Subject(name, path.stem, epochs_of(path), speed)
+
+
 def run_align(options: argparse.Namespace) -> None:
     """`nmt align`: a line of links for each pair."""
-    system = System.open(options.model)
+    system = System.open(options.model, options.checkpoint)
     need_attention(system, "nmt align")
     for links in _forced_links(system, _pairs(system, options), options.aligned_word):
         print(pharaoh_line(links))
@@ -75,7 +101,7 @@ def run_align(options: argparse.Namespace) -> None:
 
 def run_attention(options: argparse.Namespace) -> None:
     """`nmt attention`: maps of some lines, translated or force-decoded."""
-    system = System.open(options.model)
+    system = System.open(options.model, options.checkpoint)
     need_attention(system, "nmt attention")
     if options.png is not None:
         require_drawing("--png")
@@ -133,7 +159,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
         gold = read_gold(options.links, word_counts(*lines)).gold
         links = [sorted(one.possible) for one in gold]
     else:
-        system = System.open(options.model)
+        system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt dictionary")
         pairs = _pairs(system, options)
         links = _forced_links(system, pairs, options.aligned_word)

@@ -63,7 +63,8 @@ def test_train_makes_a_model_directory(corpus, capsys) -> None:
     out = capsys.readouterr().out
     assert "80 training pairs; left out: 2 with an empty side, 1 over 6 words" in out
     assert len(re.findall(r"^epoch [12], .*dev perplexity", out, re.MULTILINE)) == 2
-    assert re.search(r"test: BLEU [0-9.]+ \(.*tok:none.*\), beam 2, perplexity [0-9.]+\n", out)
+    assert re.search(r"^test, best checkpoint: BLEU [0-9.]+ \(.*tok:none.*\), beam 2, "
+                     r"perplexity [0-9.]+$", out, re.MULTILINE)
     assert files_in(corpus / "out") == MODEL_FILES
     resolved = yaml.safe_load((corpus / "out" / "recipe.yaml").read_text())
     assert resolved["train"]["plateau_patience"] == 3  # a default

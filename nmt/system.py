@@ -104,12 +104,14 @@ class System(BaseSystem):
         return cls(recipe, one.vocabularies, model, parameters)
 
     @classmethod
-    def open_all(cls, folders: Sequence[Path], average: str, which: str = CHECKPOINT) -> System:
+    def open_all(
+        cls, directories: Sequence[Path], average: str, which: str = CHECKPOINT
+    ) -> System:
         """The system of one directory, or the ensemble of several. Errors as `open`, `together`."""
-        systems = [cls.open(folder, which) for folder in folders]
+        systems = [cls.open(directory, which) for directory in directories]
         if len(systems) == 1:
             return systems[0]
-        return cls.together([str(folder) for folder in folders], systems, average)
+        return cls.together([str(directory) for directory in directories], systems, average)
 
     # --- use --------------------------------------------------------------------------------------
 

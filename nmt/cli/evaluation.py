@@ -44,9 +44,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     gold = None if options.gold is None else gold_links(options, word_counts(*lines))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     tests = [_test_set(system, lines, options) for _, system in columns]
-    curves = [read_curve(folder, name)
-              for folder, name in zip(options.model, _names(options.model), strict=True)
-              if (folder / LOG).is_file()]
+    curves = [read_curve(directory, name)
+              for directory, name in zip(options.model, _names(options.model), strict=True)
+              if (directory / LOG).is_file()]
     if options.output is not None:
         _make_directory(options.output)
     found = []
@@ -64,13 +64,14 @@ def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
     names = _names(options.model)
     wanted = CHECKPOINTS if options.checkpoint == BOTH else (options.checkpoint,)
     many = len(wanted) > 1
-    opened = {(name, which): System.open(folder, which) for which in wanted
-              for name, folder in zip(names, options.model, strict=True)}
+    opened = {(name, which): System.open(directory, which) for which in wanted
+              for name, directory in zip(names, options.model, strict=True)}
     if options.gold is not None or options.replace_unk is not None:
         for (name, _), system in opened.items():
             need_attention(system, f"{name}: --gold and --replace-unk")
-    columns = [(_subject(folder, f"{name}, {which}" if many else name, which), opened[name, which])
-               for name, folder in zip(names, options.model, strict=True) for which in wanted]
+    columns = [(_subject(directory, f"{name}, {which}" if many else name, which),
+                opened[name, which])
+               for name, directory in zip(names, options.model, strict=True) for which in wanted]
     if options.ensemble is None:
         return columns
     if len(names) < 2:
@@ -78,16 +79,16 @@ def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
     for which in wanted:
         members = [opened[name, which] for name in names]
         name = f"ensemble, {options.ensemble}" + (f", {which}" if many else "")
-        used = dict.fromkeys(checkpoint_path(folder, which).stem for folder in options.model)
+        used = dict.fromkeys(checkpoint_path(directory, which).stem for directory in options.model)
         columns.append((Subject(name, " and ".join(used)),
                         System.together(names, members, options.ensemble)))
     return columns
 
 
-def _subject(folder: Path, name: str, which: str) -> Subject:
+def _subject(directory: Path, name: str, which: str) -> Subject:
     """What a run directory says of its checkpoint and of its training."""
-    path = checkpoint_path(folder, which)
-    speed = read_speed(folder) if (folder / LOG).is_file() else None
+    path = checkpoint_path(directory, which)
+    speed = read_speed(directory) if (directory / LOG).is_file() else None
     return Subject(name, path.stem, epochs_of(path), speed)
 
 

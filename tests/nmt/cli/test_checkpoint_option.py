@@ -1,5 +1,6 @@
 """`--checkpoint best|last` of every command that uses a trained model."""
 
+import argparse
 import io
 import json
 import re
@@ -8,6 +9,8 @@ import sys
 import pytest
 from tiny_run import complaint, nmt
 
+from grads.cli import build_parser as grads_parser
+from nmt.cli import build_parser as nmt_parser
 from nmt.run_directory import checkpoint_path
 from nmt.system import System
 from nmt.training import checkpoint
@@ -60,6 +63,20 @@ def test_every_command_takes_either(runs, call, words) -> None:
     for name in ("model", "other", "lm"):
         (runs / name / BEST).unlink()
     assert call(words) == last
+
+
+def test_no_command_with_a_model_lacks_it() -> None:
+    found = set()
+    parsers = [("nmt", nmt_parser()), ("grads", grads_parser())]
+    for name, parser in parsers:
+        options = {option for action in parser._actions for option in action.option_strings}
+        assert ("--model" in options) == ("--checkpoint" in options), name
+        found |= {name} if "--model" in options else set()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += [(f"{name} {sub}", own) for sub, own in action.choices.items()]
+    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm )?\w+", words))) for words in VERBS),
+                     "grads walk", "grads explore"}
 
 
 def test_evaluate_sets_both_side_by_side(runs, call) -> None:

@@ -61,35 +61,41 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
 def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
     """What is evaluated: each model, by each checkpoint asked for; after them the ensembles."""
+    if options.ensemble is not None and len(options.model) < 2:
+        raise UserError("--ensemble: expected two models or more, got one")
     names = _names(options.model)
     wanted = CHECKPOINTS if options.checkpoint == BOTH else (options.checkpoint,)
-    many = len(wanted) > 1
-    opened = {(name, which): System.open(directory, which) for which in wanted
-              for name, directory in zip(names, options.model, strict=True)}
-    if options.gold is not None or options.replace_unk is not None:
-        for (name, _), system in opened.items():
-            need_attention(system, f"{name}: --gold and --replace-unk")
-    columns = [(_subject(directory, f"{name}, {which}" if many else name, which),
-                opened[name, which])
-               for name, directory in zip(names, options.model, strict=True) for which in wanted]
-    if options.ensemble is None:
-        return columns
-    if len(names) < 2:
-        raise UserError("--ensemble: expected two models or more, got one")
-    for which in wanted:
-        members = [opened[name, which] for name in names]
-        name = f"ensemble, {options.ensemble}" + (f", {which}" if many else "")
-        used = dict.fromkeys(checkpoint_path(directory, which).stem for directory in options.model)
-        columns.append((Subject(name, " and ".join(used)),
-                        System.together(names, members, options.ensemble)))
+    rows = [[_column(directory, name, which, options) for which in wanted]
+            for name, directory in zip(names, options.model, strict=True)]
+    columns = [column for row in rows for column in row]
+    if options.ensemble is not None:
+        columns += [_together(names, members, options.ensemble)
+                    for members in zip(*rows, strict=True)]
+    if options.checkpoint == BOTH:
+        columns = [(replace(subject, name=f"{subject.name}, {subject.checkpoint}"), system)
+                   for subject, system in columns]
     return columns
 
 
-def _subject(directory: Path, name: str, which: str) -> Subject:
-    """What a run directory says of its checkpoint and of its training."""
+def _column(
+    directory: Path, name: str, which: str, options: argparse.Namespace
+) -> tuple[Subject, System]:
+    """One model by one checkpoint, and what its directory says of its training."""
+    system = System.open(directory, which)
+    if options.gold is not None or options.replace_unk is not None:
+        need_attention(system, f"{name}: --gold and --replace-unk")
     path = checkpoint_path(directory, which)
     speed = read_speed(directory) if (directory / LOG).is_file() else None
-    return Subject(name, path.stem, epochs_of(path), speed)
+    return Subject(name, path.stem, epochs_of(path), speed), system
+
+
+def _together(
+    names: Sequence[str], members: Sequence[tuple[Subject, System]], average: str
+) -> tuple[Subject, System]:
+    """The ensemble of models."""
+    used = dict.fromkeys(subject.checkpoint for subject, _ in members)
+    return (Subject(f"ensemble, {average}", " and ".join(used)),
+            System.together(names, [system for _, system in members], average))
 
 
 def run_align(options: argparse.Namespace) -> None:

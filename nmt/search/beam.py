@@ -52,8 +52,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Those cut at the step
         limit (`finished` False, nothing of them is dropped) only fill up what finished ones leave
-        free, and stand among them by score: the first of several may be a cut one, the only one
-        is cut only where none is finished.
+        free, and stand among them by score: with n > 1 a cut one may be first.
 
     Raises:
         ValueError: shapes do not fit.

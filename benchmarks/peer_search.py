@@ -58,8 +58,8 @@ def beam_search(
 ) -> list[list[Found]]:
     """The n best translations of each sentence, of at most `steps` steps.
 
-    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses come
-    after finished ones.
+    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses fill up
+    what finished ones leave free; the list is in order of log-probability.
     """
     config, B = peer.model.config, source.ids.shape[1]
     assert config.input_feeding and config.attention == "global"
@@ -156,7 +156,8 @@ def _read_off(
             Place(float(score), last, k, False) for k, score in enumerate(values[b])
             if score > -np.inf
         ]
-        found.append([_path(place, b, words, parents) for place in [*places, *alive][:nbest]])
+        taken = sorted([*places, *alive][:nbest], key=lambda place: -place.log_probability)
+        found.append([_path(place, b, words, parents) for place in taken])
     return found
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from backend.command import Parser, natural, positive, run_command
 from grads import commands
 from grads.stepper.tracing.derivations import DERIVATIONS
+from nmt.checkpoint_option import add_checkpoint
 
 
 def build_parser() -> Parser:
@@ -104,6 +105,8 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="a run directory: its own weights, its own words")
+    add_checkpoint(parser)
+    parser.set_defaults(checkpoint=None)  # a setting that was not given, as the others
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -158,7 +158,7 @@ def equations(options: argparse.Namespace) -> int:
 
 
 EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "seed",
-           "model")  # options that say what is stepped through
+           "model", "checkpoint")  # options that say what is stepped through
 
 
 def walk(options: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
+from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables
 from nmt.models.registry import make_model
@@ -66,27 +67,27 @@ class BaseSystem:
         return all((directory / vocabulary_file(name)).is_file() for name in cls.names)
 
     @classmethod
-    def open(cls, directory: str | Path) -> Self:
-        """Read a run directory: its best parameters, or the last where no score was kept.
+    def open(cls, directory: str | Path, which: str = DEFAULT) -> Self:
+        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`.
 
         Raises UserError when it is not one of this kind or format, or its files do not match.
         """
         directory = Path(directory)
         what = f"the run directory of a {cls.kind}"
         _need(directory, what, [RECIPE])
-        path = _best(directory)
+        path = checkpoint_path(directory, which)
         kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
         if kind != cls.kind:
             raise UserError(f"{path}: expected a {cls.kind}, found a {kind}")
         _need(directory, what, map(vocabulary_file, cls.names))
         recipe = load_recipe(cls.recipes, directory / RECIPE)
         system = cls.create(recipe, read_vocabularies(directory, cls.names))
-        system.load(directory)
+        system.load(directory, which)
         return system
 
-    def load(self, directory: Path) -> None:
-        """Take the best parameters of a run directory, once they are known to be ours."""
-        path = _best(directory)
+    def load(self, directory: Path, which: str = DEFAULT) -> None:
+        """Take parameters of a run directory, once they are known to be ours."""
+        path = checkpoint_path(directory, which)
         saved = checkpoint.load(path)
         theirs, ours = saved.metadata.get("model", {}), self.metadata()
         for name in self.names:
@@ -173,6 +174,25 @@ def vocabulary_file(name: str) -> str:
     return f"{name}.vocab"
 
 
+def checkpoint_path(directory: Path, which: str) -> Path:
+    """The best checkpoint of a run, or the last, which also serves where no score was kept.
+
+    Raises ValueError unless `which` is one of `nmt.checkpoint_option.CHECKPOINTS`.
+    """
+    if which not in CHECKPOINTS:
+        raise ValueError(f"which: expected one of {', '.join(CHECKPOINTS)}, got {which!r}")
+    best = directory / BEST
+    return best if which == "best" and best.is_file() else directory / LAST
+
+
+def epochs_of(path: Path) -> int | None:
+    """How many epochs a checkpoint's parameters were trained for; None where it does not say."""
+    known = checkpoint.load_metadata(path)
+    if "training" in known:
+        return known["training"]["counters"]["epoch"] - 1  # that is the epoch to come
+    return known.get("epoch")
+
+
 def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabulary]:
     """The vocabularies of a run directory by name."""
     return {name: Vocabulary.read(directory / vocabulary_file(name)) for name in names}
@@ -230,11 +250,6 @@ def _need(directory: Path, what: str, files: Iterable[str]) -> None:
             found = "a file" if directory.is_file() else "no such directory"
             found = f"no {file} in it" if directory.is_dir() else found
             raise UserError(f"{directory}: expected {what}, found {found}")
-
-
-def _best(directory: Path) -> Path:
-    """The checkpoint with the best parameters, or the last where no score was kept."""
-    return directory / (BEST if (directory / BEST).is_file() else LAST)
 
 
 def _take_back(directory: Path, names: Iterable[str], made: bool) -> None:

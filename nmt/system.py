@@ -13,6 +13,7 @@ import numpy as np
 from backend import Array, gemm, to_host
 from backend.errors import UserError
 from backend.memory import too_large
+from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Side, TextBatches, make_sources
@@ -51,6 +52,7 @@ class Translation:
     log_probability: float  # nats
     score: float  # what hypotheses are ranked by
     alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
+    finished: bool = True  # False: cut at the limit on steps, before an end marker
 
 
 @dataclass
@@ -102,11 +104,13 @@ class System(BaseSystem):
         return cls(recipe, one.vocabularies, model, parameters)
 
     @classmethod
-    def open_all(cls, directories: Sequence[Path], average: str) -> System:
+    def open_all(
+        cls, directories: Sequence[Path], average: str, which: str = CHECKPOINT
+    ) -> System:
         """The system of one directory, or the ensemble of several. Errors as `open`, `together`."""
-        if len(directories) == 1:
-            return cls.open(directories[0])
-        systems = [cls.open(directory) for directory in directories]
+        systems = [cls.open(directory, which) for directory in directories]
+        if len(systems) == 1:
+            return systems[0]
         return cls.together([str(directory) for directory in directories], systems, average)
 
     # --- use --------------------------------------------------------------------------------------
@@ -130,7 +134,8 @@ class System(BaseSystem):
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions
     ) -> list[list[Translation]]:
-        """Translate sentences of words by beam search: for each its n-best list, best first.
+        """Translate sentences of words by beam search: for each its n-best list, best score first,
+        as `beam_search` has it; cut ones are not `finished`.
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
@@ -226,7 +231,7 @@ class System(BaseSystem):
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         """Ids as words."""
         return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
-                           hypothesis.score, hypothesis.alignment)
+                           hypothesis.score, hypothesis.alignment, hypothesis.finished)
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -260,7 +265,7 @@ def train(
 
 def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:
     """BLEU of the system on an evaluation set, with the recipe's tokenisation."""
-    found = system.translate(evaluation.sources, options)
+    found = system.translate(evaluation.sources, replace(options, nbest=1))
     return bleu([system.text(nbest[0]) for nbest in found], evaluation.references,
                 system.recipe.evaluate.bleu_tokenize)
 

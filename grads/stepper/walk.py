@@ -40,15 +40,16 @@ def walk(
     name: str, *, sentence: str | None = None, target: str | None = None,
     hidden: int | None = None, embedding: int | None = None, layers: int | None = None,
     score: str | None = None, window: str | None = None, seed: int | None = None,
-    model: str | Path | None = None, all: bool = False,
+    model: str | Path | None = None, checkpoint: str | None = None, all: bool = False,
 ) -> None:
     """Walk through the steps of a derivation, or of a user's own function FILE.py:NAME.
 
-    Arguments: name to model as in `grads.stepper.explorer.build`; all, whether to print every step
-    instead of waiting for keys, as is done anyway where input or output is no terminal.
+    Arguments: name to checkpoint as in `grads.stepper.explorer.build`; all, whether to print every
+    step instead of waiting for keys, as is done anyway where input or output is no terminal.
     Raises `UserError` as `build` does, and for a file that has no such function.
     """
-    settings = Settings(sentence, target, hidden, embedding, layers, score, window, seed, model)
+    settings = Settings(sentence, target, hidden, embedding, layers, score, window, seed, model,
+                        checkpoint)
     shown, notes = open_shown(name, settings)
     if all or not has_keys():
         print_all(shown, notes)

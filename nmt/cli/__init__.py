@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
+from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands
-from nmt.cli.arguments import add_aligned_word, add_commands, add_replace_unk
+from nmt.cli.arguments import add_aligned_word, add_commands, add_model, add_replace_unk
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -35,7 +36,7 @@ def build_parser() -> Parser:
     perplexity = sub.add_parser("perplexity", help="perplexity of a translator on two files")
     perplexity.add_argument("source", type=Path)
     perplexity.add_argument("target", type=Path)
-    perplexity.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_model(perplexity)
     perplexity.set_defaults(run=commands.perplexity)
     add_commands(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
@@ -87,11 +88,13 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
                         help="a run directory; of several the ensemble translates")
+    add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
                         help="what an ensemble averages at each step (default: probabilities)")
     parser.add_argument("--beam", type=int, help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=int, metavar="N",
-                        help="print the N best as 'line ||| translation ||| log p ||| score'")
+                        help="print the N best by score as 'line ||| translation ||| log_p= X "
+                             "cut= 0 or 1 ||| score'; cut at the limit on length is 1")
     parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
     parser.add_argument("--length-factor", type=float, metavar="ALPHA",
@@ -113,7 +116,7 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     _add_train(train)
     train.set_defaults(run=commands.lm_train)
     sample = sub.add_parser("sample", help="draw text from a language model")
-    sample.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_model(sample)
     sample.add_argument("--temperature", type=float, default=1.0)
     sample.add_argument("--length", type=positive, default=300, help="words or characters to draw")
     sample.add_argument("--prompt", default="", help="text to go on from")
@@ -121,7 +124,7 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     sample.set_defaults(run=commands.lm_sample)
     perplexity = sub.add_parser("perplexity", help="perplexity of a language model on a file")
     perplexity.add_argument("text", type=Path)
-    perplexity.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_model(perplexity)
     perplexity.set_defaults(run=commands.lm_perplexity)
 
 

@@ -1,4 +1,4 @@
-"""Arguments of the subcommands of `nmt` that use trained translators."""
+"""Arguments of the subcommands of `nmt` that evaluate."""
 
 from __future__ import annotations
 
@@ -8,22 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from backend.command import natural, positive
+from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
+from nmt.cli.alignment_error import run_aer
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
 from nmt.evaluation.lengths import EDGES
 from nmt.search.combine import AVERAGES
 
 
 def add_commands(sub: Any) -> None:
-    """`evaluate`, `align`, `attention` and `dictionary`, into the subcommands of `nmt`."""
+    """`evaluate`, `align`, `aer`, `attention` and `dictionary`, into the subcommands of `nmt`."""
     _add_evaluate(sub.add_parser("evaluate", help="score translators, side by side"))
+    _add_aer(sub.add_parser("aer", help="alignment error rate of links in a file"))
     align = sub.add_parser("align", help="word alignments of pairs, by force-decoding the targets")
     _add_pairs(align)
-    align.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_model(align)
     add_aligned_word(align)
     align.set_defaults(run=commands.run_align)
     _add_attention(sub.add_parser("attention", help="draw what the decoder attends to"))
     _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """`--model DIR`, and which of its checkpoints."""
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    add_checkpoint(parser)
 
 
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +59,7 @@ def _add_pairs(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_pairs(parser)
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
+    add_checkpoint(parser, both=True)
     parser.add_argument("--ensemble", nargs="?", choices=AVERAGES, const=AVERAGES[0],
                         help="score all of them together too, with averaged probabilities or logs "
                              "of them (default: probabilities)")
@@ -61,17 +71,44 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gold", type=Path, metavar="FILE",
                         help="alignments of the pairs in Pharaoh or NAACL format, for the "
                              "alignment error rate; words are those between spaces")
-    parser.add_argument("--gold-first", type=natural, metavar="N",
-                        help="number of a sentence's first word (default: 0 in Pharaoh, 1 in "
-                             "NAACL format)")
-    parser.add_argument("--gold-swapped", action="store_true",
-                        help="the gold file names the target word first")
-    parser.add_argument("--drop-bad-links", action="store_true",
-                        help="leave out gold links that do not fit their sentence")
+    _add_links_format(parser, "gold")
+    _add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="write evaluation.json and, with matplotlib, pictures of BLEU by "
                              "length and of the learning curves")
     parser.set_defaults(run=commands.run_evaluate)
+
+
+def _add_aer(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Alignment error rate of any aligner's links, precision and recall. Both files are in "
+        "Pharaoh format ('3-4', of gold links '3?4' or '3p4' where only possible; a line for each "
+        "pair, words from 0) or in NAACL format ('sentence source target [S|P]', from 1)."
+    )
+    parser.add_argument("links", type=Path, help="the aligner's; marks S and P do not matter")
+    parser.add_argument("gold", type=Path)
+    parser.add_argument("--source", type=Path, metavar="FILE",
+                        help="the sentences, with --target, so that links outside are found; "
+                             "words are those between spaces")
+    parser.add_argument("--target", type=Path, metavar="FILE")
+    for name in ("links", "gold"):
+        _add_links_format(parser, name)
+    _add_drop_bad_links(parser)
+    parser.set_defaults(run=run_aer)
+
+
+def _add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
+    """What a file of links does not say of itself."""
+    parser.add_argument(f"--{name}-first", type=natural, metavar="N",
+                        help=f"number of a sentence's first word in the {name} file (default: 0 "
+                             "in Pharaoh, 1 in NAACL format)")
+    parser.add_argument(f"--{name}-swapped", action="store_true",
+                        help=f"the {name} file names the target word first")
+
+
+def _add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--drop-bad-links", action="store_true",
+                        help="leave out gold links that do not fit their sentence")
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +122,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path, nargs="?",
                         help="translations to force-decode (default: the model's own)")
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR")
+    add_model(parser)
     parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
                         help="lines to draw (default: 1)")
     parser.add_argument("--png", type=Path, metavar="DIR", help="draw pictures in here too")
@@ -101,6 +138,7 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
                         help="alignments of the pairs; words are those between spaces")
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="align the pairs by force-decoding them instead")
+    add_checkpoint(parser)
     parser.add_argument("--min-count", type=positive, default=101, metavar="N",
                         help="links that a pair of words needs (default: 101, the thesis's "
                              "\"exceeds 100\")")

@@ -61,7 +61,8 @@ def train(options: argparse.Namespace) -> None:
                           resume=options.resume is not None)
     if pairs.test is not None:
         score = score_bleu(system, pairs.test, recipe.search)
-        console.print(f"test: {_described('BLEU', score)}, beam {recipe.search.beam}, perplexity "
+        console.print(f"test, best checkpoint: {_described('BLEU', score)}, beam "
+                      f"{recipe.search.beam}, perplexity "
                       f"{system.perplexity(pairs.test.pairs):.2f}", soft_wrap=True)
     console.print(f"run directory: {directory}", soft_wrap=True)
 
@@ -91,7 +92,7 @@ def _recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple
 
 def translate(options: argparse.Namespace) -> None:
     """`nmt translate`: stdin to stdout; lines stay aligned, and a bad one is found before any."""
-    system = System.open_all(options.model, options.average)
+    system = System.open_all(options.model, options.average, options.checkpoint)
     search = _search_options(system.recipe.search, options)
     _check_alignments(options.alignments, system)
     replacement = unk_replacement(options, system)
@@ -130,6 +131,7 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     given = {"beam": options.beam, "nbest": options.nbest, "length_factor": options.length_factor,
              "length_normalisation": options.length_normalisation}
     given = {name: value for name, value in given.items() if value is not None}
+    search = search if options.nbest else replace(search, nbest=1)  # lines of text stay aligned
     if "nbest" in given and "beam" not in given:
         given["beam"] = max(search.beam, given["nbest"])
     try:
@@ -160,11 +162,11 @@ def _stdin_lines() -> Iterable[str]:
 
 
 def _output_line(text: str, number: int, translation: Translation, nbest: int | None) -> str:
-    """Plain text, or Moses' n-best format: line number from 0, text, log p, score."""
+    """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
     if nbest is None:
         return text
-    return (f"{number} ||| {text} ||| {translation.log_probability:.4f} ||| "
-            f"{translation.score:.4f}")
+    return (f"{number} ||| {text} ||| log_p= {translation.log_probability:.4f} "
+            f"cut= {int(not translation.finished)} ||| {translation.score:.4f}")
 
 
 def score(options: argparse.Namespace) -> None:
@@ -181,7 +183,7 @@ def _described(name: str, score: Score) -> str:
 
 def perplexity(options: argparse.Namespace) -> None:
     """`nmt perplexity`."""
-    system = System.open(options.model)
+    system = System.open(options.model, options.checkpoint)
     lines = read_parallel(options.source, options.target)
     cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
     prepared = prepare_pairs(*lines, None, cut_source, cut_target)
@@ -201,14 +203,14 @@ def lm_train(options: argparse.Namespace) -> None:
 
 def lm_sample(options: argparse.Namespace) -> None:
     """`nmt lm sample`."""
-    system = language_models.LanguageSystem.open(options.model)
+    system = language_models.LanguageSystem.open(options.model, options.checkpoint)
     rng = np.random.default_rng(options.seed)
     print(system.sample(options.prompt, options.length, options.temperature, rng))
 
 
 def lm_perplexity(options: argparse.Namespace) -> None:
     """`nmt lm perplexity`."""
-    system = language_models.LanguageSystem.open(options.model)
+    system = language_models.LanguageSystem.open(options.model, options.checkpoint)
     nats, tokens = system.nats(system.ids(read_lines(options.text), str(options.text)))
     unit = "character" if system.recipe.text.level == "characters" else "word"
     print(f"perplexity {perplexity_of(nats, tokens):.4f} per {unit}, "

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.errors import UserError
-from nmt.data.align import Gold, GoldOptions, Link, pharaoh_line, read_gold
+from nmt.checkpoint_option import BOTH, CHECKPOINTS
+from nmt.cli.alignment_error import gold_links, word_counts
+from nmt.data.align import Link, pharaoh_line, read_gold
 from nmt.data.attention_links import resolve, weights_of_words
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words
@@ -23,8 +25,10 @@ from nmt.data.rare_words import (
 )
 from nmt.evaluation import alignment_map, report
 from nmt.evaluation.curves import read_curve
-from nmt.evaluation.evaluate import Questions, TestSet, evaluate
+from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
 from nmt.evaluation.pictures import require_drawing
+from nmt.evaluation.speed import read_speed
+from nmt.run_directory import checkpoint_path, epochs_of
 from nmt.search.interface import SearchOptions
 from nmt.system import System, Translation
 from nmt.training.trainer import LOG
@@ -35,38 +39,68 @@ Lines = tuple[list[str], list[str]]  # of the source file and of the target file
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """`nmt evaluate`."""
-    names = _names(options.model)
-    systems = [System.open(directory) for directory in options.model]
-    if options.gold is not None or options.replace_unk is not None:
-        for name, system in zip(names, systems, strict=True):
-            need_attention(system, f"{name}: --gold and --replace-unk")
-    if options.ensemble is not None:
-        if len(systems) < 2:
-            raise UserError("--ensemble: expected two models or more, got one")
-        systems.append(System.together(names, systems, options.ensemble))
-        names.append(f"ensemble, {options.ensemble}")
+    columns = _columns(options)
     lines = read_parallel(options.source, options.target)
-    gold = _gold(options, lines)
+    gold = None if options.gold is None else gold_links(options, word_counts(*lines))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
-    tests = [_test_set(system, lines, options) for system in systems]
+    tests = [_test_set(system, lines, options) for _, system in columns]
     curves = [read_curve(directory, name)
-              for directory, name in zip(options.model, names, strict=False)
-              if (directory / LOG).is_file()]  # an ensemble has none
+              for directory, name in zip(options.model, _names(options.model), strict=True)
+              if (directory / LOG).is_file()]
     if options.output is not None:
         _make_directory(options.output)
     found = []
-    for name, system, test in zip(names, systems, tests, strict=True):
+    for (subject, system), test in zip(columns, tests, strict=True):
         tell_precision(system, test.pairs)
         questions = Questions(_search(system, options), options.buckets, dictionary, gold)
-        found.append(evaluate(system, name, test, questions))
+        found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
     for line in report.write(found, curves, options.output) if options.output else ():
         print(line)
 
 
+def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
+    """What is evaluated: each model, by each checkpoint asked for; after them the ensembles."""
+    if options.ensemble is not None and len(options.model) < 2:
+        raise UserError("--ensemble: expected two models or more, got one")
+    names = _names(options.model)
+    wanted = CHECKPOINTS if options.checkpoint == BOTH else (options.checkpoint,)
+    rows = [[_column(directory, name, which, options) for which in wanted]
+            for name, directory in zip(names, options.model, strict=True)]
+    columns = [column for row in rows for column in row]
+    if options.ensemble is not None:
+        columns += [_together(names, members, options.ensemble)
+                    for members in zip(*rows, strict=True)]
+    if options.checkpoint == BOTH:
+        columns = [(replace(subject, name=f"{subject.name}, {subject.checkpoint}"), system)
+                   for subject, system in columns]
+    return columns
+
+
+def _column(
+    directory: Path, name: str, which: str, options: argparse.Namespace
+) -> tuple[Subject, System]:
+    """One model by one checkpoint, and what its directory says of its training."""
+    system = System.open(directory, which)
+    if options.gold is not None or options.replace_unk is not None:
+        need_attention(system, f"{name}: --gold and --replace-unk")
+    path = checkpoint_path(directory, which)
+    speed = read_speed(directory) if (directory / LOG).is_file() else None
+    return Subject(name, path.stem, epochs_of(path), speed), system
+
+
+def _together(
+    names: Sequence[str], members: Sequence[tuple[Subject, System]], average: str
+) -> tuple[Subject, System]:
+    """The ensemble of models."""
+    used = dict.fromkeys(subject.checkpoint for subject, _ in members)
+    return (Subject(f"ensemble, {average}", " and ".join(used)),
+            System.together(names, [system for _, system in members], average))
+
+
 def run_align(options: argparse.Namespace) -> None:
     """`nmt align`: a line of links for each pair."""
-    system = System.open(options.model)
+    system = System.open(options.model, options.checkpoint)
     need_attention(system, "nmt align")
     for links in _forced_links(system, _pairs(system, options), options.aligned_word):
         print(pharaoh_line(links))
@@ -74,7 +108,7 @@ def run_align(options: argparse.Namespace) -> None:
 
 def run_attention(options: argparse.Namespace) -> None:
     """`nmt attention`: maps of some lines, translated or force-decoded."""
-    system = System.open(options.model)
+    system = System.open(options.model, options.checkpoint)
     need_attention(system, "nmt attention")
     if options.png is not None:
         require_drawing("--png")
@@ -129,10 +163,10 @@ def run_dictionary(options: argparse.Namespace) -> None:
     if options.links is not None:
         lines = read_parallel(options.source, options.target)
         pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
-        gold = read_gold(options.links, [(len(x), len(y)) for x, y in pairs]).gold
+        gold = read_gold(options.links, word_counts(*lines)).gold
         links = [sorted(one.possible) for one in gold]
     else:
-        system = System.open(options.model)
+        system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt dictionary")
         pairs = _pairs(system, options)
         links = _forced_links(system, pairs, options.aligned_word)
@@ -199,20 +233,6 @@ def _test_set(system: System, lines: Lines, options: argparse.Namespace) -> Test
                         "sentences, got none")
     gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
     return TestSet(sources, lines[1], pairs, gold_pairs)
-
-
-def _gold(options: argparse.Namespace, lines: Lines) -> list[Gold] | None:
-    """The gold alignments, where a file is given; how many links were dropped is printed."""
-    if options.gold is None:
-        return None
-    sizes = [(len(split_words(x)), len(split_words(y))) for x, y in zip(*lines, strict=True)]
-    how = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
-    gold, dropped = read_gold(options.gold, sizes, how)
-    if not any(one.possible for one in gold):
-        raise UserError(f"{options.gold}: expected at least one link, found none")
-    if options.drop_bad_links:
-        print(f"{options.gold}: {dropped} links do not fit their sentences and are left out")
-    return gold
 
 
 def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:

@@ -60,9 +60,9 @@ class _Entry(NamedTuple):
 
 
 def read_gold(
-    path: str | Path, sizes: Sequence[Sizes], options: GoldOptions | None = None
+    path: str | Path, sizes: Sequence[Sizes | None], options: GoldOptions | None = None
 ) -> GoldFile:
-    """Read gold alignments in Pharaoh or NAACL format; the first line with text tells which.
+    """Read alignments in Pharaoh or NAACL format; the first line with text tells which.
 
     Pharaoh: a line for each sentence pair, of links `3-4` (sure), `3?4` or `3p4` (possible).
     NAACL (Mihalcea and Pedersen 2003): a line for each link, `sentence source target`, then
@@ -71,7 +71,7 @@ def read_gold(
     the beginning is no part of the file. A link that stands there twice counts once, and is sure
     if it is sure once.
 
-    sizes: words of each sentence pair, source and target.
+    sizes: words of each sentence pair, source and target; None where they are not known.
     Raises UserError, with file and line: a line is neither, a sentence or (unless `options.drop`)
     a word does not exist, a Pharaoh file has not one line for each pair.
     """
@@ -81,12 +81,11 @@ def read_gold(
     if is_pharaoh and len(lines) != len(sizes):
         raise UserError(f"{path}: expected a line for each of {len(sizes)} sentence pairs, found "
                         f"{len(lines)}")
-    entries = _pharaoh(path, lines) if is_pharaoh else _naacl(path, lines)
     first = (0 if is_pharaoh else 1) if options.first is None else options.first
     sure: list[set[Link]] = [set() for _ in sizes]
     possible: list[set[Link]] = [set() for _ in sizes]
     dropped = 0
-    for entry in entries:
+    for entry in _entries(path, lines):
         if not 0 <= entry.sentence < len(sizes):
             raise UserError(f"{path}:{entry.line}: expected a sentence from 1 to {len(sizes)}, got "
                             f"{entry.sentence + 1}")
@@ -102,6 +101,25 @@ def read_gold(
             sure[entry.sentence].add(link)
     gold = [Gold(frozenset(s), frozenset(p)) for s, p in zip(sure, possible, strict=True)]
     return GoldFile(gold, dropped)
+
+
+def number_of_pairs(*paths: str | Path) -> int:
+    """Sentence pairs of files of links, where only they can tell.
+
+    Of the files in Pharaoh format the first one's lines; where all are in NAACL format, whose
+    sentences without links have no line, the largest sentence number in the first file.
+    Raises UserError, with file and line, for a line that is neither.
+    """
+    read = [(path, read_lines(path)) for path in paths]
+    for _, lines in read:
+        if _is_pharaoh(lines):
+            return len(lines)
+    return max(entry.sentence + 1 for entry in _entries(*read[0]))
+
+
+def _entries(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
+    """The links of a file in either format."""
+    return _pharaoh(path, lines) if _is_pharaoh(lines) else _naacl(path, lines)
 
 
 def _is_pharaoh(lines: Sequence[str]) -> bool:
@@ -142,12 +160,12 @@ def _positions(entry: _Entry, first: int, swapped: bool) -> Link:
     return source - first, target - first
 
 
-def _outside(link: Link, size: Sizes, first: int) -> str:
+def _outside(link: Link, size: Sizes | None, first: int) -> str:
     """What is wrong with a link that does not fit its sentence, in the file's numbers; or ""."""
-    for side, place, words in zip(("source", "target"), link, size, strict=True):
-        if not 0 <= place < words:
-            return (f"expected a {side} word from {first} to {words - 1 + first}, got "
-                    f"{place + first}")
+    for side, place, words in zip(("source", "target"), link, size or (None, None), strict=True):
+        if place < 0 or (words is not None and place >= words):
+            last = "on" if words is None else f"to {words - 1 + first}"
+            return f"expected a {side} word from {first} {last}, got {place + first}"
     return ""
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from backend.errors import UserError
-from nmt.data.corpus import decode_lines
+from nmt.training.log import read_log
 from nmt.training.trainer import LOG
 
 
@@ -27,27 +25,14 @@ def read_curve(directory: str | Path, name: str) -> Curve:
     stand as null in the log and are left out.
     Raises UserError: there is no log, or, with the line, it is not one of ours.
     """
-    path = Path(directory) / LOG
     curve = Curve(name, [], [])
-    for number, line in enumerate(decode_lines(path), 1):
-        record = _record(path, number, line)
+    for record in read_log(Path(directory) / LOG):
         found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
                  (curve.test_cost, _ln(record.get("scores", {}).get("perplexity")))]
         for points, value in found:
             if value is not None:
                 points.append((record["step"], value))
     return curve
-
-
-def _record(path: Path, number: int, line: str) -> dict[str, Any]:
-    """One line of the log."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict) or not {"event", "step"} <= record.keys():
-        raise UserError(f"{path}:{number}: expected a record of a training log, got {line[:60]!r}")
-    return record
 
 
 def _ln(perplexity: float | None) -> float | None:

@@ -13,6 +13,7 @@ from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
 from nmt.evaluation.scores import Score, bleu, chrf
+from nmt.evaluation.speed import TrainingSpeed
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
@@ -47,10 +48,20 @@ class TestSet:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What is evaluated."""
+
+    name: str
+    checkpoint: str  # best or last; of an ensemble, its members'
+    epochs: int | None = None  # that its parameters were trained for; None for an ensemble
+    speed: TrainingSpeed | None = None  # of training; None for an ensemble, or without a log
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """What was found out."""
 
-    name: str
+    subject: Subject
     perplexity: float  # per target word, `</s>` included
     bleu: Score
     chrf: Score
@@ -63,8 +74,13 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
+        speed = self.subject.speed
         return {
-            "name": self.name,
+            "name": self.subject.name,
+            "checkpoint": self.subject.checkpoint,
+            "epochs": self.subject.epochs,
+            "training_target_tokens_per_second": speed and {
+                "of_cpu_time": speed.cpu, "fastest_quarter": speed.fastest},
             "perplexity": self.perplexity if math.isfinite(self.perplexity) else None,
             "bleu": self.bleu._asdict(),
             "chrf": self.chrf._asdict(),
@@ -80,7 +96,9 @@ class Evaluation:
         }
 
 
-def evaluate(system: System, name: str, test: TestSet, questions: Questions) -> Evaluation:
+def evaluate(
+    system: System, subject: Subject, test: TestSet, questions: Questions
+) -> Evaluation:
     """Translate, score, force-decode.
 
     Raises ValueError: replacement or alignment is asked of a model without attention.
@@ -88,7 +106,7 @@ def evaluate(system: System, name: str, test: TestSet, questions: Questions) -> 
     if system.recipe.model.attention == "none" and (
         questions.dictionary is not None or questions.gold is not None
     ):
-        raise ValueError(f"questions: expected a model with attention, {name} has none")
+        raise ValueError(f"questions: expected a model with attention, {subject.name} has none")
     tokenize = system.recipe.evaluate.bleu_tokenize
     began = time.perf_counter()
     best = [nbest[0] for nbest in system.translate(test.sources, questions.search)]
@@ -102,7 +120,7 @@ def evaluate(system: System, name: str, test: TestSet, questions: Questions) -> 
                        for translation, source in zip(best, test.sources, strict=True)]
             replaced[convention] = bleu(without, test.references, tokenize)
     return Evaluation(
-        name, system.perplexity(test.pairs), bleu(texts, test.references, tokenize),
+        subject, system.perplexity(test.pairs), bleu(texts, test.references, tokenize),
         chrf(texts, test.references),
         bleu_by_length([len(words) for words in test.sources], texts, test.references,
                        questions.edges, tokenize),

@@ -10,8 +10,9 @@ from rich.cells import cell_len
 
 from nmt.data.corpus import write_lines
 from nmt.evaluation.curves import Curve
-from nmt.evaluation.evaluate import Evaluation
+from nmt.evaluation.evaluate import Evaluation, Subject
 from nmt.evaluation.pictures import MISSING, can_draw, draw_curves, draw_lengths
+from nmt.evaluation.speed import TrainingSpeed
 
 JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
 NONE = "-"
@@ -19,7 +20,9 @@ NONE = "-"
 
 def as_text(found: Sequence[Evaluation]) -> str:
     """A row for each question, a column for each system; below it the scores' signatures."""
-    rows = [["", *(one.name for one in found)]]
+    subjects = [one.subject for one in found]
+    rows = [["", *(one.name for one in subjects)],
+            ["checkpoint (epochs)", *map(_checkpoint, subjects)]]
 
     def add(label: str, values: Sequence[float | None], form: str) -> None:
         rows.append([label, *(NONE if v is None else format(v, form) for v in values)])
@@ -40,9 +43,20 @@ def as_text(found: Sequence[Evaluation]) -> str:
         label = f"BLEU, {bucket.label} words (n = {bucket.sentences})"
         add(label, [one.lengths[i].bleu for one in found], ".2f")
     add("words translated a second", [one.words / max(one.seconds, 1e-9) for one in found], ".0f")
+    speeds = [one.speed or TrainingSpeed(None, None) for one in subjects]
+    if any(speed.cpu for speed in speeds):
+        add("training, target tokens/s of CPU time", [speed.cpu for speed in speeds], ".0f")
+    if any(speed.fastest and not speed.cpu for speed in speeds):
+        add("training, target tokens/s, fastest quarter", [speed.fastest for speed in speeds],
+            ".0f")
     signatures = dict.fromkeys(f"{name} {score.signature}" for one in found
                                for name, score in (("BLEU", one.bleu), ("chrF", one.chrf)))
     return "\n".join([*_aligned(rows), "", *signatures])
+
+
+def _checkpoint(subject: Subject) -> str:
+    """Which one, and after how many epochs."""
+    return subject.checkpoint + (f" ({subject.epochs})" if subject.epochs is not None else "")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -69,7 +83,7 @@ def write(found: Sequence[Evaluation], curves: Sequence[Curve], directory: Path)
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
     if any(bucket.sentences for bucket in found[0].lengths):
-        draw_lengths({one.name: one.lengths for one in found}, directory / LENGTHS)
+        draw_lengths({one.subject.name: one.lengths for one in found}, directory / LENGTHS)
         said.append(str(directory / LENGTHS))
     if curves:
         draw_curves(curves, directory / CURVES)

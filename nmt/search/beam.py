@@ -50,9 +50,9 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
 
     Returns:
-        For each sentence up to `options.nbest` hypotheses, best score first. Unfinished ones
-        (`finished` False: the step limit came first, and nothing of them is dropped) stand
-        after the finished ones and only fill up what is missing.
+        For each sentence up to `options.nbest` hypotheses, best score first. Those cut at the step
+        limit (`finished` False, nothing of them is dropped) only fill up what finished ones leave
+        free, and stand among them by score: with n > 1 a cut one may be first.
 
     Raises:
         ValueError: shapes do not fit.
@@ -136,6 +136,8 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         keep = ~_done(active, options, limits, steps, ended)
         active = Active(*(part[keep] for part in active))
         state = _select(model, state, active.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
+    for one in ended:
+        one.sort(key=_by_score)
     return history.hypotheses(ended, limits if lengths is None else lengths)
 
 
@@ -161,11 +163,16 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
 
 def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
          options: SearchOptions) -> None:
-    """Record one ended hypothesis of a sentence, and keep the n best of the list."""
+    """Record one ended hypothesis of a sentence; keep n of the list, finished ones first."""
     score = float(log_probability / options.length_penalty(steps))
     ended.append(Ended(score, float(log_probability), steps - 1, int(row), last))
-    ended.sort(key=lambda one: (one.last is not None, -one.score))
+    ended.sort(key=lambda one: (one.last is not None, _by_score(one)))
     del ended[options.nbest :]
+
+
+def _by_score(ended: Ended) -> float:
+    """The key that sorts hypotheses, best first."""
+    return -ended.score
 
 
 def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from nmt.data.corpus import decode_lines
 
 
 class Log:
@@ -41,6 +42,18 @@ class Log:
         temporary = self._path.with_name(self._path.name + ".tmp")
         temporary.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
         os.replace(temporary, self._path)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log. Raises UserError: there is none, or, with the line, it is not ours."""
+    records = []
+    for number, line in enumerate(decode_lines(path), 1):
+        record = _parse(line)
+        if not isinstance(record, dict) or not {"event", "step"} <= record.keys():
+            raise UserError(f"{path}:{number}: expected a record of a training log, got "
+                            f"{line[:60]!r}")
+        records.append(record)
+    return records
 
 
 def _strict(value: Any) -> Any:

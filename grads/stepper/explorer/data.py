@@ -31,7 +31,7 @@ def build(
     name: str, *, sentence: str | None = None, target: str | None = None,
     hidden: int | None = None, embedding: int | None = None, layers: int | None = None,
     score: str | None = None, window: str | None = None, seed: int | None = None,
-    model: str | Path | None = None,
+    model: str | Path | None = None, checkpoint: str | None = None,
 ) -> dict[str, Any]:
     """Forward and backward of a derivation, every number and every verification, ready for JSON.
 
@@ -39,12 +39,12 @@ def build(
     user's own NAME_forward and NAME_backward, or NAME and NAME_gradient, on NAME_inputs(rng);
     sentence and target, words between spaces (a translation's sentence may also be "source |||
     target"); sizes, score and window of attention, and seed, of random parameters; model, a run
-    directory whose weights, vocabularies and tokeniser are taken instead. None everywhere: a small
-    example.
+    directory whose weights, vocabularies and tokeniser are taken instead; checkpoint, best or last,
+    of that directory (None: best). None everywhere: a small example.
     Raises `UserError` as `grads.stepper.explorer.examples.open_example`.
     """
     return of_example(open_example(name, Settings(
-        sentence, target, hidden, embedding, layers, score, window, seed, model)))
+        sentence, target, hidden, embedding, layers, score, window, seed, model, checkpoint)))
 
 
 def explore(name: str, output: str | Path | None = None, **settings: Any) -> Path:

@@ -17,12 +17,14 @@ from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation, Run, find
 from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
 from grads.stepper.tracing.verify import TOLERANCE, Verification
+from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
 LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
 LAYERED, SCORED = ("nmt", "attention"), ("attention", "attention-step")
 ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAYERED,
-        "model": LANGUAGE + LAYERED, "score": SCORED, "window": SCORED}
+        "model": LANGUAGE + LAYERED, "checkpoint": LANGUAGE + LAYERED, "score": SCORED,
+        "window": SCORED}
 OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
 KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
@@ -115,7 +117,8 @@ def open_example(name: str, settings: Settings) -> RunExample:
             open_model,  # nmt's tokenisers take a while to load
         )
 
-        trained = open_model(name, Path(settings.model), settings.sentence, settings.target)
+        trained = open_model(name, Path(settings.model), settings.sentence, settings.target,
+                             settings.checkpoint or DEFAULT)
         derivation = replace(derivation, example=lambda request: trained.example)
         how, notes = {}, [*trained.notes, (
             f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
@@ -156,6 +159,8 @@ def check_settings(derivation: Derivation, settings: Settings) -> None:
     for key in said:
         if name not in ONLY.get(key, (name,)) and (key, settings.layers) != ("layers", 1):
             raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} have")
+    if "checkpoint" in said and "model" not in said:
+        raise UserError("checkpoint: expected a model too, whose checkpoint it is")
     if "model" in said:
         for key in said:
             if key in OWN:

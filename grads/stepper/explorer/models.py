@@ -32,9 +32,12 @@ class Trained:
     notes: tuple[str, ...]
 
 
-def open_model(name: str, directory: Path, sentence: str | None, target: str | None) -> Trained:
+def open_model(
+    name: str, directory: Path, sentence: str | None, target: str | None, which: str
+) -> Trained:
     """The example of the derivation `name` with the weights in a run directory.
 
+    which: best or last, of its checkpoints.
     Raises `UserError` for a directory without a run, a model that the derivation does
     not cover, and a sentence without words.
     """
@@ -44,16 +47,16 @@ def open_model(name: str, directory: Path, sentence: str | None, target: str | N
         if System.is_in(directory):
             raise UserError(f"{directory}: {name} is a language model, and this is a translator; "
                             "expected the name nmt or attention")
-        return language(name, directory, sentence or PHRASE)
+        return language(name, directory, sentence or PHRASE, which)
     if LanguageSystem.is_in(directory):
         raise UserError(f"{directory}: {name} is a translator, and this is a language model; "
                         "expected the name rnn or lstm")
-    return translation(name, directory, sentence or PHRASE, target)
+    return translation(name, directory, sentence or PHRASE, target, which)
 
 
-def language(name: str, directory: Path, sentence: str) -> Trained:
+def language(name: str, directory: Path, sentence: str, which: str) -> Trained:
     """A language model; it reads the end marker first, as it was trained to."""
-    system = LanguageSystem.open(directory)
+    system = LanguageSystem.open(directory, which)
     config = system.recipe.model
     refuse(directory, name, {f"unit {config.unit}": config.unit != name,
                           f"{config.layers} layers": config.layers != 1})
@@ -68,9 +71,11 @@ def language(name: str, directory: Path, sentence: str) -> Trained:
         said_unknown("sentence", words, ids)]))
 
 
-def translation(name: str, directory: Path, sentence: str, target: str | None) -> Trained:
+def translation(
+    name: str, directory: Path, sentence: str, target: str | None, which: str
+) -> Trained:
     """A translator; where no target is given, its own greedy translation is."""
-    system = System.open(directory)
+    system = System.open(directory, which)
     config, data = system.recipe.model, system.recipe.data
     if not isinstance(config, ModelConfig):
         raise UserError(f"{directory}: the derivation {name} does not cover this model: it is of "

@@ -21,3 +21,4 @@ class Settings:
     window: str | None = None
     seed: int | None = None
     model: str | Path | None = None
+    checkpoint: str | None = None

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,8 @@ def test_train_makes_a_model_directory(corpus, capsys) -> None:
     out = capsys.readouterr().out
     assert "80 training pairs; left out: 2 with an empty side, 1 over 6 words" in out
     assert len(re.findall(r"^epoch [12], .*dev perplexity", out, re.MULTILINE)) == 2
-    assert re.search(r"test: BLEU [0-9.]+ \(.*tok:none.*\), beam 2, perplexity [0-9.]+\n", out)
+    assert re.search(r"^test, best checkpoint: BLEU [0-9.]+ \(.*tok:none.*\), beam 2, "
+                     r"perplexity [0-9.]+$", out, re.MULTILINE)
     assert files_in(corpus / "out") == MODEL_FILES
     resolved = yaml.safe_load((corpus / "out" / "recipe.yaml").read_text())
     assert resolved["train"]["plateau_patience"] == 3  # a default
@@ -263,10 +265,12 @@ def test_nbest_and_alignments(translate, trained, tmp_path) -> None:
     rows = [line.split(" ||| ") for line in out.splitlines()]
     assert [row[0] for row in rows] == ["0"] * 3 + ["1"] + ["2"] * 3  # from 0, as Moses counts
     for row in rows:
-        assert len(row) == 4 and all(re.fullmatch(r"-?\d+\.\d{4}", n) for n in row[2:])
+        assert len(row) == 4 and re.fullmatch(r"-?\d+\.\d{4}", row[3])
+        assert re.fullmatch(r"log_p= -?\d+\.\d{4} cut= [01]", row[2])
     for group in (rows[:3], rows[4:]):
         scores = [float(row[3]) for row in group]
-        assert scores == sorted(scores, reverse=True) and scores[0] != float(group[0][2])
+        assert scores == sorted(scores, reverse=True)
+        assert scores[0] != float(group[0][2].split()[1])
         assert len({row[1] for row in group}) == 3
     links = (tmp_path / "links").read_text().split("\n")
     assert len(links) == len(rows) + 1 and links[3] == ""
@@ -278,6 +282,30 @@ def test_nbest_and_alignments(translate, trained, tmp_path) -> None:
     translate(b"three two one\n", "--alignments", tmp_path / "links")
     expected = [f"{alignment[t].argmax()}-{t}" for t in range(len(alignment) - 1)]
     assert (tmp_path / "links").read_text() == " ".join(expected) + "\n"
+
+
+def test_nbest_marks_what_was_cut(translate, trained) -> None:
+    """Four words to say and eleven steps, or three words' worth of steps, to say them in."""
+    system = System.open(trained / "model")
+    search = replace(system.recipe.search, beam=12, nbest=12, minimum_steps=2, length_factor=0.5)
+    recipe = trained / "model" / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("minimum_steps: 10", "minimum_steps: 2"))
+    (expected,) = system.translate([["one", "two", "three", "four"]], search)
+    rows = [line.split(" ||| ") for line in translate(
+        b"one two three four\n", "--nbest", 12, "--length-factor", 0.5).splitlines()]
+    assert [row[1] for row in rows] == [" ".join(one.words) for one in expected]
+    cut = [row[2].split()[-1] for row in rows]
+    assert cut == [str(int(not one.finished)) for one in expected] and {*cut} == {"0", "1"}
+    scores = [float(row[3]) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_without_nbest_lines_stay_aligned_whatever_the_recipe_says(translate, trained) -> None:
+    plain = translate(b"one two\n\nfive\n", "--beam", 4)
+    recipe = trained / "model" / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("nbest: 1", "nbest: 2"))
+    assert System.open(trained / "model").recipe.search.nbest == 2
+    assert translate(b"one two\n\nfive\n", "--beam", 4) == plain and plain.count("\n") == 3
 
 
 def test_samples_come_from_the_seed(translate) -> None:

@@ -135,8 +135,8 @@ def test_a_wide_beam_finds_every_translation_in_order(rule, alpha):
     found = beam_search(Model(rule), {}, pad(SOURCES), options)
     for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
         expected = enumerate_all(rule, source, limit, alpha)
-        assert len([h for h in hypotheses if h.finished]) == len(expected)
-        for hypothesis, one in zip(hypotheses, expected, strict=False):
+        finished = [h for h in hypotheses if h.finished]
+        for hypothesis, one in zip(finished, expected, strict=True):
             check(hypothesis, one)
 
 
@@ -223,16 +223,17 @@ def test_a_narrow_beam_equals_a_plain_one(K, seed):
     found = beam_search(Model(rule), {}, pad(SOURCES), options)
     for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
         finished, active = reference_beam(rule, source, limit, K)
-        expected = [list(p[1:-1]) for p, _ in finished[:K]]
-        expected += [list(p[1:]) for p, _ in active[: K - len(expected)]]
+        taken = [(list(p[1:-1]), total) for p, total in finished[:K]]
+        taken += [(list(p[1:]), total) for p, total in active[: K - len(taken)]]
+        expected = [tokens for tokens, _ in sorted(taken, key=lambda item: -item[1])]
         assert [h.tokens for h in hypotheses] == expected
 
 
 def test_n_best_are_sorted_and_distinct():
     options = SearchOptions(beam=8, nbest=8, length_normalisation=0.6)
     for hypotheses in beam_search(Model(Remembering(120)), {}, pad(SOURCES), options):
-        finished = [h.score for h in hypotheses if h.finished]
-        assert finished == sorted(finished, reverse=True)
+        scores = [h.score for h in hypotheses]
+        assert scores == sorted(scores, reverse=True)
         assert len({(*h.tokens, h.finished) for h in hypotheses}) == 8
 
 
@@ -299,12 +300,20 @@ def test_the_limit_returns_what_there_is():
     assert [h.tokens for h in chains] == [[2] * limit for limit in (3, 2, 5, 3, 6)]
 
 
-def test_finished_ones_stand_before_unfinished_ones():
-    rule = Endless(-3.0)
-    options = SearchOptions(beam=12, nbest=12, minimum_steps=2)
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_cut_hypotheses_fill_up_and_stand_among_finished_ones_by_score(alpha):
+    rule, options = Endless(-1.0), SearchOptions(beam=12, nbest=12, minimum_steps=2,
+                                                 length_normalisation=alpha)
     [hypotheses] = beam_search(Model(rule), {}, pad([(5,)]), options)
-    assert [h.finished for h in hypotheses] == [True] * 4 + [False] * 8
-    assert hypotheses[0].score < hypotheses[4].score
+    scores = [h.score for h in hypotheses]
+    assert scores == sorted(scores, reverse=True)
+    kinds = [h.finished for h in hypotheses]
+    assert kinds.count(True) == 4 and not kinds[0] and kinds != sorted(kinds)
+    best = next(h for h in hypotheses if h.finished)
+    [[one]] = beam_search(Model(rule), {}, pad([(5,)]), replace(options, nbest=1))
+    assert one.finished and (one.tokens, one.score) == (best.tokens, best.score)
+    [few] = beam_search(Model(rule), {}, pad([(5,)]), replace(options, nbest=4))
+    assert [h.tokens for h in few] == [h.tokens for h in hypotheses if h.finished]
 
 
 def test_done_sentences_leave_the_batch():

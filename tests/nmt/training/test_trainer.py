@@ -88,6 +88,7 @@ def validate(parameters):
     return {"perplexity": math.exp(float(backend.to_host(loss)) / EXAMPLES)}
 
 
+TIMES = ("target_tokens_per_second", "elapsed_seconds", "cpu_seconds")
 OPTIONS = {"epochs": 4, "learning_rate": 0.5, "halve_after": 2, "log_every": 3, "max_norm": 0.4}
 
 
@@ -106,7 +107,7 @@ def records(directory, event="update"):
 
 def without_time(records):
     return [{name: value for name, value in record.items()
-             if name not in ("target_tokens_per_second", "elapsed_seconds")} for record in records]
+             if name not in TIMES} for record in records]
 
 
 class InterruptAt(Observer):
@@ -409,7 +410,8 @@ def test_log(tmp_path):
     for record in updates:
         assert record["perplexity"] == pytest.approx(math.exp(record["loss"]))
         assert record["gradient_norm"] > 0 and record["target_tokens_per_second"] > 0
-    first = updates[:3]  # windows of 12, 12 and 6 tokens make up the epoch
+    first = updates[:3]
+    assert [record["target_tokens"] for record in first] == [12, 12, 6]  # they make up the epoch
     assert epochs[0]["loss"] == pytest.approx(np.dot([r["loss"] for r in first], [12, 12, 6]) / 30)
     assert epochs[-1]["elapsed_seconds"] == updates[-1]["elapsed_seconds"]
 
@@ -423,8 +425,50 @@ def test_validation_does_not_count_as_training_time(tmp_path, monkeypatch):
 
     real = time.perf_counter
     monkeypatch.setattr(time, "perf_counter", lambda: real() + sum(late))
+    monkeypatch.setattr(time, "process_time", lambda: sum(late))
     trainer(tmp_path, validate=slow).train()
     assert records(tmp_path)[-1]["elapsed_seconds"] < 1000
+    assert late and records(tmp_path)[-1]["cpu_seconds"] == 0
+
+
+class Counting(Source):
+    """Knows how many updates were made: each asks for its batch's tokens once."""
+
+    updates = 0
+
+    def tokens(self, batch):
+        self.updates += 1
+        return super().tokens(batch)
+
+
+def cpu_seconds(folder):
+    return [record["cpu_seconds"] for record in records(folder)]
+
+
+def test_cpu_time_is_counted_and_goes_on_after_an_interruption(tmp_path, monkeypatch):
+    """Every update takes half a second of it."""
+    source = Counting()
+    monkeypatch.setattr(time, "process_time", lambda: 0.5 * source.updates)
+    trainer(tmp_path / "whole", source).train()
+    assert cpu_seconds(tmp_path / "whole") == [0.5 * r["step"] for r in records(tmp_path / "whole")]
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path / "cut", source, observer=InterruptAt(13)).train()
+    resumed = trainer(tmp_path / "cut", source)
+    resumed.resume()
+    resumed.train()
+    assert cpu_seconds(tmp_path / "cut") == cpu_seconds(tmp_path / "whole")
+
+
+def test_a_run_of_before_cpu_time_was_counted_goes_on(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path, observer=InterruptAt(13)).train()
+    saved = checkpoint.load(tmp_path / LAST)
+    assert saved.metadata["training"]["meter"].pop("cpu_seconds")
+    checkpoint.save(tmp_path / LAST, saved.arrays, saved.metadata)
+    resumed = trainer(tmp_path)
+    resumed.resume()
+    resumed.train()
+    assert 0 < cpu_seconds(tmp_path)[-1] < 1000
 
 
 def test_best_follows_the_criterion(tmp_path):

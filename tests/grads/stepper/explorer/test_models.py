@@ -1,5 +1,7 @@
 """Trained models' own weights and a user's own sentence, and models that are not covered."""
 
+import shutil
+
 import numpy as np
 import pytest
 from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
@@ -8,6 +10,8 @@ from backend.errors import UserError
 from grads.stepper.explorer import build
 from nmt.language_models import LanguageSystem
 from nmt.system import System
+from nmt.training import checkpoint
+from nmt.training.trainer import BEST
 
 PLAIN = {"bidirectional": False, "bridge": False}
 
@@ -63,6 +67,25 @@ def test_translator(directory, name, model):
     assert source == (["<unk>", "two", "one"] if model == "reversed" else ["one", "two", "<unk>"])
     assert "sentence: read as <unk>: nine." in d["notes"]
     assert ("The encoder reads the sentence from its end." in d["notes"]) == (model == "reversed")
+
+
+@pytest.mark.parametrize(("name", "model", "kind"), [
+    ("lstm", "lm", LanguageSystem), ("attention", "attention", System)])
+def test_the_last_checkpoint(directory, name, model, kind, tmp_path):
+    shutil.copytree(directory / model, tmp_path / model)
+    saved = checkpoint.load(tmp_path / model / BEST)
+    checkpoint.save(tmp_path / model / BEST, {key: 0 * array for key, array in
+                                              saved.arrays.items()}, saved.metadata)
+    given = {"model": tmp_path / model, "sentence": "eins zwei"}
+    best, last = build(name, **given), build(name, **given, checkpoint="last")
+    assert build(name, **given, checkpoint="best")["loss"] == best["loss"] != last["loss"]
+    assert last["loss"] == build(name, model=directory / model, sentence="eins zwei")["loss"]
+    assert "--checkpoint last" in last["command"] and "--checkpoint" not in best["command"]
+
+
+def test_a_checkpoint_needs_a_model():
+    with pytest.raises(UserError, match="checkpoint: expected a model too"):
+        build("lstm", checkpoint="last")
 
 
 def test_without_a_target_the_model_translates(directory):

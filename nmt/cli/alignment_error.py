@@ -1,0 +1,70 @@
+"""`nmt aer`, and gold alignments as the command line names them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from backend.errors import UserError
+from nmt.data.align import (
+    AlignmentScore,
+    Gold,
+    GoldOptions,
+    Sizes,
+    alignment_score,
+    number_of_pairs,
+    read_gold,
+)
+from nmt.data.corpus import read_parallel, split_words
+
+
+def run_aer(options: argparse.Namespace) -> None:
+    """`nmt aer`: the links of any aligner against gold links."""
+    sizes = _sizes(options)
+    gold = gold_links(options, sizes)
+    how = GoldOptions(options.links_first, options.links_swapped)
+    found = [one.possible for one in read_gold(options.links, sizes, how).gold]
+    if not any(found) and not any(one.sure for one in gold):
+        raise UserError(f"{options.links}, {options.gold}: expected a link or a sure gold link, "
+                        "found neither")
+    print(_as_text(alignment_score(found, gold), gold))
+
+
+def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> list[Gold]:
+    """The file of gold alignments; how many links were dropped is printed.
+
+    Raises UserError as `read_gold`, and for a file without any link.
+    """
+    how = GoldOptions(options.gold_first, options.gold_swapped, options.drop_bad_links)
+    gold, dropped = read_gold(options.gold, sizes, how)
+    if not any(one.possible for one in gold):
+        raise UserError(f"{options.gold}: expected at least one link, found none")
+    if options.drop_bad_links:
+        print(f"{options.gold}: {dropped} links do not fit their sentences and are left out")
+    return gold
+
+
+def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:
+    """Words of each pair of lines: what stands between spaces."""
+    return [(len(split_words(x)), len(split_words(y)))
+            for x, y in zip(sources, targets, strict=True)]
+
+
+def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
+    """Words of each pair; None for all where the sentences are not given."""
+    if (options.source is None) != (options.target is None):
+        raise UserError("expected --source and --target together, got one of them")
+    if options.source is None:
+        return [None] * number_of_pairs(options.gold, options.links)
+    return word_counts(*read_parallel(options.source, options.target))
+
+
+def _as_text(score: AlignmentScore, gold: Sequence[Gold]) -> str:
+    """A line for each number."""
+    only_possible = sum(len(one.possible) for one in gold) - score.sure
+    return "\n".join([
+        f"AER {score.error_rate:.4f}", f"precision {score.precision:.4f}",
+        f"recall {score.recall:.4f}",
+        f"links {score.links} (gold: {score.sure} sure, {only_possible} only possible)",
+        f"sentences {len(gold)}",
+    ])

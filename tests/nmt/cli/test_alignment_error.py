@@ -1,0 +1,111 @@
+"""`nmt aer`: links of any aligner against gold links, in both formats."""
+
+import re
+
+import pytest
+from tiny_run import complaint, nmt
+
+# |A| = 5, |S| = 3, |P| = 5, |A and S| = 2, |A and P| = 3: AER = 1 - 5/8
+FOUND = {"pharaoh": ["0-0 1-1 0-2", "", "1-0 0-1"],
+         "naacl": ["1 1 1", "1 2 2 S", "1 1 3 P", "3 2 1", "3 1 2 0.5"]}
+GOLD = {"pharaoh": ["0-0 1-1", "", "0?0 1-1 1p0"],
+        "naacl": ["1 1 1 S", "3 1 1 P", "3 2 2", "3 2 1 P", "1 2 2 S"]}
+SAID = """AER 0.3750
+precision 0.6000
+recall 0.6667
+links 5 (gold: 3 sure, 2 only possible)
+sentences 3
+"""
+
+
+def write(path, lines):
+    path.write_text("".join(line + "\n" for line in lines), "utf-8")
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    """Links and gold in both formats, and their sentences; we are in their directory."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("found", FOUND), ("gold", GOLD)):
+        for form, lines in content.items():
+            write(tmp_path / f"{name}.{form}", lines)
+    write(tmp_path / "s", ["a b", "", "a b"])
+    write(tmp_path / "t", ["x y z", "x", "x y"])
+    return tmp_path
+
+
+@pytest.mark.parametrize("sentences", [[], ["--source", "s", "--target", "t"]])
+@pytest.mark.parametrize("gold", GOLD)
+@pytest.mark.parametrize("found", FOUND)
+def test_every_pair_of_formats(capsys, found, gold, sentences) -> None:
+    assert nmt("aer", f"found.{found}", f"gold.{gold}", *sentences) == 0
+    assert capsys.readouterr().out == SAID
+
+
+def test_gold_links_have_no_error_and_numbering_and_order_can_be_said(files, capsys) -> None:
+    write(files / "own", ["1-1 2-2", "", "2-2"])
+    write(files / "swapped", ["1 0 0", "1 1 1", "3 1 1", "3 1 0 P"])  # from 0, target first
+    write(files / "right", ["1-0", "", ""])
+    write(files / "left", ["0-1", "", ""])
+    for arguments, error in ((["own", "gold.pharaoh", "--links-first", 1], "0.0000"),
+                             (["own", "swapped", "--links-first", 1, "--gold-first", 0], "0.0000"),
+                             (["right", "left"], "1.0000"),
+                             (["right", "left", "--links-swapped"], "0.0000"),
+                             (["right", "left", "--gold-swapped"], "0.0000")):
+        capsys.readouterr()
+        assert nmt("aer", *arguments) == 0
+        assert f"AER {error}\n" in capsys.readouterr().out
+
+
+def test_sentences_behind_the_last_link_count(files, capsys) -> None:
+    """In NAACL format they have no line; a file in Pharaoh format, or the sentences, say so."""
+    write(files / "short", ["1 1 1"])
+    write(files / "long", ["0-0", "", "", ""])
+    write(files / "four", ["a"] * 4)
+    for arguments, sentences in ((["short", "short"], 1), (["long", "short"], 4),
+                                 (["short", "long"], 4),
+                                 (["short", "short", "--source", "four", "--target", "four"], 4)):
+        capsys.readouterr()
+        assert nmt("aer", *arguments) == 0
+        assert capsys.readouterr().out.endswith(f"sentences {sentences}\n")
+
+
+def test_bad_gold_links_can_be_left_out(files, capsys) -> None:
+    write(files / "bad", ["0-0 1-1 7-7", "", "0?0 1-1 1p0"])
+    sentences = "--source", "s", "--target", "t"
+    assert nmt("aer", "found.naacl", "bad", "--drop-bad-links", *sentences) == 0
+    assert capsys.readouterr().out \
+        == "bad: 1 links do not fit their sentences and are left out\n" + SAID
+
+
+@pytest.mark.parametrize(("lines", "options", "message"), [
+    (["0-0", ""], "", "bad: expected a line for each of 3 sentence pairs, found 2"),
+    (["0-0", "", "", ""], "", "bad: expected a line for each of 3 sentence pairs, found 4"),
+    (["1 1 1", "4 1 1"], "", "bad:2: expected a sentence from 1 to 3, got 4"),
+    (["0-0", "", "0_0"], "", r"bad:3: expected links such as 3-4 .*, got '0_0'"),
+    (["1 1 1", "1 1 x"], "", r"bad:2: expected 'sentence source target'.*, got '1 1 x'"),
+    (["1 0 1"], "", r"bad:1: link '1 0 1': expected a source word from 1 on, got 0"),
+    (["0-0", "", "0-5"], "--source s --target t",
+     r"bad:3: link '0-5': expected a target word from 0 to 1, got 5"),
+    (["2 1 1"], "--source s --target t",
+     r"bad:1: link '2 1 1': expected a source word from 1 to 0, got 1"),
+    (["0-0", "", ""], "--source s", "expected --source and --target together, got one of them"),
+    (["0-0", "", ""], "--source absent --target t", "absent: cannot be read"),
+])
+def test_bad_links(files, capsys, lines, options, message) -> None:
+    write(files / "bad", lines)
+    assert re.match(message, complaint(capsys, "aer", "bad", "gold.pharaoh", *options.split()))
+
+
+def test_bad_gold(files, capsys) -> None:
+    write(files / "few", ["0-0"])
+    write(files / "empty", ["", "", ""])
+    write(files / "possible", ["0?0", "", ""])
+    for arguments, message in (
+        (["found.pharaoh", "few"], "found.pharaoh: expected a line for each of 1 .*, found 3"),
+        (["found.pharaoh", "empty"], "empty: expected at least one link, found none"),
+        (["empty", "possible"], "empty, possible: expected a link or a sure gold link"),
+        (["absent", "few"], "absent: cannot be read"),
+        (["few"], "the following arguments are required: gold"),
+    ):
+        assert re.match(message, complaint(capsys, "aer", *arguments))

@@ -1,0 +1,139 @@
+"""`--checkpoint best|last` of every command that uses a trained model."""
+
+import argparse
+import io
+import json
+import re
+import sys
+
+import pytest
+from tiny_run import complaint, nmt
+
+from grads.cli import build_parser as grads_parser
+from nmt.cli import build_parser as nmt_parser
+from nmt.run_directory import checkpoint_path
+from nmt.system import System
+from nmt.training import checkpoint
+from nmt.training.trainer import BEST, LAST
+
+VERBS = [
+    "translate --model model", "translate --model model other",
+    "perplexity test.en test.de --model model", "attention test.en test.de --model model",
+    "align train.en train.de --model model",
+    "dictionary test.en test.de out --model model --min-count 1",
+    "lm sample --model lm", "lm perplexity test.de --model lm",
+    "evaluate test.en test.de --model model",
+    "evaluate test.en test.de --model model other --ensemble",
+]
+
+
+@pytest.fixture
+def runs(trained, monkeypatch):
+    """`model`, `other` and `lm`, whose best parameters are weak ones; we are in their directory."""
+    monkeypatch.chdir(trained)
+    assert nmt("train", "model/recipe.yaml", "--output", "other", "--train.seed", 2,
+               "--train.epochs", 3) == 0
+    for name in ("model", "other", "lm"):
+        saved = checkpoint.load(trained / name / BEST)
+        weak = {key: -0.3 * array for key, array in saved.arrays.items()}
+        checkpoint.save(trained / name / BEST, weak, saved.metadata)
+    return trained
+
+
+@pytest.fixture
+def call(runs, monkeypatch, capsys):
+    """Call a command of words; what it prints and writes, but for how fast it was."""
+
+    def call(words, *more):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two three\nfive\n")))
+        capsys.readouterr()
+        assert nmt(*words.split(), *more) == 0
+        written = (runs / "out").read_text() if (runs / "out").is_file() else ""
+        return re.sub("words translated.*", "", capsys.readouterr().out) + written
+
+    return call
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_every_command_takes_either(runs, call, words) -> None:
+    """The best is the default; a directory without one, of which there is only the last, and the
+    last asked for are the same."""
+    best, last = (call(words, "--checkpoint", which) for which in ("best", "last"))
+    assert call(words) == best != last
+    for name in ("model", "other", "lm"):
+        (runs / name / BEST).unlink()
+    assert call(words) == last
+
+
+def test_no_command_with_a_model_lacks_it() -> None:
+    found = set()
+    parsers = [("nmt", nmt_parser()), ("grads", grads_parser())]
+    for name, parser in parsers:
+        options = {option for action in parser._actions for option in action.option_strings}
+        assert ("--model" in options) == ("--checkpoint" in options), name
+        found |= {name} if "--model" in options else set()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += [(f"{name} {sub}", own) for sub, own in action.choices.items()]
+    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm )?\w+", words))) for words in VERBS),
+                     "grads walk", "grads explore"}
+
+
+def test_evaluate_sets_both_side_by_side(runs, call) -> None:
+    words = "evaluate test.en test.de --model model other --ensemble"
+    alone = {}
+    for which in ("best", "last"):
+        call(words, "--checkpoint", which, "--output", "report")
+        alone[which] = systems(runs)
+        assert [one["name"] for one in alone[which]] == ["model", "other",
+                                                         "ensemble, probabilities"]
+        assert [one["checkpoint"] for one in alone[which]] == [which] * 3
+    shown = call(words, "--checkpoint", "both", "--output", "report")
+    both = systems(runs)
+    assert [one["name"] for one in both] == [
+        "model, best", "model, last", "other, best", "other, last",
+        "ensemble, probabilities, best", "ensemble, probabilities, last"]
+    for place, one in enumerate(both):
+        other = alone[one["checkpoint"]][place // 2]
+        for key in ("perplexity", "bleu", "chrf", "checkpoint", "epochs"):
+            assert one[key] == other[key]
+    assert one["checkpoint"] == "last" and one["epochs"] is None
+    assert [one["epochs"] for one in both[1:4:2]] == [12, 3]
+    line = re.search(r"^checkpoint \(epochs\) +(.*)$", shown, re.MULTILINE)
+    assert line and re.fullmatch(r"best \(\d+\) +last \(12\) +best \(\d\) +last \(3\) +best +last",
+                                 line[1])
+
+
+def systems(directory):
+    return json.loads((directory / "report/evaluation.json").read_text())["systems"]
+
+
+def test_training_speed_stands_beside_each_model(runs, call) -> None:
+    """By CPU time where the log has it; where one has not, by the fastest quarter for all."""
+    command = "evaluate test.en test.de --model model other --output report"
+    shown = call(command)
+    rates = [one["training_target_tokens_per_second"] for one in systems(runs)]
+    row = re.search(r"^training, target tokens/s of CPU time +(\d+) +(\d+)$", shown, re.MULTILINE)
+    assert row and list(row.groups()) == [f"{rate['of_cpu_time']:.0f}" for rate in rates]
+    assert "fastest quarter" not in shown
+    log = runs / "other" / "log.jsonl"
+    log.write_text(re.sub(r'"cpu_seconds": [^,]*, ', "", log.read_text()))
+    shown = call(command)
+    assert re.search(rf"^training, target tokens/s of CPU time +{row[1]} +-$", shown, re.MULTILINE)
+    row = re.search(r"^training, target tokens/s, fastest quarter +(\d+) +(\d+)$", shown,
+                    re.MULTILINE)
+    assert row and list(row.groups()) == [f"{rate['fastest_quarter']:.0f}" for rate in rates]
+    for name in ("model", "other"):
+        (runs / name / "log.jsonl").unlink()
+    assert "training" not in call(command).split("report")[0]
+    assert [one["training_target_tokens_per_second"] for one in systems(runs)] == [None, None]
+
+
+def test_there_is_no_other_checkpoint(runs, capsys) -> None:
+    for words in VERBS:
+        message = complaint(capsys, *words.split(), "--checkpoint", "first")
+        assert message.startswith("argument --checkpoint: invalid choice: 'first'")
+    assert "invalid choice: 'both'" in complaint(capsys, *VERBS[0].split(), "--checkpoint", "both")
+    with pytest.raises(ValueError, match="which: expected one of best, last, got 'first'"):
+        System.open("model", "first")
+    assert checkpoint_path(runs / "model", "last").name == LAST

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from attention.blocks import ALL, block_size, joined, part, pieces
 from attention.scores import (
     SCORES,
@@ -35,7 +37,7 @@ from attention.window import (
     position_weights,
     scatter_window,
 )
-from backend import Array, array_module, matmul
+from backend import Array, array_module, matmul, to_device
 from backend.fused import cells, fused, softmax
 from lstm.cells.cell import tanh_slope
 from lstm.parameters import Parameters
@@ -49,7 +51,7 @@ class Memory(NamedTuple):
     keys: Array  # (B, S, A), what queries are compared with; hbar itself where they are equal
     mask: Array | None  # (B, 1, S) bool, True on padding
     lengths: Array | None  # (B,) real, for local attention
-    order: Array | None  # (S, B), the step that read each word, of a reversed source
+    rows: Array | None  # (B, S), of a reversed source: where among (S B, He) each word's state is
     variant: Variant
     prefix: str  # of the weights' names
     W: Mapping[str, Array]  # the weights of score and position, by short name
@@ -90,8 +92,9 @@ def memory_forward(
     what attends by position need not know (erratum 9).
     """
     xp, (S, B, _) = array_module(states), states.shape
-    order = written_order(xp, S, padding) if variant.reverse else None
-    hbar = exchanged(states.transpose(1, 0, 2), order)                     # (B, S, He)
+    rows = written_rows(S, B, padding) if variant.reverse else None
+    hbar = (xp.ascontiguousarray(states.transpose(1, 0, 2)) if rows is None  # (B, S, He)
+            else xp.take(states.reshape(S * B, -1), rows, axis=0))
     mask = None if padding is None else padding.mask.transpose(1, 2, 0)    # (B, 1, S)
     lengths, dtype = None, states.real.dtype
     if variant.local:
@@ -99,25 +102,19 @@ def memory_forward(
                    else padding.lengths.astype(dtype))
     W = {name.removeprefix(f"{prefix}."): array for name, array in parameters.items()
          if name.startswith(f"{prefix}.")}
-    memory = Memory(hbar, hbar, mask, lengths, order, variant, prefix, W)
+    memory = Memory(hbar, hbar, mask, lengths, rows, variant, prefix, W)
     return memory._replace(keys=map_forward(hbar, memory.matrix(maps_of(variant)[1])))
 
 
-def written_order(xp: Any, S: int, padding: Padding | None) -> Array:
-    """The step (B or 1, S) at which a reversed source's words were read; padding stays in place."""
-    s = xp.arange(S)[None]
-    if padding is None:
-        return S - 1 - s
-    lengths = padding.lengths[:, None]
-    return xp.where(s < lengths, lengths - 1 - s, s)
+def written_rows(S: int, B: int, padding: Padding | None) -> Array:
+    """The rows (B, S) of states (S B, He) that hold a reversed source's words as they are written.
 
-
-def exchanged(states: Array, order: Array | None) -> Array:
-    """A contiguous copy of states (B, S, He), each sentence in its `order`, which undoes itself."""
-    xp = array_module(states)
-    if order is None:
-        return xp.ascontiguousarray(states)
-    return states[xp.arange(len(states))[:, None], order]
+    Padding stays behind the words. Worked out on the host, so that it costs no kernel.
+    """
+    s, lengths = np.arange(S), np.full(B, S) if padding is None else padding.on_host
+    end = lengths[:, None]
+    step = np.where(s < end, end - 1 - s, s)                               # (B, S)
+    return to_device(step * B + np.arange(B)[:, None])
 
 
 def memory_select(memory: Memory, sentences: Array) -> Memory:
@@ -126,7 +123,7 @@ def memory_select(memory: Memory, sentences: Array) -> Memory:
             if (value := getattr(memory, name)) is not None}
     if memory.keys is memory.hbar:
         kept["keys"] = kept["hbar"]
-    return memory._replace(order=None, **kept)             # search asks for no gradient
+    return memory._replace(rows=None, **kept)              # search asks for no gradient
 
 
 # --- forward --------------------------------------------------------------------------------------
@@ -316,9 +313,18 @@ def memory_backward(
         dk, du = joined([one.dk for one in steps]), joined([one.du for one in steps])
         u = joined([one.u for one in caches])
         gradients["W_p"], gradients["v_p"] = position_weights(dk, du, u, h)
-    if memory.order is not None:
-        dhbar = exchanged(dhbar, memory.order)
-    return dhbar.transpose(1, 0, 2), {f"{memory.prefix}.{name}": d for name, d in gradients.items()}
+    return _by_steps(dhbar, memory.rows), {
+        f"{memory.prefix}.{name}": d for name, d in gradients.items()}
+
+
+def _by_steps(dhbar: Array, rows: Array | None) -> Array:
+    """Gradients of the states (S, B, He), in the order of the encoder's steps."""
+    if rows is None:
+        return dhbar.transpose(1, 0, 2)
+    B, S, He = dhbar.shape
+    dstates = array_module(dhbar).empty((S, B, He), dtype=dhbar.dtype)
+    dstates.reshape(S * B, He)[rows.reshape(-1)] = dhbar.reshape(B * S, He)
+    return dstates
 
 
 def _outer_sum(

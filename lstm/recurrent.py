@@ -27,6 +27,7 @@ class Padding(NamedTuple):
     full: int  # number of leading steps at which no sequence is padded
     mask: Array  # (T, B, 1) bool, True on padding
     lengths: Array  # (B,) int64, on the device
+    on_host: np.ndarray  # (B,) the same
 
     def at(self, t: int) -> Array | None:
         """The mask (B, 1) of step t; None where nothing is padded."""
@@ -44,7 +45,7 @@ def make_padding(lengths: np.ndarray, steps: int) -> Padding | None:
     if lengths.size == 0 or lengths.min() == steps:
         return None
     mask = (np.arange(steps)[:, None] >= lengths[None, :])[:, :, None]  # (T, B, 1)
-    return Padding(int(lengths.min()), to_device(mask), to_device(lengths))
+    return Padding(int(lengths.min()), to_device(mask), to_device(lengths), lengths)
 
 
 class Steps(NamedTuple):

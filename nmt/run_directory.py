@@ -12,7 +12,7 @@ The checkpoints say the format's version for all of them (`nmt.training.checkpoi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +108,7 @@ class Training(NamedTuple):
     batches: BatchSource
     validate: Validate
     lines: Iterable[str]  # the training data, which a resumed run must find unchanged
+    notes: Sequence[str] = ()  # on the data, for whoever trains and for the log
 
 
 class RunDirectory:
@@ -141,7 +142,7 @@ class RunDirectory:
             trainer = Trainer(
                 system.model, system.parameters, training.batches, self._recipe.train, self._path,
                 training.validate, observer,
-                system.metadata() | {"data": fingerprint(training.lines)},
+                system.metadata() | {"data": fingerprint(training.lines)}, notes=training.notes,
             )
             if self._resume:
                 trainer.resume()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from nmt.data.batches import Side, TextBatches, make_sources
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UnkReplacement, replace_unknown
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.vocabulary import END, SPECIALS, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.models.contract import Model
 from nmt.recipe import Recipe
@@ -89,6 +90,7 @@ class System(BaseSystem):
                 ("target vocabulary", one.target.words == other.target.words),
                 ("data.reverse_source", one.recipe.data.reverse_source
                  == other.recipe.data.reverse_source),
+                ("data.source_end", one.recipe.data.source_end == other.recipe.data.source_end),
                 ("data.tokenise", one.recipe.data.tokenise == other.recipe.data.tokenise),
             ):
                 if not fits:
@@ -117,9 +119,18 @@ class System(BaseSystem):
 
     def batches(self, pairs: Sequence[Pair], batch_size: int) -> TextBatches:
         """Word pairs as batches of ids."""
-        ids = [(self.source.ids(x), self.target.ids(y)) for x, y in pairs]
+        ids = [(self.source_ids(x), self.target.ids(y)) for x, y in pairs]
         return TextBatches(ids, batch_size, self.recipe.data.reverse_source,
                            self.recipe.train.sorted_within)
+
+    def source_ids(self, words: Sequence[str]) -> list[int]:
+        """What the encoder reads of a sentence as it is written."""
+        ids = self.source.ids(words)
+        return [*ids, END] if ids and self.recipe.data.source_end else ids
+
+    def source_columns(self, words: Sequence[str]) -> list[str]:
+        """What the columns of an alignment with a sentence are."""
+        return [*words, SPECIALS[END]] if self.recipe.data.source_end else list(words)
 
     def perplexity(self, pairs: Sequence[Pair]) -> float:
         """exp of the mean negative log-likelihood per target word, `</s>` included."""
@@ -189,7 +200,7 @@ class System(BaseSystem):
             return []
         aligned_word = resolve(aligned_word, self.recipe.model)
         return best_links(weights_of_words(translation.alignment, len(translation.words),
-                                           aligned_word))
+                                           aligned_word), self.recipe.data.source_end)
 
     def text_without_unknown(
         self, translation: Translation, source: Sequence[str], replacement: UnkReplacement
@@ -207,7 +218,7 @@ class System(BaseSystem):
         reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in self._by_length(sentences):
-            sources = make_sources([self.source.ids(sentences[i]) for i in places], reverse)
+            sources = make_sources([self.source_ids(sentences[i]) for i in places], reverse)
             with _fitting(len(places)):
                 found = find(self.model, self.parameters, sources)
             for place, hypotheses in zip(places, found, strict=True):
@@ -259,8 +270,24 @@ def train(
     build = partial(build_vocabularies, corpus, recipe)
     system = System.create(recipe, run.vocabularies(System.names, build))
     batches = system.batches(corpus.train, recipe.train.batch_size)
-    run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus)), observer)
+    run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
+                               _notes(recipe.model, batches.lengths[:, 0])), observer)
     return system
+
+
+def _notes(config: Any, lengths: np.ndarray) -> list[str]:
+    """What is worth knowing of attention by position; lengths (N,) of the training sources."""
+    attention, notes = getattr(config, "attention", "none"), []
+    if attention == "global" and config.score == "location":
+        longer = int((lengths > config.location_length).sum())
+        if longer:
+            notes.append(f"model.location_length: {longer} of {len(lengths)} training sources have "
+                         f"more than {config.location_length} words; those behind are not "
+                         "attended to")
+    if attention.startswith("local") and 2 * config.window + 1 >= lengths.max():
+        notes.append(f"model.window: 2 x {config.window} + 1 words hold any training source whole; "
+                     f"the longest has {lengths.max()}")
+    return notes
 
 
 def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:

@@ -90,10 +90,11 @@ def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Co
     words, translation = test.sources[place], best[place]
     if translation.alignment is not None and translation.words:
         console.print("\nWhat the decoder attended to (source below, target on the left):\n")
-        drawing = alignment_map.in_terminal(words, translation.words, translation.alignment)
+        columns = system.source_columns(words)
+        drawing = alignment_map.in_terminal(columns, translation.words, translation.alignment)
         console.print(drawing)
         png = directory / "attention.png"
-        if alignment_map.write_png(words, translation.words, translation.alignment, png):
+        if alignment_map.write_png(columns, translation.words, translation.alignment, png):
             console.print(f"\nThe same as a picture: {png}")
         else:
             console.print(f"\nNo picture: {MISSING}")

@@ -146,11 +146,12 @@ def _show(
         return
     aligned_word = resolve(options.aligned_word, system.recipe.model)
     weights = weights_of_words(translation.alignment, len(translation.words), aligned_word)
+    columns = system.source_columns(source)
     print(f"{number}: {system.text(translation)}")
-    print(alignment_map.in_terminal(source, translation.words, weights) + "\n")
+    print(alignment_map.in_terminal(columns, translation.words, weights) + "\n")
     if options.png is not None:
         path = options.png / f"attention-{number}.png"
-        alignment_map.write_png(source, translation.words, weights, path)
+        alignment_map.write_png(columns, translation.words, weights, path)
         print(f"{path}\n")
 
 

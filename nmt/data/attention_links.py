@@ -69,12 +69,14 @@ def weights_of_words(alignment: np.ndarray, words: int, aligned_word: str) -> np
     return alignment[rows]
 
 
-def best_links(weights: np.ndarray) -> list[Link]:
+def best_links(weights: np.ndarray, end: bool = False) -> list[Link]:
     """For each target word the source word of highest weight, the first of equal ones.
 
-    weights (words, S). Returns links (source word, target word).
+    Arguments: weights (words, S); end, whether the last column is that of the end marker: a word
+    that attends to it most has no link. Returns links (source word, target word).
     """
     if not weights.size:
         return []
     best: Sequence[int] = weights.argmax(axis=1).tolist()
-    return [(source, target) for target, source in enumerate(best)]
+    words = weights.shape[1] - end
+    return [(source, target) for target, source in enumerate(best) if source < words]

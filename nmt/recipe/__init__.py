@@ -52,6 +52,7 @@ class DataConfig:
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
+    source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
 
     def __post_init__(self) -> None:
         if self.corpus not in ("files", "cldr", "reverse"):

@@ -67,7 +67,8 @@ class Trainer:
                  options: TrainOptions, directory: str | Path, validate: Validate | None = None,
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
-                 after_update: Callable[[dict[str, Array]], None] | None = None) -> None:
+                 after_update: Callable[[dict[str, Array]], None] | None = None,
+                 notes: Sequence[str] = ()) -> None:
         """Make a trainer that stands at the beginning.
 
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
@@ -76,7 +77,8 @@ class Trainer:
         told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
         reduce_gradients, makes one worker's gradients those of all, before they are scaled and
         clipped (the source's `weight` is then that of all); after_update, called with the
-        parameters, which it may change, after each update.
+        parameters, which it may change, after each update; notes on the data, for the observer and
+        the log.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
@@ -92,7 +94,7 @@ class Trainer:
         self._xp = array_module(*parameters.values())
         self._dtype = next(iter(parameters.values())).dtype
         self._stream: Any = None  # where the streams of a language model stand
-        self._reduce, self._after_update = reduce_gradients, after_update
+        self._reduce, self._after_update, self._notes = reduce_gradients, after_update, notes
         self._meter = Meter(self._xp)
         self._owns_directory = False
 
@@ -145,6 +147,7 @@ class Trainer:
         try:
             # What is not finite is found and named: NumPy need not warn of it.
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
+                self._tell_notes()
                 self._tell_precision()
                 while self.counters.epoch <= self.options.epochs and not self._schedule.finished:
                     self._train_epoch(interrupt)
@@ -153,6 +156,12 @@ class Trainer:
         finally:
             self._observer.close()
         return self.counters
+
+    def _tell_notes(self) -> None:
+        """Say what was found about the data."""
+        for text in self._notes:
+            self._observer.on_note(text)
+            self._log.write("note", step=self.counters.step, epoch=self.counters.epoch, text=text)
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""

@@ -1,11 +1,14 @@
 """RNNsearch as a user has it: chosen by its architecture, trained with Adadelta, resumed, asked."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
 from tiny_run import RECIPE, Crash, CrashAt
 
 from backend.errors import UserError
+from nmt.data.vocabulary import END
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
@@ -67,3 +70,24 @@ def test_the_architecture_says_which_keys_there_are(corpus) -> None:
     assert isinstance(load_recipe(Recipe, path).model, ModelConfig)
     chosen = load_recipe(Recipe, path, ["--model.architecture=rnnsearch", "--model.layer_size=7"])
     assert chosen.model == RNNSearchConfig(layer_size=7)
+
+
+def test_the_source_s_end_marker_is_read_and_linked_to_nothing(corpus) -> None:
+    """Bahdanau's Figure 3: the last column is the end's."""
+    system = train(recipe_of(corpus, "--data.source_end=true"), corpus / "run", Observer())
+    words = ["one", "two", "three"]
+    assert system.source_ids(words) == [*system.source.ids(words), END]
+    assert system.source_columns(words) == [*words, "</s>"]
+    ((best,),) = system.translate([words], SearchOptions())
+    assert best.alignment is not None and best.alignment.shape[1] == 4
+    alignment = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.0, 0.0, 0.9, 0.1]])
+    given = replace(best, words=["a", "b"], alignment=alignment)
+    assert system.links(given, "predicted") == [(0, 1)]
+    assert system.translate([[]], SearchOptions())[0][0].words == []
+
+
+def test_an_ensemble_reads_the_end_marker_in_all_members_or_in_none(corpus) -> None:
+    systems = [train(recipe_of(corpus, f"--data.source_end={end}"), corpus / end, Observer())
+               for end in ("true", "false")]
+    with pytest.raises(UserError, match=r"expected the data\.source_end of a in one ensemble"):
+        System.together(["a", "b"], systems, "probabilities")

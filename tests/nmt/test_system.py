@@ -11,6 +11,8 @@ from tiny_run import Crash, CrashAt, files_in, write_recipe
 from backend.errors import UserError
 from nmt.data.batches import make_sources
 from nmt.data.corpora import load_corpus
+from nmt.models.contract import Tables
+from nmt.models.registry import make_model
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.beam import greedy
@@ -145,20 +147,20 @@ def test_the_probability_of_a_translation_is_the_models(trained) -> None:
 
 
 def test_alignment_columns_are_in_reading_order(trained) -> None:
+    """The weight of a word stands in its column, though the encoder read it from the other end."""
     system = System.open(trained / "model")
     assert system.recipe.data.reverse_source
     sentence = SENTENCES[3]
     ((ours,),) = system.translate([sentence], SearchOptions())
+    model = make_model(system.recipe.model, Tables((len(system.source.words),),
+                                                   len(system.target.words)))
     sources = make_sources([system.source.ids(sentence)[::-1]], False)
-    (found,) = greedy(system.model, system.parameters, sources, SearchOptions())
+    (found,) = greedy(model, system.parameters, sources, SearchOptions())
     assert found.alignment is not None and ours.alignment is not None
-    for column in range(len(sentence)):
-        np.testing.assert_array_equal(ours.alignment[:, column], found.alignment[:, 4 - column])
+    for column in range(len(sentence)):  # to a model that knows nothing of it, columns are steps
+        np.testing.assert_allclose(ours.alignment[:, column], found.alignment[:, 4 - column],
+                                   rtol=1e-5)
     assert not np.allclose(ours.alignment, ours.alignment[:, ::-1])
-    straight = replace(system, recipe=replace(
-        system.recipe, data=replace(system.recipe.data, reverse_source=False)))
-    ((same,),) = straight.translate([sentence[::-1]], SearchOptions())
-    np.testing.assert_array_equal(same.alignment, found.alignment)
 
 
 def test_samples_vary_with_the_generator_only(trained) -> None:

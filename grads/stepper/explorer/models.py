@@ -95,7 +95,7 @@ def translation(
     y = system.translate([x], SearchOptions())[0][0].words if target is None else target_cut(target)
     if not x or not (y or own):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
-    s, t = system.source.ids(x), system.target.ids(y)
+    s, t = system.source_ids(x), system.target.ids(y)
     parameters = {key: exact(value) for key, value in system.parameters.items()}
     named = {"input_feeding": config.input_feeding} if name == "attention" else {}
     example = Example((parameters, s[::-1] if data.reverse_source else s, t), named, {

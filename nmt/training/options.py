@@ -17,7 +17,7 @@ _LOWER_IS_BETTER = ("perplexity", "loss")  # of all validation scores; of others
 class TrainOptions:
     """How to train; the defaults are the thesis's for models with dropout (section 4.3.1)."""
 
-    epochs: int = 12  # passes over the training data
+    epochs: float = 12  # passes over the training data; of the last one perhaps a part
     batch_size: int = 128  # sentences per batch; a language model has text.streams
     sorted_within: int = 64  # batches whose sentences are sorted by length together
     optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"  # adadelta as printed has rate 1
@@ -36,7 +36,8 @@ class TrainOptions:
 
     def __post_init__(self) -> None:
         """Raise ValueError naming the first field that makes no sense."""
-        for name in ("epochs", "batch_size", "sorted_within", "halve_after", "plateau_patience",
+        self._check("epochs", 0 < self.epochs < float("inf"), "a positive number")
+        for name in ("batch_size", "sorted_within", "halve_after", "plateau_patience",
                      "log_every"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
         for name in ("checkpoint_every", "seed"):
@@ -77,9 +78,12 @@ class TrainOptions:
     def difference(self, saved: dict[str, Any]) -> str:
         """What a resumed run may not change: "name: saved value, now value", or an empty string.
 
-        More epochs, other log and checkpoint intervals leave the parameters' course as it was.
+        More epochs, other log and checkpoint intervals leave the parameters' course as it was; more
+        epochs than a part of one do not, since its rest was left out.
         """
         free = ("epochs", "log_every", "checkpoint_every")
+        if saved.get("epochs", 1) % 1:
+            free = free[1:]
         now = dataclasses.asdict(self)
         return "; ".join(f"{name}: was {saved.get(name)!r}, now {value!r}"
                          for name, value in now.items()

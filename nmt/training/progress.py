@@ -14,7 +14,7 @@ class Progress(NamedTuple):
     """Where training stands after a batch."""
 
     epoch: int  # from 1
-    epochs: int
+    epochs: float
     position: int  # batches done in the epoch
     batches: int  # in the epoch
     step: int  # updates in all
@@ -56,7 +56,7 @@ class ConsoleObserver(Observer):
             self._bar = self._open(progress)
         done = (progress.epoch - 1) * progress.batches + progress.position
         self._bar.update(self._task, completed=done, facts=_describe(progress),
-                         epoch=f"{progress.epoch}/{progress.epochs}")
+                         epoch=f"{progress.epoch}/{progress.epochs:g}")
 
     def _open(self, progress: Progress) -> Bar:
         """A bar over all epochs."""

@@ -149,7 +149,7 @@ class Trainer:
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 self._tell_notes()
                 self._tell_precision()
-                while self.counters.epoch <= self.options.epochs and not self._schedule.finished:
+                while self.counters.epoch < self.options.epochs + 1 and not self._schedule.finished:
                     self._train_epoch(interrupt)
                     self._end_epoch()
                     self._stop_if_asked(interrupt)
@@ -197,8 +197,9 @@ class Trainer:
         if not len(keys) or c.position > len(keys):
             raise UserError(f"training data: expected at least {max(c.position, 1)} batches, "
                             f"got {len(keys)}")
+        end = min(len(keys), math.ceil((options.epochs - c.epoch + 1) * len(keys)))
         self._meter.start()
-        for key in keys[c.position:]:
+        for key in keys[c.position:end]:
             self._optimizer.learning_rate = self._schedule.rate_at(c.epoch, c.position / len(keys))
             batch = self._source.batch(key)
             try:
@@ -209,7 +210,7 @@ class Trainer:
                     f"sentences, {self._source.tokens(batch)} target tokens",
                     f"train.batch_size is {options.batch_size}; a smaller one needs less"
                 ) from error
-            if c.step % options.log_every == 0 or c.position == len(keys):
+            if c.step % options.log_every == 0 or c.position == end:
                 self._log_window()
             self._observer.on_batch(self._progress(len(keys)))
             if options.checkpoint_every and c.step % options.checkpoint_every == 0:

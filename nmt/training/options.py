@@ -81,9 +81,9 @@ class TrainOptions:
         More epochs, other log and checkpoint intervals leave the parameters' course as it was; more
         epochs than a part of one do not, since its rest was left out.
         """
-        free = ("epochs", "log_every", "checkpoint_every")
+        free = {"epochs", "log_every", "checkpoint_every"}
         if saved.get("epochs", 1) % 1:
-            free = free[1:]
+            free.remove("epochs")
         now = dataclasses.asdict(self)
         return "; ".join(f"{name}: was {saved.get(name)!r}, now {value!r}"
                          for name, value in now.items()

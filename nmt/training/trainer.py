@@ -197,7 +197,7 @@ class Trainer:
         if not len(keys) or c.position > len(keys):
             raise UserError(f"training data: expected at least {max(c.position, 1)} batches, "
                             f"got {len(keys)}")
-        end = min(len(keys), math.ceil((options.epochs - c.epoch + 1) * len(keys)))
+        end = min(len(keys), max(1, round((options.epochs - c.epoch + 1) * len(keys))))
         self._meter.start()
         for key in keys[c.position:end]:
             self._optimizer.learning_rate = self._schedule.rate_at(c.epoch, c.position / len(keys))

@@ -149,7 +149,7 @@ def test_a_loss_that_is_not_finite_stops_training(corpus, capsys) -> None:
 WRONG_TRAINING = [
     (["r.yaml", "--train.epoch", "3"], r"override 'train.epoch' .* mean 'train.epochs'\?"),
     (["r.yaml", "--epochs", "3"], r"override 'epochs' .* mean 'train.epochs'\?"),
-    (["r.yaml", "--train.epochs", "x"], r"override: train.epochs: expected int, got 'x'"),
+    (["r.yaml", "--train.epochs", "x"], r"override: train.epochs: expected float, got 'x'"),
     (["r.yaml", "--train.epochs"], r"override: train.epochs: expected a value, got none"),
     (["r.yaml", "--train.learning_rate", "-1"], r"expected a positive number, got -1.0"),
     (["r.yaml", "other.yaml"], r"override 'other.yaml' is not known"),

@@ -76,6 +76,30 @@ def test_a_row_of_the_tables_is_the_thesis_s_and_has_a_small_version(path) -> No
     assert small.data.reverse_source == recipe.data.reverse_source
 
 
+TABLE_4_3 = {"base-reverse": "base-reverse", "global-location": "global-location-no-dropout",
+             "global-location-feed": "global-location-feed-no-dropout",
+             "global-dot-drop-feed": "global-dot"}
+
+
+@pytest.mark.parametrize("row, small", TABLE_4_3.items())
+def test_a_row_of_table_4_3_has_a_small_version(row, small) -> None:
+    """German to English, tokenized BLEU; the small version differs in data, sizes and epochs."""
+    recipe = load_recipe(Recipe, RECIPES / "thesis" / "table-4.3" / f"{row}.yaml")
+    assert (recipe.data.source_language, recipe.data.target_language) == ("de", "en")
+    assert recipe.data.reverse_source and recipe.evaluate.bleu_tokenize == "none"
+    sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1}
+    own = load_recipe(Recipe, RECIPES / "thesis-small" / f"{small}.yaml")
+    assert replace(own.model, **sizes) == replace(recipe.model, **sizes)
+
+
+def test_tables_4_1_and_4_4_are_tokenized_and_table_4_2_is_nist_s() -> None:
+    for path in PAPER_SIZE:
+        recipe = load_recipe(Recipe, path)
+        assert (recipe.data.tokenise, recipe.evaluate.bleu_tokenize) == ("none", "none"), path
+    nist = load_recipe(Recipe, RECIPES / "thesis" / "table-4.2" / "local-p-general.yaml")
+    assert (nist.data.tokenise, nist.evaluate.bleu_tokenize) == ("moses", "13a")
+
+
 @pytest.mark.parametrize("longest", [30, 50])
 @pytest.mark.parametrize("name, reported", [
     ("rnnsearch", {30: ("21.50", "31.44"), 50: ("26.75", "34.16")}),
@@ -102,14 +126,16 @@ def test_a_row_of_bahdanau_s_table_1_is_the_appendices_(name, reported, longest)
 
 def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
     recipes = {path.stem: load_recipe(Recipe, path) for path in SMALL}
-    assert len(PAPER_SIZE) == 14 and len(SMALL) == 17
+    assert len(PAPER_SIZE) == 14 and len(SMALL) == 19
     every = recipes.values()
     assert len({recipe.train for recipe in every}) == 1
-    assert len({replace(recipe.data, reverse_source=True) for recipe in every}) == 1
+    assert len({replace(recipe.data, reverse_source=True, source_end=False)
+                for recipe in every}) == 1
     assert {(r.model.hidden_size, r.model.embedding_size, r.model.initialisation, r.model.scale)
             for r in every} == {(192, 192, "uniform", 0.1)}
     del recipes["rnnsearch"]
-    found = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding)
+    found = {(r.model.attention, r.model.score, r.model.concat_identity, r.model.input_feeding,
+              r.model.dropout)
             for name, r in recipes.items() if not name.startswith("base")}
     assert len(found) == len(recipes) - 3  # no row stands twice
 
@@ -164,7 +190,8 @@ WRONG = [
     (BASE + "model: {bidirectional: maybe}\n", r"model.bidirectional: expected bool, got 'maybe'"),
     (BASE + "train: {max_norm: x}\n", r"train.max_norm: expected float \| null, got 'x'"),
     (BASE + "train: {optimizer: x}\n", r"train.optimizer: expected 'sgd' \| 'adam' .*, got 'x'"),
-    (BASE + "train:\n\n  epochs: 0\n", r"r.yaml:4: train.epochs: expected at least 1, got 0"),
+    (BASE + "train:\n\n  epochs: 0\n",
+     r"r.yaml:4: train.epochs: expected a positive number, got 0"),
     (BASE + "train: {learning_rate: .nan}\n", r"train.learning_rate: expected a positive number"),
     (BASE + "model: {unit: ugru}\n", r"model.unit: expected one of lstm, rnn, gru, got 'ugru'"),
     (BASE + "search: {beam: 2, nbest: 3}\n", r"search.nbest: expected at most beam = 2, got 3"),
@@ -204,8 +231,8 @@ def test_a_wrong_file_is_named_with_the_line(tmp_path, text, message) -> None:
     ("--model.architecture=gru", "override: model.architecture: expected one of luong, rnnsearch"),
     ("--model.layer_size=3", "override 'model.layer_size' is not known to the architecture luong"),
     ("--train.epochs", "override: train.epochs: expected a value, got none"),
-    ("--train.epochs=x", "override: train.epochs: expected int, got 'x'"),
-    ("--train.epochs=-1", "override: train.epochs: expected at least 1, got -1"),
+    ("--train.epochs=x", "override: train.epochs: expected float, got 'x'"),
+    ("--train.epochs=-1", "override: train.epochs: expected a positive number, got -1"),
     ("--train.learning_rate=", "override: train.learning_rate: expected float, got ''"),
     ("--data.max_length=none", r"override: data.max_length: expected int \| null, got 'none'"),
     ("other.yaml", "override 'other.yaml' is not known"),
@@ -278,7 +305,7 @@ def test_a_model_section_of_a_base_with_its_architecture_goes_on(tmp_path) -> No
     ({"top": "base: a.yaml\nmodel: {layers: 1}\n", "a": BASE + "model:\n  layer: 2\n"},
      r"/a.yaml:3: key 'model.layer' is not known"),
     ({"top": "base: a.yaml\nmodel: {layers: 1}\n", "a": BASE + "train:\n  epochs: 0\n"},
-     r"/a.yaml:3: train.epochs: expected at least 1, got 0"),
+     r"/a.yaml:3: train.epochs: expected a positive number, got 0"),
     ({"top": "base: a.yaml\n\nmodel: {layers: x}\n", "a": BASE + "model: {layers: 2}\n"},
      r"/top.yaml:3: model.layers: expected int, got 'x'"),
     ({"top": "base: a.yaml\nsearch: {nbest: 3}\n", "a": BASE + "search: {beam: 2}\n"},

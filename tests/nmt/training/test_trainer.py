@@ -222,6 +222,21 @@ def test_the_rate_can_halve_within_an_epoch_and_a_resume_knows_where(tmp_path):
                  checkpoint.load(tmp_path / "whole" / LAST).arrays)
 
 
+def test_a_part_of_an_epoch(tmp_path):
+    """2.2 epochs as Bahdanau's Table 2 counts: 8 + 8 + 2 updates, validated at the end."""
+    whole = trainer(tmp_path / "whole", epochs=2.2, log_every=1)
+    whole.train()
+    assert [record["step"] for record in records(tmp_path / "whole", "epoch")] == [8, 16, 18]
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path / "cut", epochs=2.2, log_every=1, observer=InterruptAt(17)).train()
+    resumed = trainer(tmp_path / "cut", epochs=2.2, log_every=1)
+    resumed.resume()
+    resumed.train()
+    assert_equal(resumed.parameters, whole.parameters)
+    with pytest.raises(UserError, match=r"other options: epochs: was 2\.2, now 5"):
+        trainer(tmp_path / "cut", epochs=5, log_every=1).resume()
+
+
 class Crash(Exception):
     pass
 
@@ -534,7 +549,8 @@ def test_second_ctrl_c_stops_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("changes, message", [
-    ({"epochs": 0}, "epochs: expected at least 1, got 0"),
+    ({"epochs": 0}, "epochs: expected a positive number, got 0"),
+    ({"epochs": float("nan")}, "epochs: expected a positive number, got nan"),
     ({"learning_rate": -1.0}, "learning_rate: expected a positive number"),
     ({"max_norm": 0.0}, "max_norm: expected a positive number or None"),
     ({"plateau_factor": 1.5}, "plateau_factor: expected a number between 0 and 1, got 1.5"),

@@ -122,7 +122,7 @@ class Gauge:
         """The most that was held since `reset`."""
         if self._pool is not None:
             return int(self._pool.total_bytes())
-        return _status("VmHWM") - self._before
+        return max(_status("VmHWM") - self._before, 0)  # of a small step pages given back are more
 
 
 def _status(name: str) -> int:

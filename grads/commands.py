@@ -58,7 +58,7 @@ def check(options: argparse.Namespace) -> int:
         else:
             print(report.summary())
     wrong = sum(not report.ok for report in reports)
-    print(f"{len(reports)} checks, {wrong} wrong")
+    print(f"{len(reports)} check{'s' * (len(reports) != 1)}, {wrong} wrong")
     if options.json:
         write_text(options.json, json_page(reports))
     if options.html:
@@ -143,7 +143,7 @@ def _mistakes(names: list[str]) -> int:
               f"{mistake.new!r}")
         console().print(report)
         unnoticed += [name] * report.ok
-    print(f"{len(names)} mistakes, {len(unnoticed)} not noticed"
+    print(f"{len(names)} mistake{'s' * (len(names) != 1)}, {len(unnoticed)} not noticed"
           + (f": {', '.join(unnoticed)}" if unnoticed else ""))
     return int(bool(unnoticed))
 

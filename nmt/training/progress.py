@@ -77,7 +77,7 @@ class ConsoleObserver(Observer):
         """A line, above the bar if there is one."""
         parts = [f"epoch {epoch}", f"training perplexity {_number(facts['perplexity'])}",
                  *(f"dev {_spelt(name)} {_number(value)}" for name, value in scores.items()),
-                 f"{facts['elapsed_seconds']:.0f} s"]
+                 f"{facts['elapsed_seconds']:.0f} s in all"]
         self._console.print(", ".join(parts) + (" (best so far)" if improved else ""),
                             soft_wrap=True)
 

@@ -78,7 +78,7 @@ def run(capsys, *arguments):
 def test_a_users_own_code(capsys, layer, name):
     status, out, err = run(capsys, "check", f"{layer}:{name}")
     assert (status, err) == (0, "")
-    assert " ok" in out and "1 checks, 0 wrong" in out
+    assert " ok" in out and "1 check, 0 wrong" in out
 
 
 def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer, tmp_path):
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_written_is_told(capsys, layer, tmp_path):
 def test_mutants_shows_what_the_check_says_of_a_mistake(capsys):
     status, out, _ = run(capsys, "mutants", "printed sign of ds")
     assert status == 0 and "p - one_hot(y, len(p))" in out and "WRONG" in out
-    assert "it has the reversed sign" in out and "1 mistakes, 0 not noticed" in out
+    assert "it has the reversed sign" in out and "1 mistake, 0 not noticed" in out
 
 
 def test_mutants_writes_the_page_and_is_status_1_on_a_survivor(capsys, monkeypatch, tmp_path):

@@ -15,4 +15,4 @@ def nearest(table: Mapping[str, Any], name: str, kind: str) -> Any:
         return table[name]
     close = difflib.get_close_matches(name, table, 1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    raise UserError(f"no {kind} is called {name!r}: {hint}There are {', '.join(table) or 'none'}")
+    raise UserError(f"no {kind} is called {name!r}: {hint}there are {', '.join(table) or 'none'}")

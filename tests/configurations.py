@@ -29,6 +29,12 @@ LUONG: dict[str, dict[str, Any]] = {
     "dropout, feeding": {"dropout": 0.3},
     "dropout": {"dropout": 0.3, "input_feeding": False},
     "dropout, no attention": {"dropout": 0.3, **NO_ATTENTION},
+    "no attention, feeding": {"attention": "none"},
+    "no attention, feeding, gru, dropout": {"attention": "none", "unit": "gru", "dropout": 0.3},
+    "the author's dropout, feeding": {"dropout": 0.3, "dropout_sites": "author"},
+    "the author's dropout": {"dropout": 0.3, "dropout_sites": "author", "input_feeding": False},
+    "the author's dropout, no attention, feeding": {
+        "dropout": 0.3, "dropout_sites": "author", "attention": "none"},
     "rnn, feeding": {"unit": "rnn"},
     "gru, feeding": {"unit": "gru"},
     "rnn, both ends": {"unit": "rnn", **BOTH_ENDS, "input_feeding": False},

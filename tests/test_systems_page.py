@@ -1,0 +1,58 @@
+"""The page of systems links every recipe of the papers, with what its header reports."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPES = ROOT / "nmt" / "recipes"
+PAGE = (ROOT / "docs" / "systems.md").read_text("utf-8")
+LINK = re.compile(r"\]\(\.\./(nmt/recipes/[^)]+\.yaml)\)")
+ROWS = [line.strip("|").split("|") for line in PAGE[PAGE.index("\n## "):].split("\n")
+        if line.startswith("| ")]
+OF_PAPERS = sorted(str(path.relative_to(ROOT)) for pattern in
+                   ("thesis*/**/*.yaml", "rnnsearch-*.yaml", "rnnencdec-*.yaml")
+                   for path in RECIPES.glob(pattern))
+NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?!\w)")
+
+
+def figures(text: str) -> set[str]:
+    """Decimal numbers, but for those of tables and sections."""
+    return set(NUMBER.findall(re.sub(r"(Tables?|sections?) [\d.]+( and [\d.]+)?", "", text)))
+
+
+def reported(recipe: str) -> set[str]:
+    """Perplexities and BLEU of the sentence `Reported ...` in a recipe's header."""
+    header = re.match(r"(#.*\n)+", (ROOT / recipe).read_text("utf-8"))
+    assert header, recipe
+    text = re.sub(r"\n# ", " ", header.group())
+    sentence = re.search(r"Reported.*?(\.\)? [A-Z]|\.?\)? nmt |$)", text)
+    return figures(sentence.group()) if sentence else set()
+
+
+def test_links_exist() -> None:
+    linked = set(LINK.findall(PAGE))
+    assert linked and not [path for path in linked if not (ROOT / path).is_file()]
+
+
+def test_every_recipe_of_the_papers_is_linked() -> None:
+    assert len(OF_PAPERS) > 40 and not set(OF_PAPERS) - set(LINK.findall(PAGE))
+
+
+@pytest.mark.parametrize("recipe", OF_PAPERS)
+def test_reported_figures(recipe: str) -> None:
+    """They stand in the rows that link the recipe; only two recipes are no paper's row."""
+    rows = " ".join("|".join(row[:-1]) for row in ROWS if f"../{recipe})" in "".join(row))
+    expected = reported(recipe)
+    assert expected or Path(recipe).stem in ("global-additive", "global-concat-full")
+    assert not expected - figures(rows)
+
+
+def test_figures_here() -> None:
+    """No cell is empty; its numbers stand on one line of a page of finished runs."""
+    runs = [figures(line) for page in ("README.md", "docs/attention.md")
+            for line in (ROOT / page).read_text("utf-8").split("\n")]
+    here = [row[-1].strip() for row in ROWS]
+    assert len(here) > 200 and all(here)
+    assert not [cell for cell in here if not any(figures(cell) <= line for line in runs)]

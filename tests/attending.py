@@ -13,7 +13,7 @@ from attention.attention import (
     memory_forward,
 )
 from attention.scores import CONTENT, SCORES, Variant, score_weights
-from grads.derivations.attention_step import Way
+from grads.derivations.attention_step import Variant as LiteralVariant
 from lstm.parameters import Scheme
 from lstm.recurrent import make_padding
 
@@ -52,7 +52,8 @@ def backward(h, dc, memory, first=1, stepwise=False):
 
 def literal_of(variant):
     """The same variant as the derivation names it."""
-    return Way(variant.score, variant.window, variant.D, variant.reverse, variant.renormalise)
+    return LiteralVariant(variant.score, variant.window, variant.D, variant.reverse,
+                          variant.renormalise)
 
 
 def only(cache):

@@ -3,8 +3,8 @@
 Parameters: those of `grads.derivations.nmt`, and `attention.W_c` (H, He + H), `attention.W_a`
 (H, He) for the score "general" (without it the score is "dot"). `output.W_hy` is W_s of Eq. 4.6.
 With input feeding, layer 1 of the decoder reads [word embedding; h~_{t-1}] (4.2.3), h~_0 = 0.
-The model can also use any other `Way` of attention, local or with another score, whose parameters
-are then those of `grads.derivations.attention_step`.
+The model can also use any other `Variant` of attention, local or with another score, whose
+parameters are then those of `grads.derivations.attention_step`.
 
 The thesis prints no backward for this chapter. It is derived here line by line from Lemma 1,
 Corollary 1 and the product rule; each line names the equation it differentiates.
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.derivations.attention_step import (
-    Way,
-    attend_in_a_way,
-    attend_in_a_way_grad,
+    Variant,
+    attend_with,
+    attend_with_grad,
     parameters_of,
     weights_of,
 )
@@ -103,7 +103,7 @@ class AttentionTrace(NamedTuple):
     a: dict[int, Array]  # a_1 .. a_{m_y + 1}, (S, 1)
     p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
     l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
-    way: Way | None = None  # None: global, general or dot
+    variant: Variant | None = None  # None: global, general or dot
 
 
 def run_encoder(
@@ -124,28 +124,28 @@ def source_states(g: dict[int, Layers]) -> Array:
     return np.hstack([g[s][top] for s in range(1, len(g))])
 
 
-def as_written(columns: Array, way: Way | None) -> Array:
+def as_written(columns: Array, variant: Variant | None) -> Array:
     """Columns of source states in the order of the written words, and back (erratum 9)."""
-    return columns[:, ::-1] if way is not None and way.reverse else columns
+    return columns[:, ::-1] if variant is not None and variant.reverse else columns
 
 
 def attentional_nmt_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
     input_feeding: bool = True, h_0: Layers | None = None, c_0: Layers | None = None,
-    way: Way | None = None,
+    variant: Variant | None = None,
 ) -> tuple[Any, AttentionTrace]:
     """J = -log p(y | x) for one pair, in nats; Eqs. 4.4-4.7 and 4.2.3.
 
     Arguments: x (at least one word) and y, word numbers without end markers; h_0, c_0 the
-    encoder's first states by layer from 1, zero if None; way, how a_t is made, None for global
+    encoder's first states by layer from 1, zero if None; variant, how a_t is made, None for global
     attention with the score general, or dot if there is no W_a.
     """
     W_e, T, b = weights(parameters, "decoder")
     W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
-    w = weights_of(parameters)  # of another way
+    w = weights_of(parameters)  # of another variant
     g, k = run_encoder(parameters, x, h_0, c_0)
-    h_bar = as_written(source_states(g), way)
+    h_bar = as_written(source_states(g), variant)
     h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
     a, p, l = {}, {}, {}
     for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
@@ -153,14 +153,14 @@ def attentional_nmt_forward(
         fed = h_tilde[t - 1]
         z = np.vstack([v, fed]) if input_feeding else v          # Figure 4.4 (4.2.3 feeding)
         h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
-        if way is None:
+        if variant is None:
             h_tilde[t], a[t] = attend(h[t][len(T)], h_bar, W_c, W_a)  # (4.5), (4.7)
         else:
-            h_tilde[t], a[t] = attend_in_a_way(                  # (4.5), (4.7), (4.8), (4.10)
-                way, h[t][len(T)], h_bar, W_c, w, t)
+            h_tilde[t], a[t] = attend_with(                      # (4.5), (4.7), (4.8), (4.10)
+                variant, h[t][len(T)], h_bar, W_c, w, t)
         l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
     J = sum(l.values())                                          # (4.4)
-    return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l, way)
+    return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l, variant)
 
 
 def attentional_nmt_backward(
@@ -180,12 +180,12 @@ def decoder_grad(
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
     W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
     L, E = len(side.T), side.W_e.shape[1]
-    h_bar = as_written(source_states(trace.g), trace.way)
+    h_bar = as_written(source_states(trace.g), trace.variant)
     dW_e, dT, db = zero_gradients(side)
     dW_c, dW_hy, db_hy = np.zeros_like(W_c), np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
     dW_a = None if W_a is None else np.zeros_like(W_a)
     w = weights_of(parameters)
-    dw = {name: np.zeros_like(weight) for name, weight in w.items()}  # of another way
+    dw = {name: np.zeros_like(weight) for name, weight in w.items()}  # of another variant
     dh, dc = {len(y) + 1: zero_state(side.T)}, {len(y) + 1: zero_state(side.T)}
     dh_bar = np.zeros_like(h_bar)
     d_fed = np.zeros_like(trace.h_tilde[0])  # dh~_t from the input of time t + 1
@@ -193,13 +193,13 @@ def decoder_grad(
         dh_tilde, dW, d_hy = predict_grad([*y, END][t - 1], trace.p[t], trace.h_tilde[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # (4.6), Algorithm 4 line 11
         dh_tilde = dh_tilde + d_fed                              # from (4.6), and from time t + 1
-        if trace.way is None:
+        if trace.variant is None:
             d_vertical, d_source, dW, dW_score = attend_grad(    # (4.5), (4.7)
                 dh_tilde, trace.h[t][L], h_bar, W_c, W_a)
             dW_a = None if dW_a is None else dW_a + dW_score
         else:
-            d_vertical, d_source, dW, dw_t = attend_in_a_way_grad(  # (4.5), (4.7), (4.8), (4.10)
-                trace.way, dh_tilde, trace.h[t][L], h_bar, W_c, w, t)
+            d_vertical, d_source, dW, dw_t = attend_with_grad(  # (4.5), (4.7), (4.8), (4.10)
+                trace.variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t)
             dw = {name: dw[name] + dw_t[name] for name in dw}
         dW_c, dh_bar = dW_c + dW, dh_bar + d_source
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical}              # Algorithm 4 line 10
@@ -210,9 +210,9 @@ def decoder_grad(
         dW_e = embed_grad([END, *y][t - 1], dv, dW_e)            # Algorithm 4 line 18
     gradients = by_name("decoder", Weights(dW_e, dT, db))
     output = {"output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
-    score = parameters_of(dw if dW_a is None or trace.way else {"W_a": dW_a})
+    score = parameters_of(dw if dW_a is None or trace.variant else {"W_a": dW_a})
     attention = {"attention.W_c": dW_c, **score}
-    dh_bar = as_written(dh_bar, trace.way)
+    dh_bar = as_written(dh_bar, trace.variant)
     return {**gradients, **output, **attention}, dh_bar, dh[0], dc[0]
 
 

@@ -1,6 +1,6 @@
-"""One step of attention in any way of chapter 4 (Luong, 2016): every score, global or local.
+"""One step of attention in any variant of chapter 4 (Luong, 2016): every score, global or local.
 
-h_t -> a_t -> c_t -> h~_t: a `Way` says how a_t is made (`grads.derivations.scores`, `.local`);
+h_t -> a_t -> c_t -> h~_t: a `Variant` says how a_t is made (`grads.derivations.scores`, `.local`);
 context and attentional vector are the same for all. `grads.derivations.attention` has dot and
 general in one piece.
 """
@@ -25,7 +25,7 @@ PREFIX = "attention."
 COLUMNS = ("v_a", "v_p")  # vectors among the parameters, columns in an equation
 
 
-class Way(NamedTuple):
+class Variant(NamedTuple):
     """How a_t is made from h_t and the source states."""
 
     score: str = "general"  # one of `grads.derivations.scores.SCORES`
@@ -53,55 +53,57 @@ def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
 # --- a_t ----------------------------------------------------------------------------------------
 
 
-def align_in_a_way(way: Way, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1) -> Array:
+def align_with(
+    variant: Variant, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
+) -> Array:
     """a_t (S, 1).
 
     Arguments: h (H, 1); h_bar (He, S), in the order of the written words; w as in `weights_of`; t,
     the time step from 1, for local-m.
-    Raises ValueError for a way that there is not.
+    Raises ValueError for a variant that there is not.
     """
-    if way.window == "global":
-        return align_global(way.score, h, h_bar, w)
-    if way.window == "local-m":
-        return align_local_m(way.score, h, h_bar, w, t, way.D)
-    if way.window == "local-p":
-        return align_local_p(way.score, h, h_bar, w, way.D, way.renormalise)
-    raise ValueError(f"window: expected global, local-m or local-p, got {way.window!r}")
+    if variant.window == "global":
+        return align_global(variant.score, h, h_bar, w)
+    if variant.window == "local-m":
+        return align_local_m(variant.score, h, h_bar, w, t, variant.D)
+    if variant.window == "local-p":
+        return align_local_p(variant.score, h, h_bar, w, variant.D, variant.renormalise)
+    raise ValueError(f"window: expected global, local-m or local-p, got {variant.window!r}")
 
 
-def align_in_a_way_grad(
-    way: Way, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
+def align_with_grad(
+    variant: Variant, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the gradients of w by name, given da (S, 1)."""
-    if way.window == "global":
-        return align_global_grad(way.score, da, h, h_bar, w)
-    if way.window == "local-m":
-        return align_local_m_grad(way.score, da, h, h_bar, w, t, way.D)
-    if way.window == "local-p":
-        return align_local_p_grad(way.score, da, h, h_bar, w, way.D, way.renormalise)
-    raise ValueError(f"window: expected global, local-m or local-p, got {way.window!r}")
+    if variant.window == "global":
+        return align_global_grad(variant.score, da, h, h_bar, w)
+    if variant.window == "local-m":
+        return align_local_m_grad(variant.score, da, h, h_bar, w, t, variant.D)
+    if variant.window == "local-p":
+        return align_local_p_grad(variant.score, da, h, h_bar, w, variant.D, variant.renormalise)
+    raise ValueError(f"window: expected global, local-m or local-p, got {variant.window!r}")
 
 
 # --- the step -----------------------------------------------------------------------------------
 
 
-def attend_in_a_way(
-    way: Way, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array], t: int = 1
+def attend_with(
+    variant: Variant, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array], t: int = 1
 ) -> tuple[Array, Array]:
-    """h~_t (H, 1) and a_t (S, 1); W_c (H, He + H), the rest as in `align_in_a_way`."""
-    a = align_in_a_way(way, h, h_bar, w, t)                               # (4.7), (4.8), (4.10)
+    """h~_t (H, 1) and a_t (S, 1); W_c (H, He + H), the rest as in `align_with`."""
+    a = align_with(variant, h, h_bar, w, t)                      # (4.7), (4.8), (4.10)
     c = h_bar @ a                                                # (4.2.1 context)
     v = W_c @ np.vstack([c, h])                                  # W_c [c_t; h_t]
     h_tilde = np.tanh(v)                                         # (4.5)
     return h_tilde, a
 
 
-def attend_in_a_way_grad(
-    way: Way, dh_tilde: Array, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array],
+def attend_with_grad(
+    variant: Variant, dh_tilde: Array, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array],
     t: int = 1,
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     """dh_t (H, 1), dh_bar (He, S), dW_c and the gradients of w by name, given dh~_t (H, 1)."""
-    a = align_in_a_way(way, h, h_bar, w, t)
+    a = align_with(variant, h, h_bar, w, t)
     c = h_bar @ a
     v = W_c @ np.vstack([c, h])
     dv = tanh_prime(v) * dh_tilde                                # tanh' o dh~_t of (4.5)
@@ -109,8 +111,8 @@ def attend_in_a_way_grad(
     dc, dh_joined = np.split(W_c.T @ dv, [len(c)])               # (2.11) on (4.5)
     da = h_bar.T @ dc                                            # (2.13) on (4.2.1 context)
     dh_bar_context = dc @ a.T                                    # (2.14) on (4.2.1 context)
-    dh_align, dh_bar_align, dw = align_in_a_way_grad(            # (4.7), (4.8), (4.10)
-        way, da, h, h_bar, w, t)
+    dh_align, dh_bar_align, dw = align_with_grad(                # (4.7), (4.8), (4.10)
+        variant, da, h, h_bar, w, t)
     dh = dh_joined + dh_align                                    # h_t is joined to c_t, and attends
     dh_bar = dh_bar_context + dh_bar_align                       # hbar_s is averaged, and a key
     return dh, dh_bar, dW_c, dw

@@ -70,23 +70,24 @@ class SearchTrace(NamedTuple):
 # --- one step of the decoder --------------------------------------------------------------------
 
 
-def context(s_prev: Array, h: Array, look: Alignment) -> tuple[Array, Array]:
+def context(s_prev: Array, h: Array, alignment: Alignment) -> tuple[Array, Array]:
     """c_i (2H, 1) and alpha_i (S, 1) from s_{i-1} (H, 1) and the annotations h (2H, S)."""
-    e = additive_score(s_prev, h, look.W_a, look.U_a, look.v_a)  # (Bahdanau A.1.2 score)
+    e = additive_score(                                          # (Bahdanau A.1.2 score)
+        s_prev, h, alignment.W_a, alignment.U_a, alignment.v_a)
     alpha = softmax(e)                                           # (Bahdanau 6)
     c = h @ alpha                                                # (Bahdanau 5)
     return c, alpha
 
 
 def context_grad(
-    dc: Array, alpha: Array, s_prev: Array, h: Array, look: Alignment
+    dc: Array, alpha: Array, s_prev: Array, h: Array, alignment: Alignment
 ) -> tuple[Array, Array, Alignment]:
     """ds_prev (H, 1), dh (2H, S) and the weights' gradients, given dc (2H, 1)."""
     d_alpha = h.T @ dc                                           # (2.13) on (Bahdanau 5)
     dh_context = dc @ alpha.T                                    # (2.14) on (Bahdanau 5)
     de = softmax_grad(alpha, d_alpha)                            # (Bahdanau 6)
     ds_prev, dh_score, dW_a, dU_a, dv_a = additive_score_grad(   # (Bahdanau A.1.2 score)
-        de, s_prev, h, look.W_a, look.U_a, look.v_a)
+        de, s_prev, h, alignment.W_a, alignment.U_a, alignment.v_a)
     dh = dh_context + dh_score                                   # averaged, and scored
     return ds_prev, dh, Alignment(dW_a, dU_a, dv_a)
 
@@ -148,7 +149,7 @@ def forward(
     if deep_state not in DEEP_STATES:
         raise ValueError(f"deep_state: expected one of {', '.join(DEEP_STATES)}, "
                          f"got {deep_state!r}")
-    right_unit, left_unit, unit, look, output = weights(parameters)
+    right_unit, left_unit, unit, alignment, output = weights(parameters)
     W_s, b_s = parameters["bridge.W_s"], bias(parameters, "bridge.b")
     W_e = parameters["decoder.W_e"]
     right, left, h = encode(x, parameters["encoder.W_e"], right_unit, left_unit)
@@ -157,7 +158,7 @@ def forward(
     alpha, c, p, l = {}, {}, {}, {}
     for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(before, W_e)                                   # E y_{i-1}
-        c[i], alpha[i] = context(s[i - 1], h, look)              # (Bahdanau 5), (Bahdanau 6)
+        c[i], alpha[i] = context(s[i - 1], h, alignment)         # (Bahdanau 5), (Bahdanau 6)
         s[i] = gru_context(v, s[i - 1], c[i], unit)              # (Bahdanau A.2.2 state)
         deep = s[i - 1] if deep_state == "before" else s[i]      # erratum 18
         l[i], p[i] = deep_output(word, deep, v, c[i], output)    # (Bahdanau A.2.2 output)
@@ -169,9 +170,9 @@ def backward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: SearchTrace
 ) -> dict[str, Array]:
     """The gradient of J for every parameter, by name."""
-    right_unit, left_unit, unit, look, output = weights(parameters)
+    right_unit, left_unit, unit, alignment, output = weights(parameters)
     W_s, W_e = parameters["bridge.W_s"], parameters["decoder.W_e"]
-    d_unit, d_look, d_output = nothing(unit), nothing(look), nothing(output)
+    d_unit, d_alignment, d_output = nothing(unit), nothing(alignment), nothing(output)
     T, s, c, h = len(y) + 1, trace.s, trace.c, trace.h
     dc: dict[int, Array] = {}
     ds = {i: np.zeros_like(s[0]) for i in range(T + 1)}
@@ -183,16 +184,16 @@ def backward(
             [*y, END][i - 1], trace.p[i], s[k], v, c[i], output)
         d_output = plus(d_output, d_out)
         ds[k] = ds[k] + ds_deep                                  # what the prediction read
-        dv_unit, ds_unit, dc_unit, d_turn = gru_context_grad(     # (Bahdanau A.2.2 state)
+        dv_unit, ds_unit, dc_unit, d_step = gru_context_grad(    # (Bahdanau A.2.2 state)
             ds[i], v, s[i - 1], c[i], unit)
-        d_unit = plus(d_unit, d_turn)
+        d_unit = plus(d_unit, d_step)
         dc[i] = dc_deep + dc_unit                                # c_i is read twice
         dv = dv_deep + dv_unit                                   # E y_{i-1} is read twice
-        ds_look, dh_look, d_score = context_grad(                # (Bahdanau 5), (Bahdanau 6)
-            dc[i], trace.alpha[i], s[i - 1], h, look)
-        d_look = plus(d_look, d_score)
-        ds[i - 1] = ds[i - 1] + ds_unit + ds_look                # s_{i-1} is the state, and attends
-        dh = dh + dh_look
+        ds_align, dh_align, d_score = context_grad(              # (Bahdanau 5), (Bahdanau 6)
+            dc[i], trace.alpha[i], s[i - 1], h, alignment)
+        d_alignment = plus(d_alignment, d_score)
+        ds[i - 1] = ds[i - 1] + ds_unit + ds_align               # s_{i-1} is the state, and attends
+        dh = dh + dh_align
         dW_e = embed_grad([END, *y][i - 1], dv, dW_e)
     a_s = W_s @ trace.left[1] + bias(parameters, "bridge.b")
     da_s = tanh_prime(a_s) * ds[0]                               # (Bahdanau A.2.2 initial)
@@ -203,7 +204,7 @@ def backward(
     gradients = {"encoder.W_e": dW_e_source, "decoder.W_e": dW_e, "bridge.W_s": dW_s,
                  "bridge.b": da_s[:, 0], **named(FORWARD, dright_unit),
                  **named(BACKWARD, dleft_unit), **named(DECODER, d_unit),
-                 **named("attention", d_look), **named("output", d_output)}
+                 **named("attention", d_alignment), **named("output", d_output)}
     return {name: gradients[name] for name in parameters}
 
 
@@ -218,10 +219,10 @@ def weights(
         return {name: bias(parameters, f"{prefix}.{name}") if name.startswith("b")
                 else parameters[f"{prefix}.{name}"] for name in fields}
 
-    look = Alignment(parameters["attention.W_a"], parameters["attention.U_a"],
+    alignment = Alignment(parameters["attention.W_a"], parameters["attention.U_a"],
                      parameters["attention.v_a"][:, None])
     return (Unit(**unit(FORWARD, Unit._fields)), Unit(**unit(BACKWARD, Unit._fields)),
-            ContextUnit(**unit(DECODER, ContextUnit._fields)), look,
+            ContextUnit(**unit(DECODER, ContextUnit._fields)), alignment,
             Output(**unit("output", Output._fields)))
 
 

@@ -25,8 +25,8 @@ from attention.scores import SCORES, Variant, score_weights
 from grads.check import check_pair
 from grads.derivations.attention import as_written, attend, attend_grad
 from grads.derivations.attention_step import (
-    align_in_a_way,
-    align_in_a_way_grad,
+    align_with,
+    align_with_grad,
     parameters_of,
     weights_of,
 )
@@ -51,7 +51,7 @@ def test_forward_is_the_derivation(variant, dtype):
         h_bar = as_written(states[:length, b].T, literal_of(variant))
         assert not a[b, :, length:].any()
         for q in range(Q):
-            expected = align_in_a_way(literal_of(variant), h[b, q][:, None], h_bar,
+            expected = align_with(literal_of(variant), h[b, q][:, None], h_bar,
                                       weights_of(parameters), FIRST + q)[:, 0]
             size = max(1.0, np.abs(expected).max())  # complex weights can be large
             assert np.abs(a[b, q, :length] - expected).max() < 1e-13 * size
@@ -76,9 +76,9 @@ def test_backward_is_the_derivation(variant, stepwise):
         h_bar, d_source = as_written(states[:length, b].T, literal_of(variant)), 0.0
         for q in range(Q):
             given = literal_of(variant), h[b, q][:, None], h_bar, w, FIRST + q
-            a = align_in_a_way(*given)
+            a = align_with(*given)
             d, d_column = h_bar.T @ dc[b, q][:, None], dc[b, q][:, None]
-            dh_q, d_h_bar, dw = align_in_a_way_grad(given[0], d, *given[1:])
+            dh_q, d_h_bar, dw = align_with_grad(given[0], d, *given[1:])
             np.testing.assert_allclose(dh[b, q], dh_q[:, 0], rtol=0, atol=1e-13)
             d_source = d_source + d_h_bar + d_column @ a.T
             sums = {name: sums.get(name, 0.0) + one for name, one in dw.items()}

@@ -19,7 +19,7 @@ PARTS = {
     "embed": ("embed", "embed_grad"),
     "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
              "gru", "gru_grad", "gru_context", "gru_context_grad"),
-    "attention": ("align", "attend", "attend_grad", "attend_in_a_way", "attend_in_a_way_grad",
+    "attention": ("align", "attend", "attend_grad", "attend_with", "attend_with_grad",
                   "context", "context_grad"),
     "output": ("predict", "predict_grad", "deep_output", "deep_output_grad"),
 }

@@ -103,8 +103,8 @@ ATTENTION = (
 )
 SEARCH = (
     PRINTED_SIGN,
-    change("alignment model forgotten", "s_{i-1} gets no gradient for having looked at the source.",
-           "backward", "+ ds_unit + ds_look", "+ ds_unit"),
+    change("alignment model forgotten", "s_{i-1} gets no gradient through the alignment model.",
+           "backward", "+ ds_unit + ds_align", "+ ds_unit"),
     change("context read once", "c_i gets its gradient from the output only, not from the unit.",
            "backward", "dc_deep + dc_unit", "dc_deep"),
     change("maxout to both", "both of a pair get the gradient, not the larger one alone.",
@@ -118,9 +118,9 @@ ATTENTION_STEP = (
     change("softmax without p p^T", "the second term of the softmax's Jacobian is left out.",
            "softmax_grad", "p * dp - p * (p.T @ dp)", "p * dp"),
     change("joined state forgotten", "h_t gets its gradient through a_t only, not through "
-           "[c_t; h_t].", "attend_in_a_way_grad", "dh_joined + dh_align", "dh_align"),
+           "[c_t; h_t].", "attend_with_grad", "dh_joined + dh_align", "dh_align"),
     change("tanh' at the output", "tanh'(h~_t) for tanh'(W_c [c_t; h_t]).",
-           "attend_in_a_way_grad", "tanh_prime(v)", "tanh_prime(np.tanh(v))"),
+           "attend_with_grad", "tanh_prime(v)", "tanh_prime(np.tanh(v))"),
 )
 GRU = (
     change("update gates swapped", "z and 1 - z change places, as between papers (erratum 17).",

@@ -11,11 +11,11 @@ from grads.check import check_pair
 from grads.check.kinks import find_kink
 from grads.derivations import local, scores
 from grads.derivations.attention_step import (
-    Way,
-    align_in_a_way,
-    align_in_a_way_grad,
-    attend_in_a_way,
-    attend_in_a_way_grad,
+    Variant,
+    align_with,
+    align_with_grad,
+    attend_with,
+    attend_with_grad,
 )
 from grads.verification.mutation.injection import replaced
 
@@ -27,11 +27,11 @@ WEIGHTS = {  # vectors as columns
 POSITION = {"W_p": (P, H), "v_p": (P, 1)}
 
 
-def inputs_of(way, S, seed=1):
-    """h, h_bar, W_c and the weights of a way."""
-    He = HE if WEIGHTS[way.score] else H
-    shapes = {"h": (H, 1), "h_bar": (He, S), **WEIGHTS[way.score], "W_c": (2, He + H)}
-    shapes |= POSITION if way.window == "local-p" else {}
+def inputs_of(variant, S, seed=1):
+    """h, h_bar, W_c and the weights of a variant."""
+    He = HE if WEIGHTS[variant.score] else H
+    shapes = {"h": (H, 1), "h_bar": (He, S), **WEIGHTS[variant.score], "W_c": (2, He + H)}
+    shapes |= POSITION if variant.window == "local-p" else {}
     rng = np.random.default_rng(seed)
     return {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes.items()}
 
@@ -41,24 +41,24 @@ def position(inputs, S):
     return local.predict_position(inputs["h"], inputs["W_p"], inputs["v_p"], S).item()
 
 
-def weights_in(way, a):
-    return {name: a[name] for name in [*WEIGHTS[way.score], *POSITION] if name in a}
+def weights_in(variant, a):
+    return {name: a[name] for name in [*WEIGHTS[variant.score], *POSITION] if name in a}
 
 
-def check_step(way, S, t=1, seed=1, **how):
+def check_step(variant, S, t=1, seed=1, **how):
     """The whole step: h~_t and a_t, the latter through its own backward."""
-    inputs = inputs_of(way, S, seed)
+    inputs = inputs_of(variant, S, seed)
 
     def run(a):
-        w = weights_in(way, a)
-        h_tilde, align = attend_in_a_way(way, a["h"], a["h_bar"], a["W_c"], w, t)
+        w = weights_in(variant, a)
+        h_tilde, align = attend_with(variant, a["h"], a["h_bar"], a["W_c"], w, t)
         return {"h_tilde": h_tilde, "a": align}, (a, w)
 
     def vjp(d, cache):
         a, w = cache
-        dh, dh_bar, dW_c, dw = attend_in_a_way_grad(
-            way, d["h_tilde"], a["h"], a["h_bar"], a["W_c"], w, t)
-        dh_a, dh_bar_a, dw_a = align_in_a_way_grad(way, d["a"], a["h"], a["h_bar"], w, t)
+        dh, dh_bar, dW_c, dw = attend_with_grad(
+            variant, d["h_tilde"], a["h"], a["h_bar"], a["W_c"], w, t)
+        dh_a, dh_bar_a, dw_a = align_with_grad(variant, d["a"], a["h"], a["h_bar"], w, t)
         return {"h": dh + dh_a, "h_bar": dh_bar + dh_bar_a, "W_c": dW_c,
                 **{name: dw[name] + dw_a[name] for name in dw}}
 
@@ -85,25 +85,25 @@ def test_window_is_the_2_D_and_1_words_around_its_position(p, D, expected):
 @pytest.mark.parametrize("t", [1, 3, 5, 9])
 def test_local_m(score, t):
     """Both ends of a sentence of 5 words, its middle, and a step behind it."""
-    check_step(Way(score, "local-m", 2), 5, t, vanish=False).raise_if_wrong()
+    check_step(Variant(score, "local-m", 2), 5, t, vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("score", scores.CONTENT)
 @pytest.mark.parametrize("renormalise", [False, True])
 def test_local_p(score, renormalise):
-    way = Way(score, "local-p", 2, renormalise=renormalise)
-    inputs = inputs_of(way, 6)
+    variant = Variant(score, "local-p", 2, renormalise=renormalise)
+    inputs = inputs_of(variant, 6)
     p = position(inputs, 6)
     assert min(p % 1, -p % 1) > 0.05  # inside a piece: differences do not reach its edge
     assert 0 < local.window(p, 2, local.positions(6)).shape[1] < 6
-    check_step(way, 6, vanish=False).raise_if_wrong()
+    check_step(variant, 6, vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("window", ["local-m", "local-p"])
 @pytest.mark.parametrize("score", scores.CONTENT)
 def test_a_single_word(score, window):
     """A softmax over one state is 1; local-p's Gaussian still has a gradient."""
-    found = check_step(Way(score, window, 1), 1)
+    found = check_step(Variant(score, window, 1), 1)
     found.raise_if_wrong()
     still = {row.name for row in found.rows if row.analytic == 0.0}
     assert still == set(WEIGHTS[score])
@@ -111,7 +111,7 @@ def test_a_single_word(score, window):
 
 @pytest.mark.parametrize("window", ["local-m", "local-p"])
 def test_a_window_as_wide_as_the_sentence(window):
-    check_step(Way("general", window, 5), 4, vanish=False).raise_if_wrong()
+    check_step(Variant("general", window, 5), 4, vanish=False).raise_if_wrong()
 
 
 LOCAL_P = "grads.derivations.local.align_local_p_grad"
@@ -125,25 +125,25 @@ LOCAL_P = "grads.derivations.local.align_local_p_grad"
      {"h", "W_p", "v_p"}),
 ])
 def test_a_dropped_term_of_local_p_is_caught(path, old, new, wrong):
-    way = Way("general", "local-p", 2, renormalise="b.sum" in old)
+    variant = Variant("general", "local-p", 2, renormalise="b.sum" in old)
     with replaced(path, old, new):
-        assert {row.name for row in check_step(way, 6).wrong if row.upstream == "all"} == wrong
+        assert {row.name for row in check_step(variant, 6).wrong if row.upstream == "all"} == wrong
 
 
 def test_a_dropped_term_of_local_m_is_caught():
     path = "grads.derivations.local.align_local_m_grad"
     old, new = "softmax_grad(align, d_align)", "align * d_align"
     with replaced(path, old, new):
-        found = check_step(Way("general", "local-m", 1), 5, 2)
+        found = check_step(Variant("general", "local-m", 1), 5, 2)
     assert {row.name for row in found.wrong} == {"h", "h_bar", "W_a"}
 
 
 # --- the edge of a piece ------------------------------------------------------------------------
 
 
-def at_integer(way, S, k):
+def at_integer(variant, S, k):
     """Inputs whose p_t is the integer k: v_p is scaled until it is."""
-    inputs = inputs_of(way, S)
+    inputs = inputs_of(variant, S)
     logit = np.log(k / (S - k))
     now = (inputs["v_p"].T @ np.tanh(inputs["W_p"] @ inputs["h"])).item()
     inputs["v_p"] = inputs["v_p"] * (logit / now)
@@ -152,14 +152,14 @@ def at_integer(way, S, k):
 
 def test_the_jump_at_an_edge_of_the_window():
     """Where p_t passes k, the state k - D - 1 leaves as k + D enters: with align * e^-2."""
-    way, S, k, D = Way("general", "local-p", 1), 6, 4, 1
-    inputs, sides = at_integer(way, S, k), {}
+    variant, S, k, D = Variant("general", "local-p", 1), 6, 4, 1
+    inputs, sides = at_integer(variant, S, k), {}
     for factor in (1 - 1e-9, 1 + 1e-9):
         given = {**inputs, "v_p": inputs["v_p"] * factor}
         beyond = position(given, S) - k
         assert 1e-10 < abs(beyond) < 1e-8
-        sides[beyond > 0] = align_in_a_way(
-            way, given["h"], given["h_bar"], weights_in(way, given))[:, 0]
+        sides[beyond > 0] = align_with(
+            variant, given["h"], given["h_bar"], weights_in(variant, given))[:, 0]
     e = scores.general_score(inputs["h"], inputs["h_bar"], inputs["W_a"])[:, 0]
     for beyond, first, edge in ((False, k - D - 1, k - D - 1), (True, k - D, k + D)):
         words, a = list(range(first, first + 2 * D + 1)), sides[beyond]
@@ -170,11 +170,11 @@ def test_the_jump_at_an_edge_of_the_window():
 
 
 def test_the_checker_finds_the_jump():
-    way, S = Way("general", "local-p", 1), 6
-    inputs = at_integer(way, S, 4)
+    variant, S = Variant("general", "local-p", 1), 6
+    inputs = at_integer(variant, S, 4)
 
     def run(a):
-        return {"a": align_in_a_way(way, a["h"], a["h_bar"], weights_in(way, a))}
+        return {"a": align_with(variant, a["h"], a["h_bar"], weights_in(variant, a))}
 
     upstream = {"a": np.arange(1.0, S + 1)[:, None]}
     found = find_kink(run, inputs, upstream, "v_p", 0)
@@ -189,8 +189,8 @@ def test_the_checker_finds_the_jump():
 @pytest.mark.parametrize("renormalise", [False, True])
 def test_local_p_by_scalar_loops(renormalise):
     S, D = 6, 2
-    way = Way("general", "local-p", D, renormalise=renormalise)
-    inputs = inputs_of(way, S)
+    variant = Variant("general", "local-p", D, renormalise=renormalise)
+    inputs = inputs_of(variant, S)
     h, h_bar, W_a, W_p, v_p = (inputs[k] for k in ("h", "h_bar", "W_a", "W_p", "v_p"))
     k = sum(v_p[i, 0] * tanh(sum(W_p[i, j] * h[j, 0] for j in range(H))) for i in range(P))
     p = S / (1 + exp(-k))
@@ -201,7 +201,7 @@ def test_local_p_by_scalar_loops(renormalise):
          for s in near}
     total = sum(a.values()) if renormalise else 1.0
     expected = [a.get(s, 0.0) / total for s in range(S)]
-    found = align_in_a_way(way, h, h_bar, weights_in(way, inputs))[:, 0]
+    found = align_with(variant, h, h_bar, weights_in(variant, inputs))[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert (abs(found.sum() - 1) < 1e-12) == renormalise  # erratum 8
 
@@ -209,10 +209,10 @@ def test_local_p_by_scalar_loops(renormalise):
 @pytest.mark.parametrize("t", [1, 3, 5, 7])
 def test_local_m_is_global_attention_of_its_window(t):
     """A sentence cut to the window, and weights that sum to one."""
-    way, S, D = Way("concat", "local-m", 2), 5, 2
-    inputs = inputs_of(way, S)
-    w = weights_in(way, inputs)
-    a = align_in_a_way(way, inputs["h"], inputs["h_bar"], w, t)
+    variant, S, D = Variant("concat", "local-m", 2), 5, 2
+    inputs = inputs_of(variant, S)
+    w = weights_in(variant, inputs)
+    a = align_with(variant, inputs["h"], inputs["h_bar"], w, t)
     p = min(t, S)
     first, last = max(p - D, 1), min(p + D, S)
     inside = scores.align_global("concat", inputs["h"], inputs["h_bar"][:, first - 1 : last], w)
@@ -222,20 +222,20 @@ def test_local_m_is_global_attention_of_its_window(t):
 
 def test_behind_the_source_the_window_stays_with_the_last_word():
     """p_t = min(t, S)."""
-    way = Way("general", "local-m", 1)
-    inputs = inputs_of(way, 4)
-    given = way, inputs["h"], inputs["h_bar"], weights_in(way, inputs)
-    np.testing.assert_array_equal(align_in_a_way(*given, 9), align_in_a_way(*given, 4))
-    assert np.abs(align_in_a_way(*given, 4) - align_in_a_way(*given, 3)).max() > 0.01
+    variant = Variant("general", "local-m", 1)
+    inputs = inputs_of(variant, 4)
+    given = variant, inputs["h"], inputs["h_bar"], weights_in(variant, inputs)
+    np.testing.assert_array_equal(align_with(*given, 9), align_with(*given, 4))
+    assert np.abs(align_with(*given, 4) - align_with(*given, 3)).max() > 0.01
 
 
-@pytest.mark.parametrize("way, message", [
-    (Way("location", "local-m"), "score: expected one of dot, .* in a window, got 'location'"),
-    (Way("location", "local-p"), "score: expected one of dot, .* in a window, got 'location'"),
-    (Way("dot", "local-m", 0), "D: expected at least 1, got 0"),
-    (Way("dot", "local-p", 0), "D: expected at least 1, got 0"),
+@pytest.mark.parametrize("variant, message", [
+    (Variant("location", "local-m"), "score: expected one of dot, .* in a window, got 'location'"),
+    (Variant("location", "local-p"), "score: expected one of dot, .* in a window, got 'location'"),
+    (Variant("dot", "local-m", 0), "D: expected at least 1, got 0"),
+    (Variant("dot", "local-p", 0), "D: expected at least 1, got 0"),
 ])
-def test_ways_that_contradict_themselves(way, message):
-    inputs = inputs_of(way._replace(score="dot"), 3)
+def test_variants_that_contradict_themselves(variant, message):
+    inputs = inputs_of(variant._replace(score="dot"), 3)
     with pytest.raises(ValueError, match=message):
-        align_in_a_way(way, inputs["h"], inputs["h_bar"], {**inputs, "W_a": np.ones((3, H))})
+        align_with(variant, inputs["h"], inputs["h_bar"], {**inputs, "W_a": np.ones((3, H))})

@@ -69,7 +69,7 @@ def test_without_biases(deep_state):
 
 
 @pytest.mark.parametrize("function, old, new, right", [
-    ("backward", "ds[i - 1] + ds_unit + ds_look", "ds[i - 1] + ds_unit",
+    ("backward", "ds[i - 1] + ds_unit + ds_align", "ds[i - 1] + ds_unit",
      {"output.W_o", "output.U_o", "output.V_o", "output.C_o", "output.b_t", "output.b"}),
     ("backward", "dc_deep + dc_unit", "dc_deep",
      {"output.W_o", "output.U_o", "output.V_o", "output.C_o", "output.b_t", "output.b"}),

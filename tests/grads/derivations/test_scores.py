@@ -10,9 +10,9 @@ import pytest
 from grads.check import check_pair
 from grads.derivations import attention, scores
 from grads.derivations.attention_step import (
-    Way,
-    attend_in_a_way,
-    attend_in_a_way_grad,
+    Variant,
+    attend_with,
+    attend_with_grad,
     parameters_of,
     weights_of,
 )
@@ -56,15 +56,15 @@ def check_step(kind, S, **how):
     """The whole step, from h_t, states, W_c and the score's weights to h~_t and a_t's effect."""
     inputs = {**states(kind, S), **weights(kind)}
     inputs["W_c"] = np.random.default_rng(3).normal(size=(2, len(inputs["h_bar"]) + H))
-    way = Way(kind)
+    variant = Variant(kind)
 
     def run(a):
         w = {name: a[name] for name in WEIGHTS[kind]}
-        return attend_in_a_way(way, a["h"], a["h_bar"], a["W_c"], w)[0], (a, w)
+        return attend_with(variant, a["h"], a["h_bar"], a["W_c"], w)[0], (a, w)
 
     def vjp(d, cache):
         a, w = cache
-        dh, dh_bar, dW_c, dw = attend_in_a_way_grad(way, d, a["h"], a["h_bar"], a["W_c"], w)
+        dh, dh_bar, dW_c, dw = attend_with_grad(variant, d, a["h"], a["h_bar"], a["W_c"], w)
         return {"h": dh, "h_bar": dh_bar, **dw, "W_c": dW_c}
 
     return check_pair(run, vjp, inputs, **how)
@@ -122,9 +122,9 @@ def test_a_dropped_term_of_location_is_caught():
 
 
 @pytest.mark.parametrize("path, old, new, wrong", [
-    ("attend_in_a_way_grad", "dh_joined + dh_align", "dh_joined", {"h"}),
-    ("attend_in_a_way_grad", "dh_bar_context + dh_bar_align", "dh_bar_align", {"h_bar"}),
-    ("attend_in_a_way_grad", "tanh_prime(v) *", "", {"h", "h_bar", "W_a", "v_a", "W_c"}),
+    ("attend_with_grad", "dh_joined + dh_align", "dh_joined", {"h"}),
+    ("attend_with_grad", "dh_bar_context + dh_bar_align", "dh_bar_align", {"h_bar"}),
+    ("attend_with_grad", "tanh_prime(v) *", "", {"h", "h_bar", "W_a", "v_a", "W_c"}),
 ])
 def test_a_dropped_term_of_the_step_is_caught(path, old, new, wrong):
     with replaced(f"grads.derivations.attention_step.{path}", old, new):
@@ -171,10 +171,10 @@ def test_dot_and_general_are_those_of_the_one_piece_derivation(score):
     w, rng = weights(score), np.random.default_rng(4)
     W_c, d = rng.normal(size=(2, len(h_bar) + H)), rng.normal(size=(2, 1))
     plain = (h, h_bar, W_c, w.get("W_a"))
-    for ours, theirs in zip(attend_in_a_way(Way(score), h, h_bar, W_c, w),
+    for ours, theirs in zip(attend_with(Variant(score), h, h_bar, W_c, w),
                             attention.attend(*plain), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13)
-    *ours, dw = attend_in_a_way_grad(Way(score), d, h, h_bar, W_c, w)
+    *ours, dw = attend_with_grad(Variant(score), d, h, h_bar, W_c, w)
     for one, other in zip([*ours, dw.get("W_a")], attention.attend_grad(d, *plain), strict=True):
         assert (one is None) == (other is None)
         if one is not None:
@@ -224,14 +224,14 @@ def test_parameters_by_name():
         np.testing.assert_array_equal(back[name], parameters[name])
 
 
-@pytest.mark.parametrize("way, message", [
-    (Way("cosine"), "score: expected one of dot, .*, got 'cosine'"),
-    (Way("dot", "local"), "window: expected global, local-m or local-p, got 'local'"),
+@pytest.mark.parametrize("variant, message", [
+    (Variant("cosine"), "score: expected one of dot, .*, got 'cosine'"),
+    (Variant("dot", "local"), "window: expected global, local-m or local-p, got 'local'"),
 ])
-def test_a_way_that_there_is_not(way, message):
+def test_a_variant_that_there_is_not(variant, message):
     h, h_bar = states("dot", 3).values()
     W_c = np.ones((2, 2 * H))
     with pytest.raises(ValueError, match=message):
-        attend_in_a_way(way, h, h_bar, W_c, {})
+        attend_with(variant, h, h_bar, W_c, {})
     with pytest.raises(ValueError, match=message):
-        attend_in_a_way_grad(way, np.ones((2, 1)), h, h_bar, W_c, {})
+        attend_with_grad(variant, np.ones((2, 1)), h, h_bar, W_c, {})

@@ -8,35 +8,37 @@ import pytest
 from grads.check import check_gradients
 from grads.derivations import local
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
-from grads.derivations.attention_step import PREFIX, Way
+from grads.derivations.attention_step import PREFIX, Variant
 from grads.derivations.scores import CONTENT, SCORES, weight_shapes
 from grads.verification.mutation.injection import replaced
 
 V, E, H, A, P, L_MAX = 5, 3, 2, 4, 3, 3
 X, Y = [2, 4, 2, 3], [3, 2]
-WAYS = [*(Way(score) for score in SCORES), *(Way(score, "local-m", 1) for score in CONTENT),
-        *(Way(score, "local-p", 1) for score in CONTENT), Way("dot", "local-m", 1, reverse=True),
-        Way("general", "local-p", 1, reverse=True, renormalise=True)]
+VARIANTS = [
+    *(Variant(score) for score in SCORES), *(Variant(score, "local-m", 1) for score in CONTENT),
+    *(Variant(score, "local-p", 1) for score in CONTENT),
+    Variant("dot", "local-m", 1, reverse=True),
+    Variant("general", "local-p", 1, reverse=True, renormalise=True)]
 WEIGHTS = {score: weight_shapes(score, H, A, L_MAX) for score in SCORES}
 
 
-def parameters_of(way, L=1, feeding=True, seed=6):
+def parameters_of(variant, L=1, feeding=True, seed=6):
     shapes = {"encoder.W_e": (V, E), "decoder.W_e": (V, E), "output.W_hy": (V, H)}
     for l in range(L):
         below = H if l else E
         shapes[f"encoder.{l}.W"] = (4 * H, below + H)
         shapes[f"decoder.{l}.W"] = (4 * H, below + (H if feeding and not l else 0) + H)
     shapes[f"{PREFIX}W_c"] = (H, 2 * H)
-    shapes |= {PREFIX + name: shape for name, shape in WEIGHTS[way.score].items()}
-    if way.window == "local-p":
+    shapes |= {PREFIX + name: shape for name, shape in WEIGHTS[variant.score].items()}
+    if variant.window == "local-p":
         shapes |= {f"{PREFIX}W_p": (P, H), f"{PREFIX}v_p": (P,)}
     rng = np.random.default_rng(seed)
     return {name: rng.normal(scale=0.8, size=shape) for name, shape in shapes.items()}
 
 
-def report(way, parameters, x=X, y=Y, feeding=True):
+def report(variant, parameters, x=X, y=Y, feeding=True):
     def run(p):
-        return attentional_nmt_forward(p, x, y, input_feeding=feeding, way=way)
+        return attentional_nmt_forward(p, x, y, input_feeding=feeding, variant=variant)
 
     gradients, _, _ = attentional_nmt_backward(parameters, x, y, run(parameters)[1])
     return check_gradients(lambda p: run(p)[0], parameters, gradients), gradients
@@ -51,40 +53,40 @@ def distance_to_an_edge(parameters, trace):
     return min(min(one % 1, -one % 1) for one in p)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way)))
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant)))
 @pytest.mark.parametrize("feeding", [False, True])
-def test_gradients(way, feeding):
-    parameters = parameters_of(way, 1, feeding)
-    if way.window == "local-p":
-        _, trace = attentional_nmt_forward(parameters, X, Y, input_feeding=feeding, way=way)
+def test_gradients(variant, feeding):
+    parameters = parameters_of(variant, 1, feeding)
+    if variant.window == "local-p":
+        _, trace = attentional_nmt_forward(parameters, X, Y, input_feeding=feeding, variant=variant)
         assert distance_to_an_edge(parameters, trace) > 1e-3  # inside a piece
-    found, gradients = report(way, parameters, feeding=feeding)
+    found, gradients = report(variant, parameters, feeding=feeding)
     found.raise_if_wrong()
     assert gradients.keys() == parameters.keys()
     assert all(np.abs(d).max() > 1e-6 for d in gradients.values())
 
 
-@pytest.mark.parametrize("way", [Way("concat"), Way("additive", "local-m", 1)])
-def test_two_layers(way):
-    report(way, parameters_of(way, 2))[0].raise_if_wrong()
+@pytest.mark.parametrize("variant", [Variant("concat"), Variant("additive", "local-m", 1)])
+def test_two_layers(variant):
+    report(variant, parameters_of(variant, 2))[0].raise_if_wrong()
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way)))
-def test_one_word_and_no_target(way):
-    found, gradients = report(way, parameters_of(way), X[:1], [])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant)))
+def test_one_word_and_no_target(variant):
+    found, gradients = report(variant, parameters_of(variant), X[:1], [])
     found.raise_if_wrong()
-    for name in WEIGHTS[way.score]:
-        assert way.score == "location" or not gradients[PREFIX + name].any()
+    for name in WEIGHTS[variant.score]:
+        assert variant.score == "location" or not gradients[PREFIX + name].any()
 
 
 @pytest.mark.parametrize("score", ["general", "dot"])
-def test_no_way_is_global_general_or_dot(score):
-    parameters = parameters_of(Way(score))
-    (J, trace), (K, way_trace) = (attentional_nmt_forward(parameters, X, Y, way=way)
-                                  for way in (None, Way(score)))
+def test_no_variant_is_global_general_or_dot(score):
+    parameters = parameters_of(Variant(score))
+    (J, trace), (K, variant_trace) = (attentional_nmt_forward(parameters, X, Y, variant=variant)
+                                  for variant in (None, Variant(score)))
     np.testing.assert_allclose(J, K, rtol=1e-14)
     ours, *_ = attentional_nmt_backward(parameters, X, Y, trace)
-    theirs, *_ = attentional_nmt_backward(parameters, X, Y, way_trace)
+    theirs, *_ = attentional_nmt_backward(parameters, X, Y, variant_trace)
     assert ours.keys() == theirs.keys()
     for name, gradient in ours.items():
         np.testing.assert_allclose(theirs[name], gradient, rtol=1e-10, atol=1e-15)
@@ -92,14 +94,14 @@ def test_no_way_is_global_general_or_dot(score):
 
 def test_local_m_reads_the_time_step():
     """At t the window is around t: word 1 and 2, 1 to 3, 2 to 4 of the source."""
-    way = Way("dot", "local-m", 1)
-    _, trace = attentional_nmt_forward(parameters_of(way), X, Y, way=way)
+    variant = Variant("dot", "local-m", 1)
+    _, trace = attentional_nmt_forward(parameters_of(variant), X, Y, variant=variant)
     for t, words in ((1, [1, 2]), (2, [1, 2, 3]), (3, [2, 3, 4])):
         np.testing.assert_array_equal(np.flatnonzero(trace.a[t]) + 1, words)
 
 
-def test_a_gradient_of_the_last_turn_only_is_caught():
-    way, path = Way("additive"), "grads.derivations.attention.decoder_grad"
+def test_a_gradient_of_the_last_step_only_is_caught():
+    variant, path = Variant("additive"), "grads.derivations.attention.decoder_grad"
     with replaced(path, "dw[name] + dw_t[name]", "dw_t[name]"):
-        found, _ = report(way, parameters_of(way))
+        found, _ = report(variant, parameters_of(variant))
     assert {row.name for row in found.wrong} == {PREFIX + name for name in ("W_a", "U_a", "v_a")}

@@ -9,7 +9,7 @@ import pytest
 from literal import assert_close, assert_same_gradients, dense, draw_parameters, total
 
 from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
-from grads.derivations.attention_step import Way
+from grads.derivations.attention_step import Variant
 from nmt.data.batches import make_batch
 from nmt.models.translator import CHOICES, ModelConfig, Translator
 
@@ -44,12 +44,12 @@ def run(model, parameters, pairs, reverse):
 def literal(model, parameters, pairs, reverse):
     """Loss and gradients by the derivation, sentence after sentence."""
     made = model.variant
-    way = Way(made.score, made.window, made.D, made.reverse, made.renormalise)
+    variant = Variant(made.score, made.window, made.D, made.reverse, made.renormalise)
     losses, gradients = 0.0, []
     for x, y in pairs:
         words = x[::-1] if reverse else x
         loss, trace = attentional_nmt_forward(
-            parameters, words, y, input_feeding=model.config.input_feeding, way=way)
+            parameters, words, y, input_feeding=model.config.input_feeding, variant=variant)
         losses += loss
         gradients.append(attentional_nmt_backward(parameters, words, y, trace)[0])
     return losses, total(gradients)

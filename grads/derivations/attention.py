@@ -134,7 +134,7 @@ def attentional_nmt_forward(
     input_feeding: bool = True, h_0: Layers | None = None, c_0: Layers | None = None,
     variant: Variant | None = None,
 ) -> tuple[Any, AttentionTrace]:
-    """J = -log p(y | x) for one pair, in nats; Eqs. 4.4-4.7 and 4.2.3.
+    """J = -log p(y | x) for one pair, in nats; Eqs. 4.1, 4.5-4.7 and 4.2.3.
 
     Arguments: x (at least one word) and y, word numbers without end markers; h_0, c_0 the
     encoder's first states by layer from 1, zero if None; variant, how a_t is made, None for global
@@ -159,7 +159,7 @@ def attentional_nmt_forward(
             h_tilde[t], a[t] = attend_with(                      # (4.5), (4.7), (4.8), (4.10)
                 variant, h[t][len(T)], h_bar, W_c, w, t)
         l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
-    J = sum(l.values())                                          # (4.4)
+    J = sum(l.values())                                          # -log p(y | x), (4.1)
     return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l, variant)
 
 
@@ -203,7 +203,7 @@ def decoder_grad(
             dw = {name: dw[name] + dw_t[name] for name in dw}
         dW_c, dh_bar = dW_c + dW, dh_bar + d_source
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical}              # Algorithm 4 line 10
-        dh[t - 1], dc[t - 1], dz, dT_t, db_t = multi_layer_lstm_grad(  # Algorithm 4 lines 13-15
+        dh[t - 1], dc[t - 1], dz, dT_t, db_t = multi_layer_lstm_grad(
             dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # Algorithm 4 line 16
         dv, d_fed = np.split(dz, [E]) if len(dz) > E else (dz, d_fed)  # 4.2.3: [x_t; h~_{t-1}]
@@ -230,7 +230,7 @@ def encoder_grad(
     dg, dk = {len(x): dg_last}, {len(x): dk_last}
     for s in range(len(x), 0, -1):
         dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
-        dg[s - 1], dk[s - 1], dx, dT_s, db_s = multi_layer_lstm_grad(  # Algorithm 4 lines 13-15
+        dg[s - 1], dk[s - 1], dx, dT_s, db_s = multi_layer_lstm_grad(
             dg[s], dk[s], trace.g[s - 1], trace.k[s - 1], trace.g[s], side.T, side.b)
         dT, db = add(dT, dT_s), add(db, db_s)                    # Algorithm 4 line 16
         dW_e = embed_grad(x[s - 1], dx, dW_e)                    # Algorithm 4 line 18

@@ -20,8 +20,11 @@ Function = Callable[[Array], Array]
 
 
 def sigm(x: Array) -> Array:
-    """f(x) = 1 / (1 + e^-x), as printed above Eq. 2.35; for |x| < 700, where e^-x is finite."""
-    return 1 / (1 + np.exp(-x))
+    """f(x) = 1 / (1 + e^-x), as printed above Eq. 2.35.
+
+    Departure: below zero it is written e^x / (1 + e^x), the same number, since e^-x overflows.
+    """
+    return np.exp(np.where(x.real < 0, x, 0)) / (1 + np.exp(np.where(x.real < 0, x, -x)))
 
 
 def sigm_prime(x: Array) -> Array:
@@ -41,6 +44,14 @@ def softmax(s: Array) -> Array:
     """
     e = np.exp(s - s.real.max())
     return e / e.sum()                                           # (2.6)
+
+
+def log_sum_exp(s: Array) -> Any:
+    """log sum over y' of e^s(y'), the first term of Eq. 2.19, for a column s (V, 1).
+
+    Departure: the largest score is subtracted first and added again, as in `softmax`.
+    """
+    return np.log(np.exp(s - s.real.max()).sum()) + s.real.max()
 
 
 def softmax_grad(p: Array, dp: Array) -> Array:

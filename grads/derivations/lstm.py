@@ -59,24 +59,26 @@ def lstm_grad(
     """Lines 7-15 of Algorithm 2, then Eqs. 2.47 and 2.48: LSTM_grad of Algorithm 4 line 14.
 
     Arguments: dh, dc (H, 1), what reaches h_t and c_t from above and from time t + 1; the unit's
-    inputs. Returns dh_{t-1}, dc_{t-1}, dx_t, dT (4H, E + H) and the bias's db (4H, 1).
+    inputs. Returns dh_{t-1}, dc_{t-1}, dx_t, dT (4H, E + H) and the bias's db (4H, 1). Remarks 2
+    and 3 and Lemma 1 are cited with the equation that each is applied to. Algorithm 2 does not
+    print dx_t and dh_{t-1} (erratum 2).
     """
     T_x, T_h = np.split(T, [len(x)], axis=1)
     a = T_x @ x + T_h @ h_prev + b                               # T_lstm z_t, as in (2.39)
     i, f, o, h_hat = np.split(g(a), 4)
     c = f * c_prev + i * h_hat
-    do = np.tanh(c) * dh                                         # (2.41), line 7
-    dc = dc + tanh_prime(c) * o * dh                             # (2.42), line 8
-    df = c_prev * dc                                             # (2.43), line 9
-    di = h_hat * dc                                              # (2.45), line 10
-    dh_hat = i * dc                                              # (2.46), line 11
-    dc_prev = f * dc                                             # (2.44), line 12
+    do = np.tanh(c) * dh                                         # (2.41): (2.15) on (2.37), line 7
+    dc = dc + tanh_prime(c) * o * dh                             # (2.42): (2.16) on (2.37), line 8
+    df = c_prev * dc                                             # (2.43): (2.17) on (2.36), line 9
+    di = h_hat * dc                                              # (2.45): (2.17) on (2.36), line 10
+    dh_hat = i * dc                                              # (2.46): (2.18) on (2.36), line 11
+    dc_prev = f * dc                                             # (2.44): (2.18) on (2.36), line 12
     du = np.vstack([di, df, do, dh_hat])                         # line 13
     da = g_prime(a) * du                                         # g'(T_lstm z_t) o du_t
-    dT_x = da @ x.T                                              # (2.49), line 14
-    dT_h = da @ h_prev.T                                         # (2.50), line 15
-    dx = T_x.T @ da                                              # (2.47), not printed: erratum 2
-    dh_prev = T_h.T @ da                                         # (2.48), not printed: erratum 2
+    dT_x = da @ x.T                                              # (2.49): (2.12) on (2.39), line 14
+    dT_h = da @ h_prev.T                                         # (2.50): (2.12) on (2.39), line 15
+    dx = T_x.T @ da                                              # (2.47): (2.11) on (2.39)
+    dh_prev = T_h.T @ da                                         # (2.48): (2.11) on (2.39)
     dT = np.hstack([dT_x, dT_h])
     return dh_prev, dc_prev, dx, dT, da
 
@@ -88,7 +90,7 @@ def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
     h_0: Array | None = None, c_0: Array | None = None,
 ) -> tuple[Any, LSTMTrace]:
-    """J = sum over t of -log p(y_t | y_<t) for one sentence, in nats; Eqs. 2.8 and 2.35-2.40.
+    """J = -log p(y) for one sentence, in nats; Eqs. 2.1 and 2.35-2.40.
 
     Arguments: x and y, T word numbers each, y being x one word on; h_0, c_0 (H, 1), zero if None.
     """
@@ -101,8 +103,8 @@ def forward(
     for t in range(1, len(x) + 1):
         v[t] = embed(x[t - 1], W_e)                              # x_t, a column of W_e
         h[t], c[t] = lstm(h[t - 1], c[t - 1], v[t], T, b)        # (2.40)
-        l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)         # (2.4), (2.5)
-    J = sum(l.values())                                          # (2.8)
+        l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)
+    J = sum(l.values())                                          # -log p(y), (2.1)
     return J, LSTMTrace(v, h, c, p, l)
 
 
@@ -120,12 +122,12 @@ def backward(
     db, db_hy = np.zeros_like(T[:, :1]), np.zeros_like(W_hy[:, :1])
     dh, dc = {len(x): np.zeros_like(h[0])}, {len(x): np.zeros_like(c[0])}
     for t in range(len(x), 0, -1):                               # line 1
-        d_vertical, dW, d_hy = predict_grad(y[t - 1], p[t], h[t], W_hy)  # line 3
+        d_vertical, dW, d_hy = predict_grad(y[t - 1], p[t], h[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # line 4
         dh[t] = dh[t] + d_vertical                               # line 5
-        dh[t - 1], dc[t - 1], dx, dT_t, db_t = lstm_grad(        # lines 7-13
+        dh[t - 1], dc[t - 1], dx, dT_t, db_t = lstm_grad(
             dh[t], dc[t], h[t - 1], c[t - 1], v[t], T, b)
-        dT, db = dT + dT_t, db + db_t                            # lines 14, 15
+        dT, db = dT + dT_t, db + db_t                            # summed over time
         dW_e = embed_grad(x[t - 1], dx, dW_e)                    # Algorithm 4, line 18
     gradients = {"W_e": dW_e, "T": dT, "W_hy": dW_hy, "b": db[:, 0], "b_hy": db_hy[:, 0]}
     return {name: gradients[name] for name in parameters}, dh[0], dc[0]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias
+from grads.derivations.calculus import Array, bias, softmax
 from grads.derivations.lstm import lstm, lstm_grad
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 
@@ -81,11 +81,11 @@ def zero_state(T: Layers) -> Layers:
 def multi_layer_lstm(
     h_prev: Layers, c_prev: Layers, x: Array, T: Layers, b: dict[int, Any]
 ) -> tuple[Layers, Layers]:
-    """h_t^(0..L), c_t^(1..L) from time t - 1 and the input x (E, 1); Algorithm 3 lines 8-9."""
+    """h_t^(0..L), c_t^(1..L) from time t - 1 and the input x (E, 1); Algorithm 3 line 8."""
     h, c = {0: x}, {}
     for l in range(1, len(T) + 1):                               # line 8
         h[l], c[l] = lstm(h_prev[l], c_prev[l], h[l - 1], T[l], b[l])
-    return h, c                                                  # line 9
+    return h, c
 
 
 def multi_layer_lstm_grad(
@@ -111,7 +111,7 @@ def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
     h_0: Layers | None = None, c_0: Layers | None = None,
 ) -> tuple[Any, NMTTrace]:
-    """J = -log p(y | x) for one pair, in nats; Algorithm 3, Eqs. 2.51 and 2.52.
+    """J = -log p(y | x) for one pair, in nats; Algorithm 3, Eq. 2.51.
 
     Arguments: x and y, word numbers without end markers; h_0, c_0 the encoder's first states by
     layer from 1, zero if None.
@@ -127,10 +127,10 @@ def forward(
         if t == m_x + 1:                                         # line 5
             W_e, T, b = weights(parameters, "decoder")
         v = embed(s[t], W_e)                                     # line 7
-        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], v, T, b)  # lines 8, 9
+        h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], v, T, b)
         if t >= m_x + 1:                                         # line 10
             l[t], p[t] = predict(s[t + 1], h[t][len(T)], W_hy, b_hy)
-    J = sum(l.values())                                          # (2.51), (2.52)
+    J = sum(l.values())                                          # -log p(y | x), (2.51)
     return J, NMTTrace(s, h, c, p, l)
 
 
@@ -156,7 +156,7 @@ def backward(
             d_vertical, dW, d_hy = predict_grad(s[t + 1], p[t], h[t][L], W_hy)  # line 9
             dh[t] = {**dh[t], L: dh[t][L] + d_vertical}          # line 10
             dW_hy, db_hy = dW_hy + dW, db_hy + d_hy              # line 11
-        dh[t - 1], dc[t - 1], dx, dT_t, db_t = multi_layer_lstm_grad(  # lines 13-15
+        dh[t - 1], dc[t - 1], dx, dT_t, db_t = multi_layer_lstm_grad(
             dh[t], dc[t], h[t - 1], c[t - 1], h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # line 16
         dW_e = embed_grad(s[t], dx, dW_e)                        # line 18
@@ -192,7 +192,7 @@ def greedy(
     y = {1: END}                                                 # line 3
     while t <= alpha * len(x):                                   # line 4
         h, c = multi_layer_lstm(h, c, embed(y[t], W_e), T, b)    # line 5
-        _, p = predict(END, h[len(T)], W_hy, b_hy)               # line 6
+        p = softmax(W_hy @ h[len(T)] + b_hy)                     # (2.4), (2.5), line 6
         y[t + 1] = int(p.real.argmax())                          # line 7
         if y[t + 1] == END:                                      # line 8
             break                                                # line 9

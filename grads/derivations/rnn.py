@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.derivations.calculus import Array, bias, one_hot, softmax, tanh_prime
+from grads.derivations.calculus import (
+    Array,
+    bias,
+    log_sum_exp,
+    one_hot,
+    softmax,
+    tanh_prime,
+)
 
 
 class RNNTrace(NamedTuple):
@@ -37,25 +44,26 @@ def embed_grad(word: int, dx: Array, dW_e: Array) -> Array:
 
 
 def predict(y: int, h: Array, W_hy: Array, b: Array | float = 0.0) -> tuple[Any, Array]:
-    """The loss l_t = -log p_t(y_t), in nats, and p_t; Eqs. 2.4, 2.5 and 2.8.
+    """The loss l_t = -log p_t(y_t), in nats, and p_t; Eqs. 2.4, 2.5 and 2.19.
 
     Arguments: y, the word to be predicted; h (H, 1); W_hy (V, H); b (V, 1) or zero.
+    The loss is finite where p_t(y_t) underflows to zero.
     """
     s = W_hy @ h + b                                             # (2.4)
     p = softmax(s)                                               # (2.5)
-    l = -np.log(p[y, 0])                                         # (2.8)
+    l = log_sum_exp(s) - s[y, 0]                                 # -log p_t(y_t), as in (2.19)
     return l, p
 
 
 def predict_grad(y: int, p: Array, h: Array, W_hy: Array) -> tuple[Array, Array, Array]:
     """dh_t (H, 1), dW_hy (V, H) and the bias's db (V, 1) of l_t; Eqs. 2.21-2.23.
 
-    These are lines 2-4 of Algorithm 1 and lines 3-5 of Algorithm 2, which print the opposite sign
-    for ds_t (erratum 1).
+    Algorithm 1 line 2 and Algorithm 2 line 3 print the opposite sign for ds_t (erratum 1); what
+    lines 3 and 4, or 4 and 5, add is what is returned.
     """
-    ds = p - one_hot(y, len(p))                                  # (2.21), not 1_y - p as printed
-    dW_hy = ds @ h.T                                             # (2.23)
-    dh = W_hy.T @ ds                                             # (2.22)
+    ds = p - one_hot(y, len(p))                                  # (2.20), (2.21)
+    dW_hy = ds @ h.T                                             # (2.23): (2.14) on (2.4)
+    dh = W_hy.T @ ds                                             # (2.22): (2.13) on (2.4)
     return dh, dW_hy, ds
 
 
@@ -63,25 +71,26 @@ def predict_grad(y: int, p: Array, h: Array, W_hy: Array) -> tuple[Array, Array,
 
 
 def rnn(x: Array, h_prev: Array, T: Array, b: Array | float = 0.0) -> Array:
-    """h_t (H, 1) from x_t (E, 1) and h_{t-1} (H, 1); Eqs. 2.2 and 2.3."""
-    W_xh, W_hh = np.split(T, [len(x)], axis=1)
-    a = W_xh @ x + W_hh @ h_prev + b                             # T_rnn z_t
-    return np.tanh(a)                                            # (2.3)
+    """h_t (H, 1) from x_t (E, 1) and h_{t-1} (H, 1); Eqs. 2.2, 2.3 and 2.24."""
+    z = np.vstack([x, h_prev])                                   # z_t = [x_t; h_{t-1}]
+    a = T @ z + b                                                # W_xh x_t + W_hh h_{t-1}
+    return np.tanh(a)                                            # (2.3), (2.24)
 
 
 def rnn_grad(
     dh: Array, x: Array, h_prev: Array, T: Array, b: Array | float = 0.0
 ) -> tuple[Array, Array, Array, Array]:
-    """Lines 5-8 of Algorithm 1: dh_{t-1} (H, 1), dx_t (E, 1), dT (H, E + H) and db (H, 1)."""
-    W_xh, W_hh = np.split(T, [len(x)], axis=1)
-    z = np.vstack([x, h_prev])                                   # z_t of (2.24)
+    """dh_{t-1} (H, 1), dx_t (E, 1), dT (H, E + H) and db (H, 1); Algorithm 1 from line 5.
+
+    The columns of dT are dW_xh and dW_hh of Eqs. 2.29 and 2.30.
+    """
+    z = np.vstack([x, h_prev])                                   # z_t = [x_t; h_{t-1}]
     da = tanh_prime(T @ z + b) * dh                              # sigma'(T_rnn z_t) o dh_t
-    dW_xh = da @ x.T                                             # (2.29), line 5
-    dW_hh = da @ h_prev.T                                        # (2.30), line 6
-    dx = W_xh.T @ da                                             # (2.27), line 7
-    dh_prev = W_hh.T @ da                                        # (2.28), line 8
-    dT = np.hstack([dW_xh, dW_hh])                               # (2.26)
-    return dh_prev, dx, dT, da                                   # (2.25): dz_t = [dx_t; dh_{t-1}]
+    dT = da @ z.T                                                # (2.26): (2.12) on (2.24)
+    dz = T.T @ da                                                # (2.25): (2.11) on (2.24)
+    dx = dz[: len(x)]                                            # (2.27), line 7
+    dh_prev = dz[len(x) :]                                       # (2.28), line 8
+    return dh_prev, dx, dT, da
 
 
 # --- the language model -------------------------------------------------------------------------
@@ -90,7 +99,7 @@ def rnn_grad(
 def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], h_0: Array | None = None
 ) -> tuple[Any, RNNTrace]:
-    """J = sum over t of -log p(y_t | y_<t) for one sentence, in nats; Eqs. 2.3-2.8.
+    """J = -log p(y) for one sentence, in nats; Eqs. 2.1 and 2.3-2.6.
 
     Arguments: x and y, T word numbers each, y being x one word on; h_0 (H, 1), zero if None.
     """
@@ -101,8 +110,8 @@ def forward(
     for t in range(1, len(x) + 1):
         v[t] = embed(x[t - 1], W_e)                              # x_t, a column of W_e
         h[t] = rnn(v[t], h[t - 1], T, b)                         # (2.3)
-        l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)         # (2.4), (2.5)
-    J = sum(l.values())                                          # (2.8)
+        l[t], p[t] = predict(y[t - 1], h[t], W_hy, b_hy)
+    J = sum(l.values())                                          # -log p(y), (2.1)
     return J, RNNTrace(v, h, p, l)
 
 
@@ -117,10 +126,10 @@ def backward(
     db, db_hy = np.zeros_like(h[0]), np.zeros_like(W_hy[:, :1])
     dh = {len(x): np.zeros_like(h[0])}
     for t in range(len(x), 0, -1):                               # line 1
-        d_vertical, dW, d_hy = predict_grad(y[t - 1], p[t], h[t], W_hy)  # line 2
+        d_vertical, dW, d_hy = predict_grad(y[t - 1], p[t], h[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # line 3
         dh[t] = dh[t] + d_vertical                               # line 4
-        dh[t - 1], dx, dT_t, db_t = rnn_grad(dh[t], v[t], h[t - 1], T, b)  # lines 7, 8
+        dh[t - 1], dx, dT_t, db_t = rnn_grad(dh[t], v[t], h[t - 1], T, b)
         dT, db = dT + dT_t, db + db_t                            # lines 5, 6
         dW_e = embed_grad(x[t - 1], dx, dW_e)                    # remark (b): sparse update
     gradients = {"W_e": dW_e, "T": dT, "W_hy": dW_hy, "b": db[:, 0], "b_hy": db_hy[:, 0]}

@@ -56,9 +56,9 @@ G_PRIME = change(
 RNN = (
     PRINTED_SIGN,
     change("dropped recurrent term", "line 8 left out: nothing flows back to time t - 1.",
-           "rnn_grad", "dh_prev = W_hh.T @ da", "dh_prev = 0 * (W_hh.T @ da)"),
+           "rnn_grad", "dh_prev = dz[len(x) :]", "dh_prev = 0 * dz[len(x) :]"),
     change("transposed weight", "line 8 with W_hh in the place of its transpose.",
-           "rnn_grad", "dh_prev = W_hh.T @ da", "dh_prev = W_hh @ da"),
+           "rnn_grad", "dh_prev = dz[len(x) :]", "dh_prev = T[:, len(x) :] @ da"),
     OVERWRITTEN_VERTICAL,
     change("last time step only", "dT <- where dT <- dT + is meant.",
            "backward", "dT, db = dT + dT_t,", "dT, db = dT_t,"),

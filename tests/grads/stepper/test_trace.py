@@ -116,21 +116,22 @@ def test_only_followed_functions_are_recorded():
     found = trace(rnn.forward, parameters, x, y)
     assert {step.function for step in found.steps} == {"forward"}
     found = trace(rnn.forward, parameters, x, y, follow=[rnn.predict, calculus])
-    assert {step.function for step in found.steps} == {"forward", "predict", "softmax", "bias"}
+    assert {step.function for step in found.steps} == {
+        "forward", "predict", "softmax", "log_sum_exp", "bias"}
 
 
 def test_equation_numbers():
     run = DERIVATIONS["nmt"].run()
     cited = {number for step in run.forward.steps for number in step.equations}
-    assert {"2.4", "2.5", "2.8", "2.35", "2.36", "2.37", "2.38", "2.51"} <= cited
+    assert {"2.4", "2.5", "2.19", "2.35", "2.36", "2.37", "2.38", "2.51"} <= cited
     assert not any(number.startswith("4.2") for number in cited)  # 4.2.3 is a section
 
 
 def test_comments_inside_a_statement():
-    run = DERIVATIONS["lstm"].run()
-    step = next(step for step in run.backward.steps if "lstm_grad(" in step.text
+    run = DERIVATIONS["rnnsearch"].run()
+    step = next(step for step in run.backward.steps if "context_grad(" in step.text
                 and step.kind == "assign")
-    assert step.comment == "lines 7-13" and "#" not in step.text
+    assert step.comment and "#" not in step.text
     assert step.end_line == step.line + 1
 
 

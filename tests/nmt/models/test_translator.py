@@ -98,6 +98,15 @@ def test_equal_lengths_and_the_smallest_batch(attention):
         assert_same_gradients(gradients, derived)
 
 
+@pytest.mark.parametrize("look", LOOKS)
+def test_loss_of_weights_times_10000(look):
+    """Gates saturate and probabilities underflow; kernel and derivation stay finite, and equal."""
+    model, parameters = make(scale=0.6e4, layers=2, **LOOKS[look])
+    loss, _ = run(model, parameters, RAGGED)
+    assert np.isfinite(loss)
+    assert_close(loss, literal(model.config, parameters, RAGGED)[0])
+
+
 def test_a_reversed_source_is_the_derivation_of_the_reversed_words():
     model, parameters = make()
     loss, gradients = run(model, parameters, RAGGED, reverse=True)

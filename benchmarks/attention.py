@@ -43,7 +43,7 @@ from benchmarks.pictures import headline, plain_numbers
 from benchmarks.record import publish
 from benchmarks.timing import describe, environment
 from grads.derivations.attention_step import Variant as LiteralVariant
-from grads.derivations.attention_step import align_with, weights_of
+from grads.derivations.attention_step import align, weights_of
 from lstm.parameters import Scheme
 
 VARIANTS = {f"{window} {score}": Variant(score, window)
@@ -107,7 +107,7 @@ def check(name: str, task: Task) -> None:
     for b in range(B):
         h_bar = task.states[:, b].T
         for q in range(task.h.shape[1]):
-            a = align_with(literal, task.h[b, q][:, None], h_bar, weights_of(task.parameters),
+            a = align(literal, task.h[b, q][:, None], h_bar, weights_of(task.parameters),
                                task.first + q)
             expect(f"{name}, S={S}: context", c[b, q], (h_bar @ a)[:, 0])
     memory = task.memory()

@@ -20,6 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from grads.check import check_gradients, check_pair
 from grads.derivations import attention as derivation
+from grads.derivations.attention_step import Variant, align, attend_grad
+from grads.derivations.attention_step import attend as derived_attend
 from grads.derivations.calculus import softmax
 from nmt.data.batches import Side, make_batch, make_sources
 from nmt.data.cldr_phrases import PhraseBook, day, normalise, parse_locale
@@ -55,7 +57,7 @@ rng = np.random.default_rng(4)
 H, S = 4, 6
 h, h_bar = rng.normal(size=(H, 1)), rng.normal(size=(H, S))
 betas = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-rows = np.hstack([derivation.align(beta * h, h_bar) for beta in betas]).T  # (4.7), dot
+rows = np.hstack([align(Variant("dot"), beta * h, h_bar, {}) for beta in betas]).T  # (4.7)
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.8), width_ratios=[1, 2])
 axes[0].bar(range(1, S + 1), (h.T @ h_bar)[0], color=GREY)
 axes[0].axhline(0, color="black", linewidth=0.8)
@@ -97,16 +99,20 @@ plt.show()
 #   d\mathbf{W}_a = \mathbf{h}_t\,(\bar{\mathbf{h}}\,d\mathbf{e})^\top$$
 #
 # Both $\mathbf{h}_t$ and $\bar{\mathbf{h}}$ are used twice, and so collect two gradients each.
-# `attend_grad` is these lines.
+# `attend_grad` is these lines, those of the scores in `grads/derivations/scores.py`.
 
 # %%
+general = Variant("general")
+
+
 def attend(h, h_bar, W_c, W_a):
-    h_tilde, _ = derivation.attend(h, h_bar, W_c, W_a)                     # (4.5), (4.7)
-    return h_tilde, (h, h_bar, W_c, W_a)
+    h_tilde, _ = derived_attend(general, h, h_bar, W_c, {"W_a": W_a})      # (4.5), (4.7)
+    return h_tilde, (h, h_bar, W_c, {"W_a": W_a})
 
 
 def attend_backward(dh_tilde, cache):
-    return derivation.attend_grad(dh_tilde, *cache)
+    dh, dh_bar, dW_c, dw = attend_grad(general, dh_tilde, *cache)
+    return dh, dh_bar, dW_c, dw["W_a"]
 
 
 inputs = [h, h_bar, rng.normal(size=(H, 2 * H)), rng.normal(size=(H, H))]
@@ -321,7 +327,7 @@ J = {}
 for feeding in (False, True):
     model = translator("global", 6, len(english), len(spanish), input_feeding=feeding)
     p = model.initial_parameters(np.random.default_rng(2), "float64")
-    J[feeding], trace = derivation.attentional_nmt_forward(p, x, y, input_feeding=feeding)
+    J[feeding], trace = derivation.attentional_nmt_forward(p, x, y)
     literal, _, _ = derivation.attentional_nmt_backward(p, x, y, trace)
     loss, cache = model.loss(p, make_batch([(x, y)], [0], False))
     fast = {name: d.dense() if hasattr(d, "dense") else d
@@ -426,14 +432,14 @@ def check_exercise_3(answer):
     draw = np.random.default_rng(7)
     h, h_bar, W_a = (draw.normal(size=shape) for shape in ((3, 1), (4, 5), (3, 4)))
     dc = draw.normal(size=(4, 1))
-    a = derivation.align(h, h_bar, W_a)
+    a = align(general, h, h_bar, {"W_a": W_a})
     de = a * (h_bar.T @ dc - a.T @ (h_bar.T @ dc))
     found = answer(dc, de, h, a, W_a)
     if np.shape(found) != h_bar.shape:
         return difference(found, h_bar, "dh_bar")
 
     def context(h_bar):
-        return h_bar @ derivation.align(h, h_bar, W_a)
+        return h_bar @ align(general, h, h_bar, {"W_a": W_a})
     return verdict(check_gradients(context, [h_bar], [found], upstream=dc))
 
 

@@ -1,10 +1,9 @@
-"""Global attention with input feeding (Luong, 2016, 4.2): one step, and a whole translation model.
+"""The translation model with attention and input feeding (Luong, 2016, 4.2).
 
-Parameters: those of `grads.derivations.nmt`, and `attention.W_c` (H, He + H), `attention.W_a`
-(H, He) for the score "general" (without it the score is "dot"). `output.W_hy` is W_s of Eq. 4.6.
-With input feeding, layer 1 of the decoder reads [word embedding; h~_{t-1}] (4.2.3), h~_0 = 0.
-The model can also use any other `Variant` of attention, local or with another score, whose
-parameters are then those of `grads.derivations.attention_step`.
+Parameters: those of `grads.derivations.nmt`, and `attention.W_c` (H, He + H) with the weights of
+the variant of attention, as in `grads.derivations.attention_step`. `output.W_hy` is W_s of Eq. 4.6.
+With input feeding, layer 1 of the decoder reads [word embedding; h~_{t-1}] (4.2.3), h~_0 = 0; the
+shape of its weights says whether it does.
 
 The thesis prints no backward for this chapter. It is derived here line by line from Lemma 1,
 Corollary 1 and the product rule; each line names the equation it differentiates.
@@ -19,12 +18,12 @@ import numpy as np
 
 from grads.derivations.attention_step import (
     Variant,
-    attend_with,
-    attend_with_grad,
+    attend,
+    attend_grad,
     parameters_of,
     weights_of,
 )
-from grads.derivations.calculus import Array, bias, softmax, softmax_grad, tanh_prime
+from grads.derivations.calculus import Array, bias
 from grads.derivations.nmt import (
     END,
     Layers,
@@ -39,57 +38,7 @@ from grads.derivations.nmt import (
 )
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 
-# --- one step of attention ----------------------------------------------------------------------
-
-
-def align(h: Array, h_bar: Array, W_a: Array | None = None) -> Array:
-    """a_t (S, 1): softmax over s of score(h_t, hbar_s), Eq. 4.7.
-
-    Arguments: h (H, 1); h_bar (He, S), one source state per column; W_a (H, He), or None for dot.
-    """
-    if W_a is None:
-        score = h.T @ h_bar                                      # h_t^T hbar_s, all s (4.2.1 dot)
-    else:
-        score = h.T @ W_a @ h_bar                                # h_t^T W_a hbar_s (4.2.1 general)
-    e = score.T                                                  # e_s, one row for each s
-    return softmax(e)                                            # (4.7)
-
-
-def attend(
-    h: Array, h_bar: Array, W_c: Array, W_a: Array | None = None
-) -> tuple[Array, Array]:
-    """h~_t (H, 1) and a_t (S, 1), Eqs. 4.5 and 4.7; W_c (H, He + H), the rest as in `align`."""
-    a = align(h, h_bar, W_a)                                     # (4.7)
-    c = h_bar @ a                                                # c_t = hbar a_t (4.2.1 context)
-    v = W_c @ np.vstack([c, h])                                  # W_c [c_t; h_t]
-    h_tilde = np.tanh(v)                                         # (4.5)
-    return h_tilde, a
-
-
-def attend_grad(
-    dh_tilde: Array, h: Array, h_bar: Array, W_c: Array, W_a: Array | None = None
-) -> tuple[Array, Array, Array, Array | None]:
-    """dh_t (H, 1), dh_bar (He, S), dW_c and dW_a (None for dot), given dh~_t (H, 1)."""
-    He = len(h_bar)
-    a = align(h, h_bar, W_a)
-    ch = np.vstack([h_bar @ a, h])                               # [c_t; h_t]
-    dv = tanh_prime(W_c @ ch) * dh_tilde                         # tanh' o dh~_t of (4.5)
-    dW_c = dv @ ch.T                                             # Lemma 1 (2.12) on (4.5)
-    dc, dh = np.split(W_c.T @ dv, [He])                          # Lemma 1 (2.11) on (4.5)
-    da = h_bar.T @ dc                                            # (2.13) on c_t = hbar a_t
-    dh_bar = dc @ a.T                                            # (2.14) on c_t = hbar a_t
-    de = softmax_grad(a, da)                                     # (4.7): (diag(a) - a a^T) da
-    if W_a is None:
-        dh = dh + h_bar @ de                                     # dot: e_s = h^T hbar_s
-        dh_bar = dh_bar + h @ de.T                               # dot: e_s = h^T hbar_s
-        return dh, dh_bar, dW_c, None
-    dh = dh + W_a @ h_bar @ de                                   # general: e_s = h^T W_a hbar_s
-    dh_bar = dh_bar + W_a.T @ h @ de.T                           # general: e_s = h^T W_a hbar_s
-    dW_a = h @ (h_bar @ de).T                                    # general: sum of de_s h hbar_s^T
-    return dh, dh_bar, dW_c, dW_a
-
-
-# --- the translation model ----------------------------------------------------------------------
+GENERAL = Variant("general")
 
 
 class AttentionTrace(NamedTuple):
@@ -103,7 +52,7 @@ class AttentionTrace(NamedTuple):
     a: dict[int, Array]  # a_1 .. a_{m_y + 1}, (S, 1)
     p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
     l: dict[int, Any]  # l_1 .. l_{m_y + 1}, nats
-    variant: Variant | None = None  # None: global, general or dot
+    variant: Variant
 
 
 def run_encoder(
@@ -124,40 +73,42 @@ def source_states(g: dict[int, Layers]) -> Array:
     return np.hstack([g[s][top] for s in range(1, len(g))])
 
 
-def as_written(columns: Array, variant: Variant | None) -> Array:
+def as_written(columns: Array, variant: Variant) -> Array:
     """Columns of source states in the order of the written words, and back (erratum 9)."""
-    return columns[:, ::-1] if variant is not None and variant.reverse else columns
+    return columns[:, ::-1] if variant.reverse else columns
+
+
+def fed_rows(W_e: Array, T: Layers) -> Array:
+    """P (F, H), with which P h~_{t-1} is what layer 1 of the decoder reads beside the embedding.
+
+    All of h~_{t-1} with input feeding, where F = H; nothing without it, where F = 0.
+    """
+    H = len(T[1]) // 4
+    return np.eye(T[1].shape[1] - W_e.shape[1] - H, H)
 
 
 def attentional_nmt_forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
-    input_feeding: bool = True, h_0: Layers | None = None, c_0: Layers | None = None,
-    variant: Variant | None = None,
+    variant: Variant = GENERAL, h_0: Layers | None = None, c_0: Layers | None = None,
 ) -> tuple[Any, AttentionTrace]:
     """J = -log p(y | x) for one pair, in nats; Eqs. 4.1, 4.5-4.7 and 4.2.3.
 
-    Arguments: x (at least one word) and y, word numbers without end markers; h_0, c_0 the
-    encoder's first states by layer from 1, zero if None; variant, how a_t is made, None for global
-    attention with the score general, or dot if there is no W_a.
+    Arguments: x (at least one word) and y, token ids without end markers; variant, how a_t is made;
+    h_0, c_0 the encoder's first states by layer from 1, zero if None.
     """
     W_e, T, b = weights(parameters, "decoder")
-    W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
+    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
-    w = weights_of(parameters)  # of another variant
     g, k = run_encoder(parameters, x, h_0, c_0)
     h_bar = as_written(source_states(g), variant)
     h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
     a, p, l = {}, {}, {}
     for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(word, W_e)
-        fed = h_tilde[t - 1]
-        z = np.vstack([v, fed]) if input_feeding else v          # Figure 4.4 (4.2.3 feeding)
+        fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
+        z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
         h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
-        if variant is None:
-            h_tilde[t], a[t] = attend(h[t][len(T)], h_bar, W_c, W_a)  # (4.5), (4.7)
-        else:
-            h_tilde[t], a[t] = attend_with(                      # (4.5), (4.7), (4.8), (4.10)
-                variant, h[t][len(T)], h_bar, W_c, w, t)
+        h_tilde[t], a[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
         l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
     return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l, variant)
@@ -178,40 +129,32 @@ def decoder_grad(
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """From the losses to the decoder's first states: gradients by name, dh_bar, dh_0, dc_0."""
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
-    W_c, W_a = parameters["attention.W_c"], parameters.get("attention.W_a")
+    W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(side.W_e, side.T)
     L, E = len(side.T), side.W_e.shape[1]
     h_bar = as_written(source_states(trace.g), trace.variant)
     dW_e, dT, db = zero_gradients(side)
     dW_c, dW_hy, db_hy = np.zeros_like(W_c), np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
-    dW_a = None if W_a is None else np.zeros_like(W_a)
-    w = weights_of(parameters)
-    dw = {name: np.zeros_like(weight) for name, weight in w.items()}  # of another variant
+    dw = {name: np.zeros_like(weight) for name, weight in w.items()}
     dh, dc = {len(y) + 1: zero_state(side.T)}, {len(y) + 1: zero_state(side.T)}
     dh_bar = np.zeros_like(h_bar)
-    d_fed = np.zeros_like(trace.h_tilde[0])  # dh~_t from the input of time t + 1
+    d_fed = np.zeros((len(P), 1))  # from the input of time t + 1
     for t in range(len(y) + 1, 0, -1):
         dh_tilde, dW, d_hy = predict_grad([*y, END][t - 1], trace.p[t], trace.h_tilde[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # (4.6), Algorithm 4 line 11
-        dh_tilde = dh_tilde + d_fed                              # from (4.6), and from time t + 1
-        if trace.variant is None:
-            d_vertical, d_source, dW, dW_score = attend_grad(    # (4.5), (4.7)
-                dh_tilde, trace.h[t][L], h_bar, W_c, W_a)
-            dW_a = None if dW_a is None else dW_a + dW_score
-        else:
-            d_vertical, d_source, dW, dw_t = attend_with_grad(  # (4.5), (4.7), (4.8), (4.10)
-                trace.variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t)
-            dw = {name: dw[name] + dw_t[name] for name in dw}
+        dh_tilde = dh_tilde + P.T @ d_fed                        # (2.13) on fed = P h~_t
+        d_vertical, d_source, dW, dw_t = attend_grad(
+            trace.variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t)
+        dw = {name: dw[name] + dw_t[name] for name in dw}
         dW_c, dh_bar = dW_c + dW, dh_bar + d_source
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical}              # Algorithm 4 line 10
         dh[t - 1], dc[t - 1], dz, dT_t, db_t = multi_layer_lstm_grad(
             dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # Algorithm 4 line 16
-        dv, d_fed = np.split(dz, [E]) if len(dz) > E else (dz, d_fed)  # 4.2.3: [x_t; h~_{t-1}]
+        dv, d_fed = np.split(dz, [E])                            # z_t = [x_t; fed]
         dW_e = embed_grad([END, *y][t - 1], dv, dW_e)            # Algorithm 4 line 18
     gradients = by_name("decoder", Weights(dW_e, dT, db))
     output = {"output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
-    score = parameters_of(dw if dW_a is None or trace.variant else {"W_a": dW_a})
-    attention = {"attention.W_c": dW_c, **score}
+    attention = {"attention.W_c": dW_c, **parameters_of(dw)}
     dh_bar = as_written(dh_bar, trace.variant)
     return {**gradients, **output, **attention}, dh_bar, dh[0], dc[0]
 

@@ -1,8 +1,7 @@
 """One step of attention in any variant of chapter 4 (Luong, 2016): every score, global or local.
 
 h_t -> a_t -> c_t -> h~_t: a `Variant` says how a_t is made (`grads.derivations.scores`, `.local`);
-context and attentional vector are the same for all. `grads.derivations.attention` has dot and
-general in one piece.
+context and attentional vector are the same for all.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
 # --- a_t ----------------------------------------------------------------------------------------
 
 
-def align_with(
+def align(
     variant: Variant, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
 ) -> Array:
     """a_t (S, 1).
@@ -71,7 +70,7 @@ def align_with(
     raise ValueError(f"window: expected global, local-m or local-p, got {variant.window!r}")
 
 
-def align_with_grad(
+def align_grad(
     variant: Variant, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the gradients of w by name, given da (S, 1)."""
@@ -87,23 +86,23 @@ def align_with_grad(
 # --- the step -----------------------------------------------------------------------------------
 
 
-def attend_with(
+def attend(
     variant: Variant, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array], t: int = 1
 ) -> tuple[Array, Array]:
-    """h~_t (H, 1) and a_t (S, 1); W_c (H, He + H), the rest as in `align_with`."""
-    a = align_with(variant, h, h_bar, w, t)                      # (4.7), (4.8), (4.10)
+    """h~_t (H, 1) and a_t (S, 1); W_c (H, He + H), the rest as in `align`."""
+    a = align(variant, h, h_bar, w, t)                           # (4.7), (4.8), (4.10)
     c = h_bar @ a                                                # (4.2.1 context)
     v = W_c @ np.vstack([c, h])                                  # W_c [c_t; h_t]
     h_tilde = np.tanh(v)                                         # (4.5)
     return h_tilde, a
 
 
-def attend_with_grad(
+def attend_grad(
     variant: Variant, dh_tilde: Array, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array],
     t: int = 1,
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     """dh_t (H, 1), dh_bar (He, S), dW_c and the gradients of w by name, given dh~_t (H, 1)."""
-    a = align_with(variant, h, h_bar, w, t)
+    a = align(variant, h, h_bar, w, t)
     c = h_bar @ a
     v = W_c @ np.vstack([c, h])
     dv = tanh_prime(v) * dh_tilde                                # tanh' o dh~_t of (4.5)
@@ -111,7 +110,7 @@ def attend_with_grad(
     dc, dh_joined = np.split(W_c.T @ dv, [len(c)])               # (2.11) on (4.5)
     da = h_bar.T @ dc                                            # (2.13) on (4.2.1 context)
     dh_bar_context = dc @ a.T                                    # (2.14) on (4.2.1 context)
-    dh_align, dh_bar_align, dw = align_with_grad(                # (4.7), (4.8), (4.10)
+    dh_align, dh_bar_align, dw = align_grad(                     # (4.7), (4.8), (4.10)
         variant, da, h, h_bar, w, t)
     dh = dh_joined + dh_align                                    # h_t is joined to c_t, and attends
     dh_bar = dh_bar_context + dh_bar_align                       # hbar_s is averaged, and a key

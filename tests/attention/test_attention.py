@@ -23,10 +23,12 @@ from attention.attention import (
 )
 from attention.scores import SCORES, Variant, score_weights
 from grads.check import check_pair
-from grads.derivations.attention import as_written, attend, attend_grad
+from grads.derivations.attention import as_written
 from grads.derivations.attention_step import (
-    align_with,
-    align_with_grad,
+    align,
+    align_grad,
+    attend,
+    attend_grad,
     parameters_of,
     weights_of,
 )
@@ -51,8 +53,8 @@ def test_forward_is_the_derivation(variant, dtype):
         h_bar = as_written(states[:length, b].T, literal_of(variant))
         assert not a[b, :, length:].any()
         for q in range(Q):
-            expected = align_with(literal_of(variant), h[b, q][:, None], h_bar,
-                                      weights_of(parameters), FIRST + q)[:, 0]
+            expected = align(literal_of(variant), h[b, q][:, None], h_bar,
+                             weights_of(parameters), FIRST + q)[:, 0]
             size = max(1.0, np.abs(expected).max())  # complex weights can be large
             assert np.abs(a[b, q, :length] - expected).max() < 1e-13 * size
             assert np.abs(c[b, q] - h_bar @ expected).max() < 1e-13 * size
@@ -76,9 +78,9 @@ def test_backward_is_the_derivation(variant, stepwise):
         h_bar, d_source = as_written(states[:length, b].T, literal_of(variant)), 0.0
         for q in range(Q):
             given = literal_of(variant), h[b, q][:, None], h_bar, w, FIRST + q
-            a = align_with(*given)
+            a = align(*given)
             d, d_column = h_bar.T @ dc[b, q][:, None], dc[b, q][:, None]
-            dh_q, d_h_bar, dw = align_with_grad(given[0], d, *given[1:])
+            dh_q, d_h_bar, dw = align_grad(given[0], d, *given[1:])
             np.testing.assert_allclose(dh[b, q], dh_q[:, 0], rtol=0, atol=1e-13)
             d_source = d_source + d_h_bar + d_column @ a.T
             sums = {name: sums.get(name, 0.0) + one for name, one in dw.items()}
@@ -103,17 +105,19 @@ def test_up_to_the_attentional_vector(score, lengths, dtype):
     dc, dh = np.split(d_joined.reshape(B, Q, -1), [He], axis=2)
     dh_attention, step = attention_backward(dc, cache, memory, None)
     dstates, gradients = memory_backward(dc, h, [cache], [step], memory, None)
-    W_a = parameters.get("attention.W_a")
+    W_a, w = parameters.get("attention.W_a"), weights_of(parameters)
+    variant = literal_of(Variant(score))
     dW_c, dW_a = 0.0, 0.0
     for b, length in enumerate(lengths):
         d_source, h_bar = 0.0, states[:length, b].T
         for q in range(Q):
             column = h[b, q][:, None]
-            assert_close(h_tilde.reshape(B, Q, H)[b, q], attend(column, h_bar, W_c, W_a)[0][:, 0])
-            found = attend_grad(dh_tilde[b, q][:, None], column, h_bar, W_c, W_a)
+            given = column, h_bar, W_c, w
+            assert_close(h_tilde.reshape(B, Q, H)[b, q], attend(variant, *given)[0][:, 0])
+            found = attend_grad(variant, dh_tilde[b, q][:, None], *given)
             assert_close((dh + dh_attention)[b, q], found[0][:, 0])
             d_source, dW_c = d_source + found[1], dW_c + found[2]
-            dW_a = None if found[3] is None else dW_a + found[3]
+            dW_a = dW_a + found[3].get("W_a", 0.0)
         assert_close(dstates[:length, b], d_source.T)
     assert_close(dz.T @ joined, dW_c)
     assert list(gradients) == list(parameters)

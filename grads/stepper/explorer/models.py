@@ -11,6 +11,7 @@ import numpy as np
 
 from backend import to_host
 from backend.errors import UserError
+from grads.derivations.attention_step import Variant
 from grads.stepper.tracing.examples import END, UNKNOWN, Example
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
@@ -97,7 +98,7 @@ def translation(
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
     s, t = system.source_ids(x), system.target.ids(y)
     parameters = {key: exact(value) for key, value in system.parameters.items()}
-    named = {"input_feeding": config.input_feeding} if name == "attention" else {}
+    named = {"variant": Variant(config.score)} if name == "attention" else {}
     example = Example((parameters, s[::-1] if data.reverse_source else s, t), named, {
         "encoder.W_e": list(system.source.words), "decoder.W_e": list(system.target.words)})
     return Trained(example, notes(config.dropout, config.clip_elements, [

@@ -19,14 +19,13 @@ PARTS = {
     "embed": ("embed", "embed_grad"),
     "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
              "gru", "gru_grad", "gru_context", "gru_context_grad"),
-    "attention": ("align", "attend", "attend_grad", "attend_with", "attend_with_grad",
-                  "context", "context_grad"),
+    "attention": ("attend", "attend_grad", "context", "context_grad"),
     "output": ("predict", "predict_grad", "deep_output", "deep_output_grad"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
     "unit": ("h", "c", "g", "k", "dh", "dc", "dg", "dk", "dT", "db"),
-    "attention": ("h_tilde", "a", "dW_c", "dW_a", "dh_bar", "d_fed", "d_source", "dw"),
+    "attention": ("h_tilde", "a", "dW_c", "dh_bar", "d_fed", "d_source", "dw"),
     "output": ("p", "l", "dW_hy", "db_hy", "dh_tilde"),
 }
 PART_OF_FUNCTION = {name: part for part, names in PARTS.items() for name in names}

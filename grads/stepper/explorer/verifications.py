@@ -28,7 +28,8 @@ def verifications_json(
     run: Run, table: Table, steps: Steps, verifications: Sequence[Verification]
 ) -> list[dict[str, Any]]:
     """One object for each gradient the backward assigned, in order; marks their tensors."""
-    shown = [verification for verification in verifications if verification.error is not None]
+    shown = [verification for verification in verifications
+             if verification.error is not None and size(verification)]
     entries = {id(one): representative(one) for one in with_curve(run, shown)}
     drawn = [verification for verification in shown if id(verification) in entries]
     curves = dict(zip(entries, error_curves(run, drawn, entries), strict=True))

@@ -91,12 +91,13 @@ ATTENTION = (
     PRINTED_SIGN,
     FORGOTTEN_DC,
     change("input feeding forgotten", "h~_t gets its gradient from the loss at t only, not from "
-           "the input of time t + 1.", "decoder_grad", "dh_tilde + d_fed", "dh_tilde + 0 * d_fed"),
+           "the input of time t + 1.", "decoder_grad", "dh_tilde + P.T @ d_fed",
+           "dh_tilde + 0 * (P.T @ d_fed)"),
     change("softmax without p p^T", "the second term of the softmax's Jacobian is left out.",
            "softmax_grad", "p * dp - p * (p.T @ dp)", "p * dp"),
-    change("score's weight transposed", "W_a^T in the place of W_a for dh_t: visible with the "
+    change("score's weight transposed", "W_a in the place of W_a^T for dhbar_s: visible with the "
            "score general only.",
-           "attend_grad", "dh + W_a @ h_bar @ de", "dh + W_a.T @ h_bar @ de"),
+           "general_score_grad", "dh_bar = W_a.T @ dk", "dh_bar = W_a @ dk"),
     change("source states from the other end", "dhbar_s is taken from position m_x + 1 - s.",
            "encoder_grad", "dh_bar[:, [s - 1]]", "dh_bar[:, [len(x) - s]]"),
     ONE_EMBEDDING,
@@ -118,9 +119,9 @@ ATTENTION_STEP = (
     change("softmax without p p^T", "the second term of the softmax's Jacobian is left out.",
            "softmax_grad", "p * dp - p * (p.T @ dp)", "p * dp"),
     change("joined state forgotten", "h_t gets its gradient through a_t only, not through "
-           "[c_t; h_t].", "attend_with_grad", "dh_joined + dh_align", "dh_align"),
+           "[c_t; h_t].", "attend_grad", "dh_joined + dh_align", "dh_align"),
     change("tanh' at the output", "tanh'(h~_t) for tanh'(W_c [c_t; h_t]).",
-           "attend_with_grad", "tanh_prime(v)", "tanh_prime(np.tanh(v))"),
+           "attend_grad", "tanh_prime(v)", "tanh_prime(np.tanh(v))"),
 )
 GRU = (
     change("update gates swapped", "z and 1 - z change places, as between papers (erratum 17).",

@@ -46,8 +46,8 @@ ATTENTIONAL = {**PARTNERS, "attentional_nmt_backward": "attentional_nmt_forward"
 PAIRS = {
     "lstm_grad.dT_x": "T:first columns",
     "lstm_grad.dT_h": "T:last columns",
-    "attend_with_grad.dh_joined": "h in v",
-    "attend_with_grad.dh_bar_context": "h_bar in c",
+    "attend_grad.dh_joined": "h in v",
+    "attend_grad.dh_bar_context": "h_bar in c",
     "context_grad.dh_context": "h in c",
     "backward.d_first": "left[1] in a_s",
     "backward.gradients": "parameters",
@@ -105,7 +105,7 @@ DERIVATIONS = {one.name: one for one in (
         Pairing(MODEL, PAIRS, SHARES), search_example, FOLLOW, breaks.SEARCH),
     Derivation(
         "attention-step", "One step of attention: global, local-m, local-p, any score",
-        attention_step.attend_with, attention_step.attend_with_grad,
+        attention_step.attend, attention_step.attend_grad,
         Pairing(PARTNERS, PAIRS), attention_step_example, FOLLOW, breaks.ATTENTION_STEP,
         of_first, upstream_second),
     Derivation(

@@ -46,11 +46,9 @@ class Sizes:
                             f"{self.score!r}")
 
     @property
-    def variant(self) -> Variant | None:
-        """How a_t is made; None for dot and general, global, which have a derivation in one
-        piece."""
-        plain = self.window == "global" and self.score in ("dot", "general")
-        return None if plain else Variant(self.score, self.window, self.D)
+    def variant(self) -> Variant:
+        """How a_t is made."""
+        return Variant(self.score, self.window, self.D)
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def translation_example(attentional: bool, request: Request) -> Example:
     V_s, V_t = map(len, words.values())
     shapes = translation_shapes(V_s, V_t, request.sizes, attentional)
     parameters = dict(request.parameters or draw(request.rng, shapes))
-    named = {"input_feeding": request.sizes.input_feeding, "variant": request.sizes.variant}
+    named = {"variant": request.sizes.variant}
     return Example((parameters, *ids), named if attentional else {}, words)
 
 
@@ -129,8 +127,7 @@ def attention_step_example(request: Request) -> Example:
     values = draw(request.rng, {"h": (H, 1), "h_bar": (H, 4), "W_c": (H, 2 * H),
                                 "dh_tilde": (H, 1)})
     w = weights_of(draw(request.rng, score_shapes(sizes)))
-    variant = sizes.variant or Variant(sizes.score)
-    return Example((variant, values["h"], values["h_bar"], values["W_c"], w, 2),
+    return Example((sizes.variant, values["h"], values["h_bar"], values["W_c"], w, 2),
                    upstream=values["dh_tilde"])
 
 

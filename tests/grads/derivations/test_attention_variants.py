@@ -36,9 +36,9 @@ def parameters_of(variant, L=1, feeding=True, seed=6):
     return {name: rng.normal(scale=0.8, size=shape) for name, shape in shapes.items()}
 
 
-def report(variant, parameters, x=X, y=Y, feeding=True):
+def report(variant, parameters, x=X, y=Y):
     def run(p):
-        return attentional_nmt_forward(p, x, y, input_feeding=feeding, variant=variant)
+        return attentional_nmt_forward(p, x, y, variant=variant)
 
     gradients, _, _ = attentional_nmt_backward(parameters, x, y, run(parameters)[1])
     return check_gradients(lambda p: run(p)[0], parameters, gradients), gradients
@@ -58,9 +58,9 @@ def distance_to_an_edge(parameters, trace):
 def test_gradients(variant, feeding):
     parameters = parameters_of(variant, 1, feeding)
     if variant.window == "local-p":
-        _, trace = attentional_nmt_forward(parameters, X, Y, input_feeding=feeding, variant=variant)
+        _, trace = attentional_nmt_forward(parameters, X, Y, variant=variant)
         assert distance_to_an_edge(parameters, trace) > 1e-3  # inside a piece
-    found, gradients = report(variant, parameters, feeding=feeding)
+    found, gradients = report(variant, parameters)
     found.raise_if_wrong()
     assert gradients.keys() == parameters.keys()
     assert all(np.abs(d).max() > 1e-6 for d in gradients.values())
@@ -77,19 +77,6 @@ def test_one_word_and_no_target(variant):
     found.raise_if_wrong()
     for name in WEIGHTS[variant.score]:
         assert variant.score == "location" or not gradients[PREFIX + name].any()
-
-
-@pytest.mark.parametrize("score", ["general", "dot"])
-def test_no_variant_is_global_general_or_dot(score):
-    parameters = parameters_of(Variant(score))
-    (J, trace), (K, variant_trace) = (attentional_nmt_forward(parameters, X, Y, variant=variant)
-                                  for variant in (None, Variant(score)))
-    np.testing.assert_allclose(J, K, rtol=1e-14)
-    ours, *_ = attentional_nmt_backward(parameters, X, Y, trace)
-    theirs, *_ = attentional_nmt_backward(parameters, X, Y, variant_trace)
-    assert ours.keys() == theirs.keys()
-    for name, gradient in ours.items():
-        np.testing.assert_allclose(theirs[name], gradient, rtol=1e-10, atol=1e-15)
 
 
 def test_local_m_reads_the_time_step():

@@ -12,10 +12,10 @@ from grads.check.kinks import find_kink
 from grads.derivations import local, scores
 from grads.derivations.attention_step import (
     Variant,
-    align_with,
-    align_with_grad,
-    attend_with,
-    attend_with_grad,
+    align,
+    align_grad,
+    attend,
+    attend_grad,
 )
 from grads.verification.mutation.injection import replaced
 
@@ -51,14 +51,14 @@ def check_step(variant, S, t=1, seed=1, **how):
 
     def run(a):
         w = weights_in(variant, a)
-        h_tilde, align = attend_with(variant, a["h"], a["h_bar"], a["W_c"], w, t)
-        return {"h_tilde": h_tilde, "a": align}, (a, w)
+        h_tilde, found = attend(variant, a["h"], a["h_bar"], a["W_c"], w, t)
+        return {"h_tilde": h_tilde, "a": found}, (a, w)
 
     def vjp(d, cache):
         a, w = cache
-        dh, dh_bar, dW_c, dw = attend_with_grad(
+        dh, dh_bar, dW_c, dw = attend_grad(
             variant, d["h_tilde"], a["h"], a["h_bar"], a["W_c"], w, t)
-        dh_a, dh_bar_a, dw_a = align_with_grad(variant, d["a"], a["h"], a["h_bar"], w, t)
+        dh_a, dh_bar_a, dw_a = align_grad(variant, d["a"], a["h"], a["h_bar"], w, t)
         return {"h": dh + dh_a, "h_bar": dh_bar + dh_bar_a, "W_c": dW_c,
                 **{name: dw[name] + dw_a[name] for name in dw}}
 
@@ -158,14 +158,14 @@ def test_the_jump_at_an_edge_of_the_window():
         given = {**inputs, "v_p": inputs["v_p"] * factor}
         beyond = position(given, S) - k
         assert 1e-10 < abs(beyond) < 1e-8
-        sides[beyond > 0] = align_with(
+        sides[beyond > 0] = align(
             variant, given["h"], given["h_bar"], weights_in(variant, given))[:, 0]
     e = scores.general_score(inputs["h"], inputs["h_bar"], inputs["W_a"])[:, 0]
     for beyond, first, edge in ((False, k - D - 1, k - D - 1), (True, k - D, k + D)):
         words, a = list(range(first, first + 2 * D + 1)), sides[beyond]
-        align = exp(e[edge]) / sum(exp(e[s]) for s in words)
+        weight = exp(e[edge]) / sum(exp(e[s]) for s in words)
         np.testing.assert_array_equal(np.flatnonzero(a), words)
-        np.testing.assert_allclose(a[edge], align * exp(-2 * (edge - k) ** 2 / D**2), rtol=1e-6)
+        np.testing.assert_allclose(a[edge], weight * exp(-2 * (edge - k) ** 2 / D**2), rtol=1e-6)
     assert np.abs(sides[True] - sides[False]).max() > 0.01
 
 
@@ -174,7 +174,7 @@ def test_the_checker_finds_the_jump():
     inputs = at_integer(variant, S, 4)
 
     def run(a):
-        return {"a": align_with(variant, a["h"], a["h_bar"], weights_in(variant, a))}
+        return {"a": align(variant, a["h"], a["h_bar"], weights_in(variant, a))}
 
     upstream = {"a": np.arange(1.0, S + 1)[:, None]}
     found = find_kink(run, inputs, upstream, "v_p", 0)
@@ -201,7 +201,7 @@ def test_local_p_by_scalar_loops(renormalise):
          for s in near}
     total = sum(a.values()) if renormalise else 1.0
     expected = [a.get(s, 0.0) / total for s in range(S)]
-    found = align_with(variant, h, h_bar, weights_in(variant, inputs))[:, 0]
+    found = align(variant, h, h_bar, weights_in(variant, inputs))[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert (abs(found.sum() - 1) < 1e-12) == renormalise  # erratum 8
 
@@ -212,7 +212,7 @@ def test_local_m_is_global_attention_of_its_window(t):
     variant, S, D = Variant("concat", "local-m", 2), 5, 2
     inputs = inputs_of(variant, S)
     w = weights_in(variant, inputs)
-    a = align_with(variant, inputs["h"], inputs["h_bar"], w, t)
+    a = align(variant, inputs["h"], inputs["h_bar"], w, t)
     p = min(t, S)
     first, last = max(p - D, 1), min(p + D, S)
     inside = scores.align_global("concat", inputs["h"], inputs["h_bar"][:, first - 1 : last], w)
@@ -225,8 +225,8 @@ def test_behind_the_source_the_window_stays_with_the_last_word():
     variant = Variant("general", "local-m", 1)
     inputs = inputs_of(variant, 4)
     given = variant, inputs["h"], inputs["h_bar"], weights_in(variant, inputs)
-    np.testing.assert_array_equal(align_with(*given, 9), align_with(*given, 4))
-    assert np.abs(align_with(*given, 4) - align_with(*given, 3)).max() > 0.01
+    np.testing.assert_array_equal(align(*given, 9), align(*given, 4))
+    assert np.abs(align(*given, 4) - align(*given, 3)).max() > 0.01
 
 
 @pytest.mark.parametrize("variant, message", [
@@ -238,4 +238,4 @@ def test_behind_the_source_the_window_stays_with_the_last_word():
 def test_variants_that_contradict_themselves(variant, message):
     inputs = inputs_of(variant._replace(score="dot"), 3)
     with pytest.raises(ValueError, match=message):
-        align_with(variant, inputs["h"], inputs["h_bar"], {**inputs, "W_a": np.ones((3, H))})
+        align(variant, inputs["h"], inputs["h_bar"], {**inputs, "W_a": np.ones((3, H))})

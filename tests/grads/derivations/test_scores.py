@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from grads.check import check_pair
-from grads.derivations import attention, scores
+from grads.derivations import scores
 from grads.derivations.attention_step import (
     Variant,
-    attend_with,
-    attend_with_grad,
+    attend,
+    attend_grad,
     parameters_of,
     weights_of,
 )
@@ -60,11 +60,11 @@ def check_step(kind, S, **how):
 
     def run(a):
         w = {name: a[name] for name in WEIGHTS[kind]}
-        return attend_with(variant, a["h"], a["h_bar"], a["W_c"], w)[0], (a, w)
+        return attend(variant, a["h"], a["h_bar"], a["W_c"], w)[0], (a, w)
 
     def vjp(d, cache):
         a, w = cache
-        dh, dh_bar, dW_c, dw = attend_with_grad(variant, d, a["h"], a["h_bar"], a["W_c"], w)
+        dh, dh_bar, dW_c, dw = attend_grad(variant, d, a["h"], a["h_bar"], a["W_c"], w)
         return {"h": dh, "h_bar": dh_bar, **dw, "W_c": dW_c}
 
     return check_pair(run, vjp, inputs, **how)
@@ -122,9 +122,9 @@ def test_a_dropped_term_of_location_is_caught():
 
 
 @pytest.mark.parametrize("path, old, new, wrong", [
-    ("attend_with_grad", "dh_joined + dh_align", "dh_joined", {"h"}),
-    ("attend_with_grad", "dh_bar_context + dh_bar_align", "dh_bar_align", {"h_bar"}),
-    ("attend_with_grad", "tanh_prime(v) *", "", {"h", "h_bar", "W_a", "v_a", "W_c"}),
+    ("attend_grad", "dh_joined + dh_align", "dh_joined", {"h"}),
+    ("attend_grad", "dh_bar_context + dh_bar_align", "dh_bar_align", {"h_bar"}),
+    ("attend_grad", "tanh_prime(v) *", "", {"h", "h_bar", "W_a", "v_a", "W_c"}),
 ])
 def test_a_dropped_term_of_the_step_is_caught(path, old, new, wrong):
     with replaced(f"grads.derivations.attention_step.{path}", old, new):
@@ -163,22 +163,6 @@ def test_by_scalar_loops(kind):
     np.testing.assert_allclose(scores.score(kind, h, h_bar, w)[:, 0], e, rtol=1e-13)
     a = [exp(one) / sum(map(exp, e)) for one in e]
     np.testing.assert_allclose(scores.align_global(kind, h, h_bar, w)[:, 0], a, rtol=1e-13)
-
-
-@pytest.mark.parametrize("score", ["dot", "general"])
-def test_dot_and_general_are_those_of_the_one_piece_derivation(score):
-    h, h_bar = states(score, 4).values()
-    w, rng = weights(score), np.random.default_rng(4)
-    W_c, d = rng.normal(size=(2, len(h_bar) + H)), rng.normal(size=(2, 1))
-    plain = (h, h_bar, W_c, w.get("W_a"))
-    for ours, theirs in zip(attend_with(Variant(score), h, h_bar, W_c, w),
-                            attention.attend(*plain), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-13)
-    *ours, dw = attend_with_grad(Variant(score), d, h, h_bar, W_c, w)
-    for one, other in zip([*ours, dw.get("W_a")], attention.attend_grad(d, *plain), strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_concat_identity_is_concat_with_an_identity_block():
@@ -232,6 +216,6 @@ def test_a_variant_that_there_is_not(variant, message):
     h, h_bar = states("dot", 3).values()
     W_c = np.ones((2, 2 * H))
     with pytest.raises(ValueError, match=message):
-        attend_with(variant, h, h_bar, W_c, {})
+        attend(variant, h, h_bar, W_c, {})
     with pytest.raises(ValueError, match=message):
-        attend_with_grad(variant, np.ones((2, 1)), h, h_bar, W_c, {})
+        attend_grad(variant, np.ones((2, 1)), h, h_bar, W_c, {})

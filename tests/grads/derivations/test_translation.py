@@ -7,6 +7,7 @@ import pytest
 
 from grads.check import check_gradients
 from grads.derivations import attention, nmt
+from grads.derivations.attention_step import Variant, attend, attend_grad
 
 V_S, V_T, E, H = 5, 6, 3, 2
 X, Y = [2, 4, 2], [3, 2, 3]
@@ -70,7 +71,7 @@ def test_algorithms_3_and_4(x, y, L, biases):
 @pytest.mark.parametrize("input_feeding", [False, True])
 def test_attentional_model(x, y, L, score, input_feeding):
     parameters = parameters_of(L, True, True, score, input_feeding)
-    found, gradients = report("attention", x, y, L, parameters, input_feeding=input_feeding)
+    found, gradients = report("attention", x, y, L, parameters, variant=Variant(score))
     found.raise_if_wrong()
     if len(x) > 1:  # over a single source word a_t is 1 whatever the score
         assert all(np.abs(d).max() > 1e-5 for d in gradients.values())
@@ -151,7 +152,8 @@ def test_attention_step_by_scalar_loops(score):
     a = [np.exp(v) / sum(np.exp(e)) for v in e]
     ch = [sum(a[s] * h_bar[j, s] for s in range(S)) for j in range(H_e)] + [h[0, 0], h[1, 0]]
     h_tilde = [np.tanh(sum(W_c[i, j] * ch[j] for j in range(H_e + 2))) for i in range(2)]
-    found_h, found_a = attention.attend(h, h_bar, W_c, W_a)
+    w = {} if W_a is None else {"W_a": W_a}
+    found_h, found_a = attend(Variant(score), h, h_bar, W_c, w)
     np.testing.assert_allclose(found_a[:, 0], a, rtol=1e-13)
     np.testing.assert_allclose(found_h[:, 0], h_tilde, rtol=1e-13)
 
@@ -160,10 +162,14 @@ def test_attention_step_gradients():
     rng = np.random.default_rng(7)
     values = {"h": rng.normal(size=(2, 1)), "h_bar": rng.normal(size=(3, 4)),
               "W_c": rng.normal(size=(2, 5)), "W_a": rng.normal(size=(2, 3))}
-    d_out = rng.normal(size=(2, 1))
-    gradients = attention.attend_grad(d_out, *values.values())
-    check_gradients(lambda v: (d_out * attention.attend(*v.values())[0]).sum(), values,
-                    dict(zip(values, gradients, strict=True))).raise_if_wrong()
+    d_out, variant = rng.normal(size=(2, 1)), Variant("general")
+
+    def step(v):
+        return variant, v["h"], v["h_bar"], v["W_c"], {"W_a": v["W_a"]}
+
+    dh, dh_bar, dW_c, dw = attend_grad(variant, d_out, *step(values)[1:])
+    check_gradients(lambda v: (d_out * attend(*step(v))[0]).sum(), values,
+                    {"h": dh, "h_bar": dh_bar, "W_c": dW_c, **dw}).raise_if_wrong()
 
 
 def test_single_source_word_gives_no_gradient_to_the_score():

@@ -49,7 +49,7 @@ def literal(model, parameters, pairs, reverse):
     for x, y in pairs:
         words = x[::-1] if reverse else x
         loss, trace = attentional_nmt_forward(
-            parameters, words, y, input_feeding=model.config.input_feeding, variant=variant)
+            parameters, words, y, variant=variant)
         losses += loss
         gradients.append(attentional_nmt_backward(parameters, words, y, trace)[0])
     return losses, total(gradients)

@@ -21,6 +21,7 @@ from strict.module import strict, to_numpy, to_strict
 
 import backend
 from grads.derivations import attention, nmt
+from grads.derivations.attention_step import Variant
 from lstm.stack import dropout_mask
 from nmt.data.batches import make_batch
 from nmt.models.translator import ModelConfig, Translator
@@ -63,7 +64,7 @@ def literal(config, parameters, pairs):
             found = nmt.backward(parameters, x, y, trace)
         else:
             loss, trace = attention.attentional_nmt_forward(
-                parameters, x, y, input_feeding=config.input_feeding)
+                parameters, x, y, variant=Variant(config.score))
             found = attention.attentional_nmt_backward(parameters, x, y, trace)
         losses.append(loss)
         gradients.append(found[0])
@@ -98,10 +99,10 @@ def test_equal_lengths_and_the_smallest_batch(attention):
         assert_same_gradients(gradients, derived)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_loss_of_weights_times_10000(look):
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_loss_of_weights_times_10000(attention):
     """Gates saturate and probabilities underflow; kernel and derivation stay finite, and equal."""
-    model, parameters = make(scale=0.6e4, layers=2, **LOOKS[look])
+    model, parameters = make(scale=0.6e4, layers=2, **ATTENTION[attention])
     loss, _ = run(model, parameters, RAGGED)
     assert np.isfinite(loss)
     assert_close(loss, literal(model.config, parameters, RAGGED)[0])

@@ -18,13 +18,14 @@ PLAIN = {"bidirectional": False, "bridge": False}
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """Run directories: `lm`, `deep` (two layers), `attention`, `reversed`, `nmt`, `bridge`."""
+    """Run directories: `lm`, `deep` (two layers), `attention`, `reversed`, `unfed`, ..."""
     directory = tmp_path_factory.mktemp("models")
     write_corpus(directory)
     for name, changes in {
         "attention": {"data": {}}, "reversed": {"data": {"reverse_source": True}},
         "nmt": {"model": {"attention": "none", "input_feeding": False}},
         "bridge": {"model": {"bidirectional": True, "bridge": True}},
+        "unfed": {"model": {"input_feeding": False, "score": "dot"}},
     }.items():
         recipe = write_recipe(directory / "r.yaml", **{"train": {"epochs": 1}, **changes})
         assert nmt("train", recipe, "--output", directory / name) == 0
@@ -56,7 +57,7 @@ def test_language_model(directory):
 
 
 @pytest.mark.parametrize(("name", "model"), [
-    ("attention", "attention"), ("attention", "reversed"), ("nmt", "nmt")])
+    ("attention", "attention"), ("attention", "reversed"), ("attention", "unfed"), ("nmt", "nmt")])
 def test_translator(directory, name, model):
     d = build(name, model=directory / model, sentence="one two nine", target="eins zwei")
     assert verified(d)

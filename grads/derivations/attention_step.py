@@ -6,7 +6,7 @@ context and attentional vector are the same for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,21 +17,13 @@ from grads.derivations.local import (
     align_local_m_grad,
     align_local_p,
     align_local_p_grad,
+    align_renormalised,
+    align_renormalised_grad,
 )
-from grads.derivations.scores import align_global, align_global_grad
+from grads.derivations.scores import Variant, align_global, align_global_grad
 
 PREFIX = "attention."
 COLUMNS = ("v_a", "v_p")  # vectors among the parameters, columns in an equation
-
-
-class Variant(NamedTuple):
-    """How a_t is made from h_t and the source states."""
-
-    score: str = "general"  # one of `grads.derivations.scores.SCORES`
-    window: str = "global"  # "global", "local-m" or "local-p"
-    D: int = 10  # half the window; 4.3.1
-    reverse: bool = False  # whether the encoder read the source from its end (erratum 9)
-    renormalise: bool = False  # local-p: whether a_t is made to sum to one (erratum 8)
 
 
 # --- parameters ---------------------------------------------------------------------------------
@@ -52,6 +44,31 @@ def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
 # --- a_t ----------------------------------------------------------------------------------------
 
 
+class Alignment(NamedTuple):
+    """How a_t is made of h_t and the source states, and the backward."""
+
+    forward: Callable[..., Array]
+    backward: Callable[..., tuple[Array, Array, dict[str, Array]]]
+
+
+ALIGNMENTS = {  # by window, and whether a_t is made to sum to one
+    ("global", False): Alignment(align_global, align_global_grad),
+    ("local-m", False): Alignment(align_local_m, align_local_m_grad),
+    ("local-p", False): Alignment(align_local_p, align_local_p_grad),
+    ("local-p", True): Alignment(align_renormalised, align_renormalised_grad),
+}
+
+
+def kind_of(variant: Variant) -> tuple[str, bool]:
+    """The key of ALIGNMENTS. Raises ValueError for a variant that there is not."""
+    kind = variant.window, variant.renormalise
+    if kind not in ALIGNMENTS:
+        windows = ", ".join(window for window, again in ALIGNMENTS if again == kind[1])
+        raise ValueError(f"window: expected one of {windows}"
+                         f"{' to be renormalised' * kind[1]}, got {variant.window!r}")
+    return kind
+
+
 def align(
     variant: Variant, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
 ) -> Array:
@@ -61,26 +78,14 @@ def align(
     the time step from 1, for local-m.
     Raises ValueError for a variant that there is not.
     """
-    if variant.window == "global":
-        return align_global(variant.score, h, h_bar, w)
-    if variant.window == "local-m":
-        return align_local_m(variant.score, h, h_bar, w, t, variant.D)
-    if variant.window == "local-p":
-        return align_local_p(variant.score, h, h_bar, w, variant.D, variant.renormalise)
-    raise ValueError(f"window: expected global, local-m or local-p, got {variant.window!r}")
+    return ALIGNMENTS[kind_of(variant)].forward(variant, h, h_bar, w, t)
 
 
 def align_grad(
     variant: Variant, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the gradients of w by name, given da (S, 1)."""
-    if variant.window == "global":
-        return align_global_grad(variant.score, da, h, h_bar, w)
-    if variant.window == "local-m":
-        return align_local_m_grad(variant.score, da, h, h_bar, w, t, variant.D)
-    if variant.window == "local-p":
-        return align_local_p_grad(variant.score, da, h, h_bar, w, variant.D, variant.renormalise)
-    raise ValueError(f"window: expected global, local-m or local-p, got {variant.window!r}")
+    return ALIGNMENTS[kind_of(variant)].backward(variant, da, h, h_bar, w, t)
 
 
 # --- the step -----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from grads.derivations.calculus import Array, sigm, sigm_prime, softmax, softmax_grad, tanh_prime
-from grads.derivations.scores import CONTENT, score, score_grad
+from grads.derivations.scores import CONTENT, Variant, require, score, score_grad
 
 # --- windows ------------------------------------------------------------------------------------
 
@@ -48,50 +48,44 @@ def window(p: Any, D: int, s: Array) -> Array:
     if D < 1:
         raise ValueError(f"D: expected at least 1, got {D}")
     centre = np.minimum(np.floor(p.real), len(s) - 1)            # no further than the last word
-    inside = (centre - D <= s) & (s <= centre + D)               # [p_t - D, p_t + D] (4.2.2)
+    inside = (centre - D <= s) & (s <= centre + D)               # (4.2.2 window)
     M = np.eye(len(s))[:, inside[:, 0]]
     return M
-
-
-def require_content(kind: str) -> None:
-    """Raises ValueError for a score that does not depend on the states in the window."""
-    if kind not in CONTENT:
-        raise ValueError(f"score: expected one of {', '.join(CONTENT)} in a window, got {kind!r}")
 
 
 # --- local-m ------------------------------------------------------------------------------------
 
 
 def align_local_m(
-    kind: str, h: Array, h_bar: Array, w: Mapping[str, Array], t: int, D: int,
+    variant: Variant, h: Array, h_bar: Array, w: Mapping[str, Array], t: int
 ) -> Array:
     """a_t (S, 1): Eq. 4.7 over the window around p_t = t, zero outside.
 
-    Arguments: kind, h, h_bar, w as in `grads.derivations.scores.score`; t from 1; D, half the
-    window. Raises ValueError for the score "location", and for D below 1.
+    Arguments: h, h_bar, w as in `grads.derivations.scores.score`; t from 1.
+    Raises ValueError for the score "location", and for D below 1.
     """
-    require_content(kind)
+    require(variant.score, CONTENT, " in a window")
     p = t - 1                                                    # (4.2.2 local-m)
-    M = window(p, D, positions(h_bar.shape[1]))
+    M = window(p, variant.D, positions(h_bar.shape[1]))
     h_bar_w = h_bar @ M                                          # the states in the window
-    e = score(kind, h, h_bar_w, w)
+    e = score(variant.score, h, h_bar_w, w)
     align = softmax(e)                                           # (4.7)
     a = M @ align
     return a
 
 
 def align_local_m_grad(
-    kind: str, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int, D: int,
+    variant: Variant, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
     p = t - 1
-    M = window(p, D, positions(h_bar.shape[1]))
+    M = window(p, variant.D, positions(h_bar.shape[1]))
     h_bar_w = h_bar @ M
-    e = score(kind, h, h_bar_w, w)
+    e = score(variant.score, h, h_bar_w, w)
     align = softmax(e)
     d_align = M.T @ da                                           # (2.13) on a = M align
     de = softmax_grad(align, d_align)                            # (4.7)
-    dh, dh_bar_w, dw = score_grad(kind, de, h, h_bar_w, w)
+    dh, dh_bar_w, dw = score_grad(variant.score, de, h, h_bar_w, w)
     dh_bar = dh_bar_w @ M.T                                      # (2.14) on hbar_w = hbar M
     return dh, dh_bar, dw
 
@@ -122,51 +116,64 @@ def predict_position_grad(
 
 
 def align_local_p(
-    kind: str, h: Array, h_bar: Array, w: Mapping[str, Array], D: int, renormalise: bool = False,
+    variant: Variant, h: Array, h_bar: Array, w: Mapping[str, Array], t: int
 ) -> Array:
     """a_t (S, 1), Eq. 4.10: in the window align * Gaussian, zero outside.
 
-    Arguments: w, the score's weights and W_p (P, H), v_p (P, 1); renormalise, whether the weights
-    are divided by their sum, which the thesis does not print (erratum 8); the rest as in
-    `align_local_m`. Raises ValueError for the score "location", and for D below 1.
+    Arguments: w, the score's weights and W_p (P, H), v_p (P, 1); the rest as in `align_local_m`.
+    Raises ValueError for the score "location", and for D below 1.
     """
-    require_content(kind)
-    S, sigma = h_bar.shape[1], D / 2
+    require(variant.score, CONTENT, " in a window")
+    S, sigma = h_bar.shape[1], variant.D / 2                     # (4.2.2 sigma)
     p = predict_position(h, w["W_p"], w["v_p"], S)               # (4.9)
     s = positions(S)
-    M = window(p, D, s)
+    M = window(p, variant.D, s)
     h_bar_w = h_bar @ M                                          # the states in the window
-    e = score(kind, h, h_bar_w, w)
+    e = score(variant.score, h, h_bar_w, w)
     align = softmax(e)                                           # (4.7)
     gauss = np.exp(-(M.T @ s - p) ** 2 / (2 * sigma**2))         # e^(-(s - p_t)^2 / 2 sigma^2)
     b = align * gauss                                            # (4.10)
-    r = b / b.sum() if renormalise else b
-    a = M @ r
+    a = M @ b
     return a
 
 
 def align_local_p_grad(
-    kind: str, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], D: int,
-    renormalise: bool = False,
+    variant: Variant, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
-    S, sigma = h_bar.shape[1], D / 2
+    S, sigma = h_bar.shape[1], variant.D / 2
     p = predict_position(h, w["W_p"], w["v_p"], S)
     s = positions(S)
-    M = window(p, D, s)
+    M = window(p, variant.D, s)
     h_bar_w = h_bar @ M
-    e = score(kind, h, h_bar_w, w)
+    e = score(variant.score, h, h_bar_w, w)
     align = softmax(e)
     gauss = np.exp(-(M.T @ s - p) ** 2 / (2 * sigma**2))
-    b = align * gauss
-    dr = M.T @ da                                                # (2.13) on a = M r
-    db = (dr - dr.T @ b / b.sum()) / b.sum() if renormalise else dr  # r = b / sum of b
+    db = M.T @ da                                                # (2.13) on a = M b
     d_align = gauss * db                                         # (2.17) on (4.10)
     d_gauss = align * db                                         # (2.18) on (4.10)
     dp = ((M.T @ s - p) / sigma**2 * gauss).T @ d_gauss          # dgauss/dp = gauss (s - p)/sigma^2
     de = softmax_grad(align, d_align)                            # (4.7)
-    dh_score, dh_bar_w, dw = score_grad(kind, de, h, h_bar_w, w)
+    dh_score, dh_bar_w, dw = score_grad(variant.score, de, h, h_bar_w, w)
     dh_bar = dh_bar_w @ M.T                                      # (2.14) on hbar_w = hbar M
     dh_position, dW_p, dv_p = predict_position_grad(dp, h, w["W_p"], w["v_p"], S)  # (4.9)
     dh = dh_score + dh_position                                  # h_t scores, and places
     return dh, dh_bar, {**dw, "W_p": dW_p, "v_p": dv_p}
+
+
+def align_renormalised(
+    variant: Variant, h: Array, h_bar: Array, w: Mapping[str, Array], t: int
+) -> Array:
+    """a_t (S, 1) of local-p divided by its sum, which the thesis does not print (erratum 8)."""
+    b = align_local_p(variant, h, h_bar, w, t)                   # (4.10)
+    a = b / b.sum()
+    return a
+
+
+def align_renormalised_grad(
+    variant: Variant, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int
+) -> tuple[Array, Array, dict[str, Array]]:
+    """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
+    b = align_local_p(variant, h, h_bar, w, t)
+    db = (da - da.T @ b / b.sum()) / b.sum()                     # a = b / sum of b
+    return align_local_p_grad(variant, db, h, h_bar, w, t)

@@ -17,15 +17,22 @@ A model's parameters are `attention.W_a`, `attention.U_a` and `attention.v_a` (A
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from grads.derivations.calculus import Array, softmax, softmax_grad, tanh_prime
 
-CONTENT = (  # they depend on h_bar
-    "dot", "scaled-dot", "general", "concat", "concat-identity", "additive")
-SCORES = (*CONTENT, "location")
+
+class Variant(NamedTuple):
+    """How a_t is made from h_t and the source states."""
+
+    score: str = "general"  # one of SCORES
+    window: str = "global"  # "global", "local-m" or "local-p"
+    D: int = 10  # half the window; 4.3.1
+    reverse: bool = False  # whether the encoder read the source from its end (erratum 9)
+    renormalise: bool = False  # local-p: whether a_t is made to sum to one (erratum 8)
 
 
 def weight_shapes(
@@ -167,111 +174,104 @@ def additive_score_grad(
 # --- location -----------------------------------------------------------------------------------
 
 
-def location_score(h: Array, W_a: Array) -> Array:
-    """e (L_max, 1), a number for each row of W_a (L_max, H), whatever S is."""
+def location_score(h: Array, h_bar: Array, W_a: Array) -> Array:
+    """e (L_max, 1), a number for each row of W_a (L_max, H), whatever h_bar is.
+
+    Row s belongs to the s-th word of the source as it is written (erratum 7).
+    """
     e = W_a @ h                                                  # W_a h_t of (4.8)
     return e
 
 
-def location_score_grad(de: Array, h: Array, W_a: Array) -> tuple[Array, Array]:
-    """dh (H, 1) and dW_a (L_max, H)."""
+def location_score_grad(
+    de: Array, h: Array, h_bar: Array, W_a: Array
+) -> tuple[Array, Array, Array]:
+    """dh (H, 1), dh_bar (He, S), which is zero, and dW_a (L_max, H)."""
     dh = W_a.T @ de                                              # (2.13) on e = W_a h
     dW_a = de @ h.T                                              # (2.14) on e = W_a h
-    return dh, dW_a
-
-
-def align_location(h: Array, W_a: Array, S: int) -> Array:
-    """a_t (S, 1), Eq. 4.8: row s of W_a weighs the s-th word of the source as it is written.
-
-    Of the L_max weights a short sentence uses "only the top part", which is not made to sum to one;
-    of a long one the words near the end are ignored (footnote 5, erratum 7).
-    """
-    align = softmax(location_score(h, W_a))                      # (4.8), (L_max, 1)
-    n = min(S, len(align))
-    a = np.vstack([align[:n], np.zeros((S - n, 1))])             # the top part  (footnote 5)
-    return a
-
-
-def align_location_grad(da: Array, h: Array, W_a: Array) -> tuple[Array, Array]:
-    """dh (H, 1) and dW_a (L_max, H), given da (S, 1)."""
-    align = softmax(location_score(h, W_a))
-    n = min(len(da), len(align))
-    d_align = np.vstack([da[:n], np.zeros((len(align) - n, 1))])  # what is cut off has no gradient
-    de = softmax_grad(align, d_align)                            # (4.8): (diag(a) - a a^T) da
-    dh, dW_a = location_score_grad(de, h, W_a)
-    return dh, dW_a
+    return dh, np.zeros_like(h_bar), dW_a
 
 
 # --- any score ----------------------------------------------------------------------------------
 
 
-def score(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
-    """e (S, 1) of a score of what the states hold.
+class Score(NamedTuple):
+    """A score, its backward, and the names of the weights that both take after h and h_bar."""
 
-    Arguments: kind, one of CONTENT; w, its weights among W_a, U_a and v_a, by these names.
+    forward: Callable[..., Array]
+    backward: Callable[..., tuple[Array, ...]]
+    weights: tuple[str, ...] = ()
+
+
+CONTENT = {  # they depend on h_bar
+    "dot": Score(dot_score, dot_score_grad),
+    "scaled-dot": Score(scaled_dot_score, scaled_dot_score_grad),
+    "general": Score(general_score, general_score_grad, ("W_a",)),
+    "concat": Score(concat_score, concat_score_grad, ("W_a", "v_a")),
+    "concat-identity": Score(concat_identity_score, concat_identity_score_grad, ("W_a", "v_a")),
+    "additive": Score(additive_score, additive_score_grad, ("W_a", "U_a", "v_a")),
+}
+SCORES = {**CONTENT, "location": Score(location_score, location_score_grad, ("W_a",))}
+
+
+def require(kind: str, known: Mapping[str, Score], where: str = "") -> None:
+    """Raises ValueError for a score that is not among those known."""
+    if kind not in known:
+        raise ValueError(f"score: expected one of {', '.join(known)}{where}, got {kind!r}")
+
+
+def score(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
+    """e (S, 1), or (L_max, 1) for the location.
+
+    Arguments: kind, one of SCORES; w, its weights among W_a, U_a and v_a, by these names.
     Raises ValueError for a score that is not one of them.
     """
-    if kind == "dot":
-        return dot_score(h, h_bar)
-    if kind == "scaled-dot":
-        return scaled_dot_score(h, h_bar)
-    if kind == "general":
-        return general_score(h, h_bar, w["W_a"])
-    if kind == "concat":
-        return concat_score(h, h_bar, w["W_a"], w["v_a"])
-    if kind == "concat-identity":
-        return concat_identity_score(h, h_bar, w["W_a"], w["v_a"])
-    if kind == "additive":
-        return additive_score(h, h_bar, w["W_a"], w["U_a"], w["v_a"])
-    raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {kind!r}")
+    require(kind, SCORES)
+    return SCORES[kind].forward(h, h_bar, *(w[name] for name in SCORES[kind].weights))
 
 
 def score_grad(
     kind: str, de: Array, h: Array, h_bar: Array, w: Mapping[str, Array]
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name; arguments as in `score`."""
-    if kind == "dot":
-        dh, dh_bar = dot_score_grad(de, h, h_bar)
-        return dh, dh_bar, {}
-    if kind == "scaled-dot":
-        dh, dh_bar = scaled_dot_score_grad(de, h, h_bar)
-        return dh, dh_bar, {}
-    if kind == "general":
-        dh, dh_bar, dW_a = general_score_grad(de, h, h_bar, w["W_a"])
-        return dh, dh_bar, {"W_a": dW_a}
-    if kind == "concat":
-        dh, dh_bar, dW_a, dv_a = concat_score_grad(de, h, h_bar, w["W_a"], w["v_a"])
-        return dh, dh_bar, {"W_a": dW_a, "v_a": dv_a}
-    if kind == "concat-identity":
-        dh, dh_bar, dW_a, dv_a = concat_identity_score_grad(de, h, h_bar, w["W_a"], w["v_a"])
-        return dh, dh_bar, {"W_a": dW_a, "v_a": dv_a}
-    if kind == "additive":
-        dh, dh_bar, dW_a, dU_a, dv_a = additive_score_grad(
-            de, h, h_bar, w["W_a"], w["U_a"], w["v_a"])
-        return dh, dh_bar, {"W_a": dW_a, "U_a": dU_a, "v_a": dv_a}
-    raise ValueError(f"score: expected one of {', '.join(SCORES)}, got {kind!r}")
+    return by_weight(kind, *SCORES[kind].backward(
+        de, h, h_bar, *(w[name] for name in SCORES[kind].weights)))
+
+
+def by_weight(
+    kind: str, dh: Array, dh_bar: Array, *dw: Array
+) -> tuple[Array, Array, dict[str, Array]]:
+    """A score's gradients with those of its weights by name."""
+    return dh, dh_bar, dict(zip(SCORES[kind].weights, dw, strict=True))
 
 
 # --- global alignment ---------------------------------------------------------------------------
 
 
-def align_global(kind: str, h: Array, h_bar: Array, w: Mapping[str, Array]) -> Array:
-    """a_t (S, 1), Eq. 4.7, or 4.8 for the location; arguments as in `score`."""
-    if kind == "location":
-        return align_location(h, w["W_a"], h_bar.shape[1])
-    e = score(kind, h, h_bar, w)
-    a = softmax(e)                                               # (4.7)
+def align_global(
+    variant: Variant, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
+) -> Array:
+    """a_t (S, 1), Eq. 4.7, or 4.8 for the location; w as in `score`.
+
+    Of a location's L_max weights a short sentence uses "only the top part", which is not made to
+    sum to one; of a long one the words near the end are ignored (footnote 5, erratum 7). The other
+    scores have as many weights as there are words, and the top part is all of them.
+    """
+    e = score(variant.score, h, h_bar, w)
+    align = softmax(e)                                           # (4.7), (4.8)
+    K = np.eye(h_bar.shape[1], len(align))                       # the top part (footnote 5)
+    a = K @ align
     return a
 
 
 def align_global_grad(
-    kind: str, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array]
+    variant: Variant, da: Array, h: Array, h_bar: Array, w: Mapping[str, Array], t: int = 1
 ) -> tuple[Array, Array, dict[str, Array]]:
     """dh (H, 1), dh_bar (He, S) and the weights' gradients by name, given da (S, 1)."""
-    if kind == "location":
-        dh, dW_a = align_location_grad(da, h, w["W_a"])
-        return dh, np.zeros_like(h_bar), {"W_a": dW_a}
-    e = score(kind, h, h_bar, w)
-    de = softmax_grad(softmax(e), da)                            # (4.7): (diag(a) - a a^T) da
-    dh, dh_bar, dw = score_grad(kind, de, h, h_bar, w)
+    e = score(variant.score, h, h_bar, w)
+    align = softmax(e)
+    K = np.eye(h_bar.shape[1], len(align))
+    d_align = K.T @ da                                           # (2.13) on a = K align
+    de = softmax_grad(align, d_align)                            # (4.7): (diag(a) - a a^T) da
+    dh, dh_bar, dw = score_grad(variant.score, de, h, h_bar, w)
     return dh, dh_bar, dw

@@ -41,8 +41,8 @@ class Program:
                 self.copies[one] = self.copy_of(one)
                 waiting += [other for other in called_by(one) if other in followed]
         for names in self.namespaces.values():
-            names.update({name: self.copies[value] for name, value in names.items()
-                          if isinstance(value, FunctionType) and value in self.copies})
+            names.update({name: with_copies(value, self.copies) for name, value in names.items()
+                          if any(one in self.copies for one in functions_in(value))})
         self.entry = self.copies[start]
         unknown = set(self.edits) - {one.__name__ for one in self.copies}
         if unknown:
@@ -98,14 +98,35 @@ def functions_of(follow: Iterable[Any]) -> Iterator[FunctionType]:
 
 
 def called_by(function: FunctionType) -> list[FunctionType]:
-    """The functions among the global names that a function uses."""
+    """The functions among the global names that a function uses, and in tables of that name."""
     used: list[str] = []
     codes = [function.__code__]
     for code in codes:
         used += code.co_names
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     found = (function.__globals__.get(name) for name in used)
-    return [value for value in found if isinstance(value, FunctionType)]
+    return [one for value in found for one in functions_in(value)]
+
+
+def functions_in(value: Any, depth: int = 2) -> Iterator[FunctionType]:
+    """A function itself, or those of a table: a dictionary or tuple, of tuples or not."""
+    if isinstance(value, FunctionType):
+        yield value
+    elif isinstance(value, (dict, tuple)) and depth:
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from functions_in(one, depth - 1)
+
+
+def with_copies(value: Any, copies: Mapping[FunctionType, FunctionType]) -> Any:
+    """A function's copy, or a table with the copies of its functions."""
+    if isinstance(value, FunctionType):
+        return copies.get(value, value)
+    if isinstance(value, dict):
+        return {key: with_copies(one, copies) for key, one in value.items()}
+    if isinstance(value, tuple):
+        parts = [with_copies(one, copies) for one in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
 
 
 def no_defaults(arguments: ast.arguments) -> tuple[list[ast.expr], list[ast.expr | None]]:

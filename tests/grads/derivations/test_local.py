@@ -120,7 +120,8 @@ LOCAL_P = "grads.derivations.local.align_local_p_grad"
 @pytest.mark.parametrize("path, old, new, wrong", [
     (LOCAL_P, "dh_score + dh_position", "dh_score", {"h"}),
     (LOCAL_P, "d_align = gauss * db", "d_align = db", {"h", "h_bar", "W_a"}),
-    (LOCAL_P, " - dr.T @ b / b.sum()", "", {"h", "h_bar", "W_a", "W_p", "v_p"}),
+    ("grads.derivations.local.align_renormalised_grad", " - da.T @ b / b.sum()", "",
+     {"h", "h_bar", "W_a", "W_p", "v_p"}),
     ("grads.derivations.local.predict_position_grad", "S * sigm_prime", "sigm_prime",
      {"h", "W_p", "v_p"}),
 ])
@@ -215,7 +216,8 @@ def test_local_m_is_global_attention_of_its_window(t):
     a = align(variant, inputs["h"], inputs["h_bar"], w, t)
     p = min(t, S)
     first, last = max(p - D, 1), min(p + D, S)
-    inside = scores.align_global("concat", inputs["h"], inputs["h_bar"][:, first - 1 : last], w)
+    h_bar = inputs["h_bar"][:, first - 1 : last]
+    inside = scores.align_global(Variant("concat"), inputs["h"], h_bar, w)
     np.testing.assert_allclose(a[first - 1 : last], inside, rtol=1e-13)
     assert not a[: first - 1].any() and not a[last:].any()
 

@@ -82,12 +82,18 @@ def test_score(kind, S):
 @pytest.mark.parametrize("S", [2, 4, 6])
 def test_align_location(S):
     """Shorter than L_max, as long, longer."""
-    def run(h, W_a):
-        return scores.align_location(h, W_a, S), (h, W_a)
+    variant, h_bar = Variant("location"), states("location", S)["h_bar"]
 
-    found = check_pair(run, lambda da, cache: scores.align_location_grad(da, *cache),
-                       [states("location", S)["h"], weights("location")["W_a"]], vanish=False)
-    found.raise_if_wrong()
+    def run(h, W_a):
+        return scores.align_global(variant, h, h_bar, {"W_a": W_a}), (h, W_a)
+
+    def vjp(da, cache):
+        dh, dh_bar, dw = scores.align_global_grad(variant, da, cache[0], h_bar, {"W_a": cache[1]})
+        assert not dh_bar.any()
+        return dh, dw["W_a"]
+
+    inputs = [states("location", S)["h"], weights("location")["W_a"]]
+    check_pair(run, vjp, inputs, vanish=False).raise_if_wrong()
 
 
 @pytest.mark.parametrize("S", [1, 3, 6])
@@ -162,7 +168,7 @@ def test_by_scalar_loops(kind):
     e = by_loops(kind, h, h_bar, w)
     np.testing.assert_allclose(scores.score(kind, h, h_bar, w)[:, 0], e, rtol=1e-13)
     a = [exp(one) / sum(map(exp, e)) for one in e]
-    np.testing.assert_allclose(scores.align_global(kind, h, h_bar, w)[:, 0], a, rtol=1e-13)
+    np.testing.assert_allclose(scores.align_global(Variant(kind), h, h_bar, w)[:, 0], a, rtol=1e-13)
 
 
 def test_concat_identity_is_concat_with_an_identity_block():
@@ -181,14 +187,14 @@ def test_location_is_the_top_part_of_one_softmax():
     e = [sum(w["W_a"][s, j] * h[j, 0] for j in range(H)) for s in range(L_MAX)]
     expected = [exp(one) / sum(map(exp, e)) for one in e] + [0.0] * (6 - L_MAX)
     for S in (1, 2, L_MAX, 6):
-        a = scores.align_global("location", h, h_bar[:, :S], w)[:, 0]
+        a = scores.align_global(Variant("location"), h, h_bar[:, :S], w)[:, 0]
         np.testing.assert_allclose(a, expected[:S], rtol=1e-13)
 
 
 def test_location_has_gradients_for_rows_that_are_cut_off():
     """The softmax divides by their share."""
     h, h_bar = states("location", 2).values()
-    _, _, dw = scores.align_global_grad("location", np.array([[1.0], [2.0]]), h, h_bar,
+    _, _, dw = scores.align_global_grad(Variant("location"), np.array([[1.0], [2.0]]), h, h_bar,
                                         weights("location"))
     assert dw["W_a"].any(axis=1).all()
 
@@ -210,7 +216,7 @@ def test_parameters_by_name():
 
 @pytest.mark.parametrize("variant, message", [
     (Variant("cosine"), "score: expected one of dot, .*, got 'cosine'"),
-    (Variant("dot", "local"), "window: expected global, local-m or local-p, got 'local'"),
+    (Variant("dot", "local"), "window: expected one of global, local-m, local-p, got 'local'"),
 ])
 def test_a_variant_that_there_is_not(variant, message):
     h, h_bar = states("dot", 3).values()

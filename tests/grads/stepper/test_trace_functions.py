@@ -266,3 +266,26 @@ def test_functions_without_source():
         trace(np.tanh, 1.0)
     with pytest.raises(UserError, match="cannot be traced"):
         trace(lambda x: x, 1.0)
+
+
+# --- functions in tables ------------------------------------------------------------------------
+
+
+def doubled(x):
+    y = 2 * x
+    return y
+
+
+TABLE = {"twice": (doubled, "a name"), "number": 7}
+
+
+def by_table(x):
+    z = TABLE["twice"][0](x) + TABLE["number"]
+    return z
+
+
+def test_a_function_is_followed_through_a_table():
+    found = trace(by_table, 1.5, follow=[doubled])
+    assert found.result == 10.0 and targets(found, "y") == [3.0]
+    assert not targets(trace(by_table, 1.5), "y")
+    assert TABLE["twice"][0] is doubled

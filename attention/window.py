@@ -35,7 +35,7 @@ def make_window(p: Array, lengths: Array, S: int, D: int) -> Window:
     """
     xp = array_module(p, lengths)
     B, W = len(lengths), min(2 * D + 1, S)
-    centre = xp.minimum(xp.floor(p.real), lengths[:, None] - 1.0)  # (B, Q)
+    centre = xp.minimum(xp.floor(p.real), lengths[:, None] - 1.0)  # (B, Q)  (4.2.2 window)
     first = xp.clip(centre - D, 0.0, float(S - W))
     columns = first[..., None] + xp.arange(W, dtype=lengths.dtype)  # (B, Q, W)
     distance = columns - centre[..., None]
@@ -129,7 +129,7 @@ def gaussian_forward(
     Arguments: align, offset (B, Q, W); renormalise, whether the weights are divided by their sum,
     which the thesis does not print (erratum 8). Returns a (B, Q, W) and the cache.
     """
-    gauss = array_module(align, offset).exp(offset * offset * (-2.0 / D**2))
+    gauss = array_module(align, offset).exp(offset * offset * (-2.0 / D**2))  # (4.2.2 sigma)
     a = align * gauss                                      # (4.10)
     total = None
     if renormalise:

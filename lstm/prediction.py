@@ -74,7 +74,10 @@ def cross_entropy(s: Array, targets: Array, losses: Array, b: Array | None = Non
 def prediction_backward(
     cache: PredictionCache, workspace: Workspace | None = None
 ) -> tuple[Array, Array, Array | None]:
-    """Gradients of the summed loss: dh (N, H), dW_hy (V, H), db (V,) or None (Eqs. 2.22, 2.23)."""
+    """Gradients of the summed loss: dh (N, H), dW_hy (V, H), db (V,) or None (Eqs. 2.22, 2.23).
+
+    All time steps at once: Algorithm 1 lines 2-4, Algorithm 2 lines 3-5.
+    """
     h, ds, W_hy, has_bias = cache
     xp = array_module(h, ds, W_hy)
     workspace = workspace or Workspace()
@@ -130,7 +133,10 @@ def output_forward(
 
 
 def output_backward(cache: OutputCache, workspace: Workspace) -> tuple[Array, Parameters]:
-    """Gradient of h (T, B, H), exactly zero on padding, and of the output parameters."""
+    """Gradient of h (T, B, H), exactly zero on padding, and of the output parameters.
+
+    All time steps at once: Algorithm 4 lines 8-11.
+    """
     dh, dW_hy, db = prediction_backward(cache.prediction, workspace=workspace)
     xp, (T, B, H) = array_module(dh), cache.shape
     if cache.rows is not None:

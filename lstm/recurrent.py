@@ -97,7 +97,7 @@ def recurrent_forward(
     cell: Cell, x: Array, state: State, W: Array, b: Array | None = None, *,
     padding: Padding | None = None, reverse: bool = False, workspace: Workspace | None = None,
 ) -> tuple[Array, State, RecurrentCache]:
-    """The hidden states of a whole sequence: Eqs. 2.24, 2.35-2.40, Bahdanau A.1.1.
+    """The hidden states of a whole sequence: Eqs. 2.2, 2.24, 2.35-2.40, (Bahdanau A.1.1 unit).
 
     Arguments: x (T, B, E); state, where it starts, (B, H) each; W (G, E + H); b (G,) or None;
     padding of a ragged batch; reverse runs from the last step to the first. One dtype.
@@ -123,7 +123,7 @@ def recurrent_backward(
     dh_out: Array | None, d_last: State | None, cache: RecurrentCache, *,
     clip: float | None = None,
 ) -> tuple[Array, State, Array, Array]:
-    """Backpropagation through time: Algorithms 1 and 2 over a batch.
+    """Backpropagation through time, from line 1 of Algorithms 1 and 2 on, over a batch.
 
     Arguments: dh_out (T, B, H), gradient of the returned h; d_last, of the returned last state
     (None stands for zero, also in parts); clip is tau of the element-wise clipping of dh_t at every

@@ -93,6 +93,21 @@ def rnn_grad(
     return dh_prev, dx, dT, da
 
 
+def recurrent_product(T: Array, a: Sequence[Array]) -> Array:
+    """The matrix (H, H) that takes dh_t to dh_{t-K} where no loss lies between: 2.2.2.
+
+    Arguments: T (H, E + H); a, the pre-activations T_rnn z of steps t - K + 1 .. t, (H, 1) each.
+    It vanishes or explodes with the K factors W_hh'. The factor of step t stands on the right, next
+    to dh_t; the printed product, read from left to right, has it on the left (erratum 30).
+    """
+    H = len(T)
+    W_hh, product = T[:, -H:], np.eye(H)
+    for a_t in reversed(a):
+        factor = W_hh.T @ np.diag(tanh_prime(a_t)[:, 0])         # line 8 of Algorithm 1, by (2.10)
+        product = factor @ product                               # (2.2.2 product)
+    return product
+
+
 # --- the language model -------------------------------------------------------------------------
 
 

@@ -75,7 +75,7 @@ def weight_gradient(
     da: Array, inputs: Sequence[Array], h_prev: Array, saved: Array | None, workspace: Workspace
 ) -> Array:
     """dW = da' [x h_prev], the sums over time of Eqs. 2.49 and 2.50 (2.29 and 2.30 of the vanilla
-    cell), one GEMM for each factor: (G, E + H)."""
+    cell), Algorithm 2 lines 14 and 15, one GEMM for each factor: (G, E + H)."""
     xp, parts = array_module(da), (*inputs, h_prev)
     dW = workspace.empty(xp, (da.shape[1], sum(part.shape[1] for part in parts)), da.dtype)
     start = 0

@@ -57,6 +57,7 @@ def gru_gates_forward(u: Array, share: Array, h_prev: Array, m: Array) -> None:
     xp.tanh(share, out=share)            # sigm(a) = tanh(a / 2) / 2 + 1 / 2
     share *= 0.5
     # r, z = sigm(a)                          (Bahdanau A.2.1 reset; Bahdanau A.2.1 update)
+    # or, of a word and a context,            (Bahdanau A.2.2 reset; Bahdanau A.2.2 update)
     xp.add(share, 0.5, out=gates)
     xp.multiply(u[:, :H], h_prev, out=m)  # m = r * h_prev
 
@@ -67,10 +68,12 @@ def gru_state_forward(u: Array, h_prev: Array, h: Array) -> None:
     xp, H = array_module(u), h_prev.shape[1]
     z, h_tilde = u[:, H : 2 * H], u[:, 2 * H :]
     h += h_tilde
-    xp.tanh(h, out=h_tilde)              # h~_i                    (Bahdanau A.2.1 candidate)
+    # h~_i                               (Bahdanau A.2.1 candidate; Bahdanau A.2.2 candidate)
+    xp.tanh(h, out=h_tilde)
     xp.subtract(h_tilde, h_prev, out=h)
     h *= z
-    h += h_prev                          # h = (1 - z) * h_prev + z * h~  (Bahdanau A.2.1 state)
+    # h = (1 - z) * h_prev + z * h~      (Bahdanau A.2.1 state; Bahdanau A.2.2 state)
+    h += h_prev
 
 
 def backward(

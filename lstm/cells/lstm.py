@@ -104,16 +104,16 @@ def lstm_backward(
     xp.multiply(tanh_c, tanh_c, out=du)
     du *= d_tanh
     dc += d_tanh
-    dc -= du                             # dc += (1 - tanh_c^2) * o * dh    (2.42)
-    xp.multiply(tanh_c, dh, out=du)      # do = tanh_c * dh                 (2.41)
+    dc -= du                             # dc += (1 - tanh_c^2) * o * dh    (2.42, 2.16)
+    xp.multiply(tanh_c, dh, out=du)      # do = tanh_c * dh                 (2.41, 2.15)
     da_o *= du
-    xp.multiply(c_prev, dc, out=du)      # df = c_prev * dc                 (2.43)
+    xp.multiply(c_prev, dc, out=du)      # df = c_prev * dc                 (2.43, 2.17)
     da_f *= du
-    xp.multiply(h_hat, dc, out=du)       # di = h_hat * dc                  (2.45)
+    xp.multiply(h_hat, dc, out=du)       # di = h_hat * dc                  (2.45, 2.17)
     da_i *= du
-    xp.multiply(i, dc, out=du)           # dh_hat = i * dc                  (2.46)
+    xp.multiply(i, dc, out=du)           # dh_hat = i * dc                  (2.46, 2.18)
     da_h_hat *= du
-    dc *= f                              # dc_prev = f * dc                 (2.44)
+    dc *= f                              # dc_prev = f * dc                 (2.44, 2.18)
     clip_elements(dc, clip)
     if pad is not None:
         xp.copyto(da, 0.0, where=pad)

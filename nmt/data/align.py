@@ -184,7 +184,7 @@ class AlignmentScore(NamedTuple):
 
     @property
     def error_rate(self) -> float:
-        """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|): 0 is best, 1 worst."""
+        """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|): 0 is best, 1 worst (4.4.4 aer)."""
         return 1.0 - (self.hit_sure + self.hit_possible) / (self.links + self.sure)
 
     @property

@@ -90,10 +90,10 @@ def bucketed_batches(
 ) -> list[np.ndarray]:
     """One epoch in random order, sentences of similar lengths together.
 
-    The corpus is shuffled and taken in pools of `pool_size` batches (20 in Bahdanau et al., 2015,
-    who shuffle once and keep the order); a pool is sorted by target then
-    source length and cut into batches; then the batches are shuffled. Every position occurs in
-    exactly one batch, and only one batch can be smaller than batch_size.
+    The corpus is shuffled and taken in pools of `pool_size` batches (Bahdanau B.2 pools), who
+    shuffle once and keep the order; a pool is sorted by target then source length and cut into
+    batches; then the batches are shuffled. Every position occurs in exactly one batch, and only one
+    batch can be smaller than batch_size.
 
     lengths: (N, 2) int, words of source and target. Returns arrays of positions (B,) int64.
     """

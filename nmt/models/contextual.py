@@ -89,6 +89,8 @@ def searching_forward(
 ) -> tuple[Run, SearchingCache]:
     """All steps of a decoder that scores the source with s_{i-1} and then reads [y; c] (A.2.2).
 
+    With the vanilla unit it is that of the slides (Sennrich decoder).
+
     Arguments: target_in (T, B) host ids; s_0 (B, H); memory, whose keys U_a h_j were made once.
     """
     y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
@@ -125,7 +127,7 @@ def fixed_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array, c: Array,
     unit: str, workspace: Workspace,
 ) -> tuple[Run, FixedCache]:
-    """All steps of a decoder that reads c (B, He) at each of them."""
+    """All steps of a decoder that reads c (B, He) at each of them (Nair 6.2 step 4a)."""
     y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     xp, (T, B, E), He = array_module(y), y.shape, c.shape[1]
     read = workspace.empty(xp, (T, B, E + He), y.dtype)

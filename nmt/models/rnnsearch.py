@@ -227,7 +227,8 @@ class RNNSearch(Model):
     def _read(
         self, parameters: Mapping[str, Array], source: Side
     ) -> tuple[Array, Memory | None, EncoderCache]:
-        """<-h_1 (or ->h_Tx where the encoder only reads forward), the annotations, the cache."""
+        """<-h_1, or ->h_Tx where the encoder only reads forward (Nair 6.2 step 2); the annotations;
+        the cache."""
         states, padding, last, cache = encoder_forward(
             "encoder", parameters, source, self.config.encoder, {}, self.workspace
         )
@@ -289,7 +290,7 @@ def _first_state_forward(last: Array, parameters: Mapping[str, Array]) -> Array:
     z = last @ parameters["bridge.W_s"].T
     if "bridge.b" in parameters:
         z += parameters["bridge.b"]
-    return array_module(z).tanh(z, out=z)                  # (Bahdanau A.2.2 initial)
+    return array_module(z).tanh(z, out=z)        # (Bahdanau A.2.2 initial; Nair 6.2 step 3)
 
 
 def _first_state_backward(

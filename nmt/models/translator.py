@@ -194,7 +194,7 @@ class Translator(Model):
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TranslatorCache]:
-        """J of Eqs. 2.51 and 2.52 for one batch: Algorithm 3.
+        """J of Eqs. 2.51 and 2.52 for one batch: Algorithm 3, lines 1-5 and 7-10.
 
         Arguments: noise, from `noise`; None switches dropout off. Returns the loss, the sum over
         all target words (with the end marker) of -log p in nats, a 0-d array, and what `backward`
@@ -215,7 +215,8 @@ class Translator(Model):
         )
 
     def backward(self, cache: TranslatorCache) -> Gradients:
-        """Gradient of the loss with respect to every parameter, by name: Algorithm 4."""
+        """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
+        5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         dh, gradients = output_backward(cache.output, self.workspace)
         if config.input_feeding:

@@ -71,7 +71,8 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
            options: SearchOptions, limits: np.ndarray | None = None) -> list[Hypothesis]:
     """Translate by taking the most probable token at each step.
 
-    Source: thesis Algorithm 5, batched: y_{t+1} = argmax_i p_t(i) (Sennrich greedy).
+    Source: thesis Algorithm 5 lines 2-4, 7-9, 11 and 13, batched: y_{t+1} = argmax_i p_t(i)
+    (Sennrich greedy).
 
     Arguments:
         model, parameters, sources, limits: as in `beam_search`.

@@ -202,7 +202,7 @@ class Adam(Optimizer):
 class Adadelta(Optimizer):
     """Each step is the gradient times the ratio of two root mean squares.
 
-    Source: Zeiler (2012), their Algorithm 1, with what Bahdanau et al. (2015), B.2, set:
+    Source: Zeiler (2012), their Algorithm 1, with the constants of (Bahdanau B.2 adadelta):
     E[g^2] <- rho E[g^2] + (1 - rho) g^2;  d = -sqrt(E[d^2] + epsilon) / sqrt(E[g^2] + epsilon) g;
     E[d^2] <- rho E[d^2] + (1 - rho) d^2;  theta <- theta + d.
     The learning rate multiplies d where theta moves and nowhere else; 1 is the algorithm as

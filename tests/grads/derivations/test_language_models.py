@@ -105,6 +105,23 @@ def test_printed_assignment_of_dT_is_caught(monkeypatch):
     assert [row.name for row in report(lstm)[0].wrong] == ["T"]
 
 
+def test_recurrent_product_carries_the_gradient_back():
+    """Section 2.2.2: dh_{t-K} without losses in between; printed order is wrong (erratum 30)."""
+    rng = np.random.default_rng(5)
+    T, x = rng.normal(size=(H, E + H)), rng.normal(size=(4, E, 1))
+    h, a = [rng.normal(size=(H, 1))], []
+    for x_t in x:
+        a.append(T @ np.vstack([x_t, h[-1]]))
+        h.append(rnn.rnn(x_t, h[-1], T))
+    d_last = rng.normal(size=(H, 1))
+    dh = d_last
+    for t in range(4, 0, -1):
+        dh = rnn.rnn_grad(dh, x[t - 1], h[t - 1], T)[0]
+    np.testing.assert_allclose(rnn.recurrent_product(T, a) @ d_last, dh, rtol=1e-12)
+    printed = rnn.recurrent_product(T, a[::-1]) @ d_last
+    assert np.abs(printed - dh).max() > 0.1 * np.abs(dh).max()
+
+
 def test_g_prime_is_taken_at_the_pre_activation():
     """Erratum 4: g'(a) is u (1 - u) on the gates and 1 - u^2 on h_hat; g'(u) is something else."""
     a = np.random.default_rng(3).normal(size=(4 * H, 1))

@@ -194,7 +194,7 @@ class Translator(Model):
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TranslatorCache]:
-        """J of Eqs. 2.51 and 2.52 for one batch: Algorithm 3, lines 1-5 and 7-10.
+        """J of Eqs. 2.51 and 2.52: Algorithm 3 for a batch, by lines 1-5 and 7-10 of Algorithm 3.
 
         Arguments: noise, from `noise`; None switches dropout off. Returns the loss, the sum over
         all target words (with the end marker) of -log p in nats, a 0-d array, and what `backward`

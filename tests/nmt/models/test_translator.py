@@ -239,6 +239,24 @@ def test_noise_has_a_mask_for_each_layer_s_input_and_for_the_joined_vector(name)
 
 
 @pytest.mark.parametrize("attention", ATTENTION)
+def test_dropout_where_the_author_drops(attention):
+    """Erratum 29: the input of every layer, what is fed included, and nothing after the top one."""
+    options = ATTENTION[attention] | {"layers": 2, "dropout": 0.3, "dropout_sites": "author"}
+    model, parameters = make(**options)
+    batch, feeds = batch_of(RAGGED), model.config.input_feeding
+    noise = model.noise(batch, np.random.default_rng(7), "float64")
+    assert set(noise) == {"encoder.0", "encoder.1", "decoder.0", "decoder.1"} | (
+        {"decoder.fed"} if feeds else set())
+    if feeds:
+        _, cache = model.loss(parameters, batch, noise)
+        fed = slice(E, E + H)
+        assert np.abs(model.backward(cache)["decoder.0.W"][:, fed]).max() > 0
+        nothing = {**noise, "decoder.fed": np.zeros_like(noise["decoder.fed"])}
+        _, cache = model.loss(parameters, batch, nothing)
+        assert np.abs(model.backward(cache)["decoder.0.W"][:, fed]).max() == 0
+
+
+@pytest.mark.parametrize("attention", ATTENTION)
 @pytest.mark.parametrize("site, weight, width", [
     ("encoder.0", "encoder.0.W", E), ("encoder.1", "encoder.1.W", H),
     ("decoder.0", "decoder.0.W", E), ("decoder.1", "decoder.1.W", H),

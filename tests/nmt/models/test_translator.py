@@ -128,19 +128,6 @@ def test_plain_feeding_adds_4H_times_H_weights_to_the_first_layer():
     assert without["decoder.0.W"].shape == (20, 3 + 5)
 
 
-@pytest.mark.parametrize("feeding, attention, sites", [
-    (True, "global", {"decoder.fed"}), (False, "global", set()), (True, "none", {"decoder.fed"})])
-def test_the_author_drops_the_input_of_every_layer_and_nothing_after_the_top(
-        feeding, attention, sites):
-    """Erratum 29, beside the vertical connections, which leave out what is fed."""
-    options = {"dropout": 0.3, "input_feeding": feeding, "attention": attention}
-    layers = {f"{side}.{layer}" for side in ("encoder", "decoder") for layer in (0, 1)}
-    for name, expected in (("author", layers | sites), ("vertical", layers | {"decoder.joined"})):
-        model, _ = make(dropout_sites=name, **options)
-        noise = model.noise(batch_of(RAGGED), np.random.default_rng(1), "float64")
-        assert noise.keys() == expected
-
-
 # --- both clippings of 2.2.2 --------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from nmt.data.vocabulary import END
 from nmt.models.contract import Searchable
 from nmt.search.history import Ended, History
 from nmt.search.interface import Hypothesis, SearchOptions, check_limits, check_sources
-from nmt.search.topk import best_candidates
+from nmt.search.topk import best_candidates, without_unknown
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -46,7 +46,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         model: what is searched.
         parameters: the model's parameters.
         sources: what it reads; of a translator one side, ids (S, B).
-        options: beam size, limits, normalisation.
+        options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
 
     Returns:
@@ -76,7 +76,7 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
     Arguments:
         model, parameters, sources, limits: as in `beam_search`.
-        options: only the limit on steps is used.
+        options: only the limit on steps and `unknown` are used.
 
     Returns:
         One hypothesis per sentence; its score is its log-probability. On the limit all tokens so
@@ -147,7 +147,11 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
     """Grow the active hypotheses by one token; move those that emit the end marker to `ended`."""
     B, K = active.tokens.shape
     V = logits.shape[1]
-    scores, flat = propose(logits, active.log_probabilities)  # (B, C)
+    log_probabilities = active.log_probabilities
+    if not options.unknown:
+        logits, allowed = without_unknown(logits)
+        log_probabilities = log_probabilities + allowed.reshape(B, K)
+    scores, flat = propose(logits, log_probabilities)  # (B, C)
     if np.isnan(scores).any():
         raise FloatingPointError(f"model: a logit is not finite at step {steps} of the search")
     tokens = flat % V

@@ -26,7 +26,8 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
     Arguments:
         model, parameters, sources, limits: as in `beam.beam_search`.
-        options: only the limit on steps is used.
+        options: only the limit on steps and `unknown` are used; without `<unk>` the others are
+            drawn in their own proportions.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
         rng: host generator; one uniform number is drawn per active sentence and step, so a draw
             depends on the batch that the sentence stands in.
@@ -41,7 +42,7 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     if not (math.isfinite(temperature) and temperature > 0):
         raise ValueError(f"temperature: expected a positive number, got {temperature}")
     options = SearchOptions(length_factor=options.length_factor,
-                            minimum_steps=options.minimum_steps)
+                            minimum_steps=options.minimum_steps, unknown=options.unknown)
     propose = partial(_draw_candidate, temperature=float(temperature), rng=rng)
     found = from_sources(model, parameters, sources, options, limits, propose)
     return [hypotheses[0] for hypotheses in found]

@@ -15,6 +15,7 @@ import numpy as np
 
 import backend
 from backend import Array
+from nmt.data.vocabulary import UNKNOWN
 
 BLOCK = 200  # columns per block: measured best of 64 .. 500 at V = 10,000, and wide enough for SIMD
 CHUNK = 1 << 17  # elements exponentiated at a time: half a megabyte of float32 stays in cache
@@ -67,6 +68,27 @@ def log_sum_exp(logits: Array, maxima: Array) -> Array:
         xp.exp(work, out=work)
         xp.sum(work, axis=1, out=sums[rows])
     return xp.log(sums) + maxima
+
+
+def without_unknown(logits: Array) -> tuple[Array, np.ndarray]:
+    """Return logits that forbid `<unk>`, and how probable the other words are together.
+
+    Source: Bahdanau et al. (2015), Table 1: "We disallowed the models to generate [UNK] tokens".
+    The probability of `<unk>` is lost, it goes to no other word: what is added to a hypothesis is
+    still log p under the model.
+
+    Arguments:
+        logits: (N, V) real, nats; not written to.
+
+    Returns:
+        logits: (N, V), a copy with -inf for `<unk>`.
+        allowed: (N,) float64 host array, log(1 - p(<unk>)) <= 0, nats: the log-probabilities of the
+            copy's softmax plus this are the model's own.
+    """
+    others = logits.copy()
+    others[:, UNKNOWN] = -float("inf")
+    allowed = log_sum_exp(others, others.max(axis=1)) - log_sum_exp(logits, logits.max(axis=1))
+    return others, backend.to_host(allowed).astype(np.float64)
 
 
 def top_indices(values: Array, count: int) -> Array:

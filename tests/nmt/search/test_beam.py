@@ -10,7 +10,7 @@ from strict.module import strict
 
 import backend
 from nmt.data.batches import Side
-from nmt.data.vocabulary import END
+from nmt.data.vocabulary import END, UNKNOWN
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.search.beam import beam_search, greedy, search
 from nmt.search.interface import SearchOptions
@@ -337,10 +337,11 @@ def test_only_candidates_come_to_the_host(monkeypatch):
     assert len(sizes) == 2 * len(model.rows_per_step)
 
 
+@pytest.mark.parametrize("unknown", [True, False])
 @pytest.mark.parametrize("K", [1, 4])
-def test_on_a_device_the_result_is_the_same(K):
+def test_on_a_device_the_result_is_the_same(K, unknown):
     strict.install()
-    options = SearchOptions(beam=K, nbest=K, length_normalisation=0.5)
+    options = SearchOptions(beam=K, nbest=K, length_normalisation=0.5, unknown=unknown)
     expected = beam_search(Model(Remembering(450)), {}, pad(SOURCES), options)
     model = Model(Remembering(450))
     with backend.using(strict):
@@ -352,8 +353,9 @@ def test_on_a_device_the_result_is_the_same(K):
         for here, there in zip(one, other, strict=True):
             np.testing.assert_array_equal(here.alignment, there.alignment)
     steps = len(model.rows_per_step)
-    # To the host: two arrays of candidates, the alignment. From it: the sums; two by the model.
-    assert (strict.counts.to_host, strict.counts.to_device) == (3 * steps, 3 * steps)
+    # To the host: two arrays of candidates, the alignment, what `<unk>` leaves where it may not be.
+    # From it: the sums; two by the model.
+    assert (strict.counts.to_host, strict.counts.to_device) == ((4 - unknown) * steps, 3 * steps)
     assert strict.counts.syncs == 0
 
 
@@ -405,6 +407,68 @@ def test_bad_shapes_name_themselves():
     ):
         with pytest.raises(ValueError, match=name):
             beam_search(Model(Markov(4)), {}, tuple(bad), SearchOptions())
+
+
+# --- without <unk> --------------------------------------------------------------------------------
+
+
+class Fixed:
+    """The same logits at every step, in one array of the model's own; `<unk>` is likeliest."""
+
+    V = 4
+
+    def __init__(self):
+        self.table = np.log(np.array([0.6, 0.1, 0.1, 0.2]))
+
+    def logits(self, source, prefix):
+        return self.table
+
+
+class Shared(Model):
+    """Hands out its own array of logits, not a copy."""
+
+    def step(self, parameters, state, tokens):
+        _, state, alignment = super().step(parameters, state, tokens)
+        return np.broadcast_to(self.rule.table, (len(tokens), 4)), state, alignment
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.8])
+@pytest.mark.parametrize("rule", [Markov(4, seed=3), Remembering(4)], ids=["markov", "remembering"])
+def test_without_unknown_the_others_keep_the_models_probability(rule, alpha):
+    """All translations without `<unk>`, and no others, in order of their log p under the model."""
+    options = SearchOptions(beam=400, nbest=400, minimum_steps=5, length_factor=1.0,
+                            length_normalisation=alpha, unknown=False)
+    found = beam_search(Model(rule), {}, pad(SOURCES), options)
+    for source, limit, hypotheses in zip(SOURCES, limits(SOURCES, options), found, strict=True):
+        every = enumerate_all(rule, source, limit, alpha)
+        assert all(UNKNOWN not in h.tokens for h in hypotheses)
+        for hypothesis, one in zip((h for h in hypotheses if h.finished),
+                                   (one for one in every if UNKNOWN not in one[2]), strict=True):
+            check(hypothesis, one)
+
+
+def test_without_unknown_every_search_leaves_it_out_and_the_models_logits_alone():
+    rule = Fixed()
+    before, model, own = rule.table.copy(), Shared(rule), np.full(5, 6)
+    rng = np.random.default_rng(1)
+    for unknown in (True, False):
+        options = SearchOptions(beam=3, unknown=unknown)
+        found = [one for [one] in beam_search(model, {}, pad(SOURCES), options, own)]
+        chains = greedy(model, {}, pad(SOURCES), options, own)
+        drawn = sample(model, {}, pad(SOURCES), options, 1.0, rng, own)
+        for hypotheses in (chains, drawn) if unknown else (found, chains, drawn):
+            assert any(UNKNOWN in h.tokens for h in hypotheses) == unknown
+        for h in (*found, *chains, *drawn):
+            read = [*h.tokens, *[END] * h.finished]
+            assert h.log_probability == pytest.approx(before[read].sum())
+    assert [h.tokens for h in chains] == [[3] * 6] * 5
+    np.testing.assert_array_equal(rule.table, before)
+
+
+def test_nothing_but_unknown_and_the_end_leaves_the_end():
+    for options in (SearchOptions(unknown=False), SearchOptions(beam=3, nbest=3, unknown=False)):
+        for [one] in beam_search(Model(Markov(2)), {}, pad(SOURCES), options):
+            assert one.finished and one.tokens == []
 
 
 # --- limits on steps, and search from a state -----------------------------------------------------

@@ -6,7 +6,7 @@ from strict.module import strict
 
 import backend
 from nmt.data.batches import Side
-from nmt.data.vocabulary import END
+from nmt.data.vocabulary import END, UNKNOWN
 from nmt.search.interface import SearchOptions
 from nmt.search.sample import draw, sample
 from nmt.search.topk import CHUNK
@@ -32,9 +32,9 @@ class Memoryless:
         return len(rows)
 
 
-def run(logits, count, temperature=1.0, seed=0, steps=30):
+def run(logits, count, temperature=1.0, seed=0, steps=30, unknown=True):
     sources = (Side(np.full((1, count), 4), np.ones(count, int)),)
-    options = SearchOptions(minimum_steps=steps)
+    options = SearchOptions(minimum_steps=steps, unknown=unknown)
     rng = np.random.default_rng(seed)
     return sample(Memoryless(logits), {}, sources, options, temperature, rng)
 
@@ -44,14 +44,16 @@ def softmax(logits):
     return p / p.sum()
 
 
+@pytest.mark.parametrize("unknown", [True, False])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_frequencies_match_the_softmax(temperature):
+def test_frequencies_match_the_softmax(temperature, unknown):
     N = 20_000
-    found = run(LOGITS, N, temperature, seed=7)
+    found = run(LOGITS, N, temperature, seed=7, unknown=unknown)
     first = np.array([h.tokens[0] if h.tokens else END for h in found])
-    p = softmax(LOGITS / temperature)
+    p = softmax(np.where(np.arange(5) == UNKNOWN, LOGITS if unknown else -np.inf, LOGITS)
+                / temperature)
     counts = np.bincount(first, minlength=5)
-    assert counts[3] == 0
+    assert counts[3] == 0 and (counts[UNKNOWN] > 0) == unknown
     deviations = np.sqrt(N * p * (1 - p))
     assert np.all(np.abs(counts - N * p) <= 4 * deviations)
 

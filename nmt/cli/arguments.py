@@ -68,6 +68,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
                         help="longest source of each bucket of lengths (default: "
                              f"{','.join(map(str, EDGES))})")
     add_replace_unk(parser)
+    parser.add_argument("--without-unk", action="store_true",
+                        help="score the sentences too that have no unknown word, nor their "
+                             "reference, and translate them without any (Bahdanau et al., Table 1)")
     parser.add_argument("--gold", type=Path, metavar="FILE",
                         help="alignments of the pairs in Pharaoh or NAACL format, for the "
                              "alignment error rate; words are those between spaces")

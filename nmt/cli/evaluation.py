@@ -40,6 +40,7 @@ Lines = tuple[list[str], list[str]]  # of the source file and of the target file
 def run_evaluate(options: argparse.Namespace) -> None:
     """`nmt evaluate`."""
     columns = _columns(options)
+    _need_one_with_attention(columns, options)
     lines = read_parallel(options.source, options.target)
     gold = None if options.gold is None else gold_links(options, word_counts(*lines))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
@@ -52,7 +53,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
     found = []
     for (subject, system), test in zip(columns, tests, strict=True):
         tell_precision(system, test.pairs)
-        questions = Questions(_search(system, options), options.buckets, dictionary, gold)
+        questions = Questions(_search(system, options), options.buckets, dictionary, gold,
+                              options.without_unk)
         found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
     for line in report.write(found, curves, options.output) if options.output else ():
@@ -82,8 +84,6 @@ def _column(
 ) -> tuple[Subject, System]:
     """One model by one checkpoint, and what its directory says of its training."""
     system = System.open(directory, which)
-    if options.gold is not None or options.replace_unk is not None:
-        need_attention(system, f"{name}: --gold and --replace-unk")
     path = checkpoint_path(directory, which)
     speed = read_speed(directory) if (directory / LOG).is_file() else None
     return Subject(name, path.stem, epochs_of(path), speed), system
@@ -96,6 +96,17 @@ def _together(
     used = dict.fromkeys(subject.checkpoint for subject, _ in members)
     return (Subject(f"ensemble, {average}", " and ".join(used)),
             System.together(names, [system for _, system in members], average))
+
+
+def _need_one_with_attention(
+    columns: Sequence[tuple[Subject, System]], options: argparse.Namespace
+) -> None:
+    """Raise UserError if no system can answer `--gold` or `--replace-unk`; those without attention
+    may stand beside one that can."""
+    given = {"--gold": options.gold, "--replace-unk": options.replace_unk}
+    wanted = " and ".join(name for name, value in given.items() if value is not None)
+    if wanted and all(system.recipe.model.attention == "none" for _, system in columns):
+        raise UserError(f"{wanted}: expected a model with attention in --model, got none")
 
 
 def run_align(options: argparse.Namespace) -> None:
@@ -228,12 +239,12 @@ def _test_set(system: System, lines: Lines, options: argparse.Namespace) -> Test
     sources = [cut_source(line) for line in lines[0]]
     check_lengths(sources, system.recipe.data, str(options.source))
     targets = [cut_target(line) for line in lines[1]]
-    pairs = [(x, y) for x, y in zip(sources, targets, strict=True) if x and y]
-    if not pairs:
+    gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+    test = TestSet(sources, targets, lines[1], gold_pairs)
+    if not test.pairs:
         raise UserError(f"{options.source}, {options.target}: expected at least one pair of "
                         "sentences, got none")
-    gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
-    return TestSet(sources, lines[1], pairs, gold_pairs)
+    return test
 
 
 def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from nmt.data.align import AlignmentScore, Gold, alignment_score
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
+from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.speed import TrainingSpeed
@@ -26,13 +27,15 @@ class Questions:
 
     search: how to translate. edges: of the length buckets. dictionary: BLEU after the unknown
     words are replaced too; empty for copies only; None for no replacement. gold: alignments of
-    the pairs, for the alignment error rate; None for none.
+    the pairs, for the alignment error rate; None for none. known: BLEU of the sentences without
+    unknown words too (`KnownWords`).
     """
 
     search: SearchOptions
     edges: Sequence[int] = EDGES
     dictionary: Dictionary | None = None
     gold: Sequence[Gold] | None = None
+    known: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,14 @@ class TestSet:
     __test__ = False  # no test, whatever its name
 
     sources: list[list[str]]  # words
-    references: list[str]  # plain text
-    pairs: list[Pair]  # words on both sides, empty lines left out: for perplexity
+    targets: list[list[str]]  # words
+    references: list[str]  # the targets as plain text
     gold_pairs: list[Pair]  # words as the gold alignments count them: between spaces
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Words on both sides, pairs with an empty side left out: for perplexity."""
+        return [pair for pair in zip(self.sources, self.targets, strict=True) if all(pair)]
 
 
 @dataclass(frozen=True)
@@ -57,9 +65,16 @@ class Subject:
     speed: TrainingSpeed | None = None  # of training; None for an ensemble, or without a log
 
 
+class KnownWords(NamedTuple):
+    """BLEU where a system knows every word of a source and of its reference, `<unk>` forbidden."""
+
+    sentences: int  # such pairs, by the system's own vocabularies
+    bleu: Score | None  # None where there are none
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found out."""
+    """What was found out; no replacement and no alignment where not asked for, or no attention."""
 
     subject: Subject
     perplexity: float  # per target word, `</s>` included
@@ -67,8 +82,9 @@ class Evaluation:
     chrf: Score
     lengths: list[Bucket]
     unknown: int  # `<unk>` in the translations
-    replaced: dict[str, Score]  # BLEU without them, by convention; empty if not asked for
-    alignment: dict[str, AlignmentScore]  # by convention; empty if not asked for
+    replaced: dict[str, Score]  # BLEU without them, by convention
+    alignment: dict[str, AlignmentScore]  # by convention
+    known: KnownWords | None  # None if not asked for
     seconds: float  # to translate the sources, on this machine
     words: int  # in the translations
 
@@ -87,6 +103,9 @@ class Evaluation:
             "bleu_by_length": [bucket._asdict() for bucket in self.lengths],
             "unknown_words": self.unknown,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
+            "bleu_without_unknown": self.known and {
+                "sentences": self.known.sentences,
+                "bleu": self.known.bleu and self.known.bleu.score},
             "alignment": {
                 k: {"error_rate": v.error_rate, "precision": v.precision, "recall": v.recall,
                     **v._asdict()} for k, v in self.alignment.items()
@@ -99,14 +118,9 @@ class Evaluation:
 def evaluate(
     system: System, subject: Subject, test: TestSet, questions: Questions
 ) -> Evaluation:
-    """Translate, score, force-decode.
-
-    Raises ValueError: replacement or alignment is asked of a model without attention.
-    """
-    if system.recipe.model.attention == "none" and (
-        questions.dictionary is not None or questions.gold is not None
-    ):
-        raise ValueError(f"questions: expected a model with attention, {subject.name} has none")
+    """Translate, score, force-decode; what needs attention is left out where there is none."""
+    if system.recipe.model.attention == "none":
+        questions = replace(questions, dictionary=None, gold=None)
     tokenize = system.recipe.evaluate.bleu_tokenize
     began = time.perf_counter()
     best = [nbest[0] for nbest in system.translate(test.sources, questions.search)]
@@ -125,8 +139,27 @@ def evaluate(
         bleu_by_length([len(words) for words in test.sources], texts, test.references,
                        questions.edges, tokenize),
         sum(translation.words.count(UNK) for translation in best), replaced,
-        _alignment(system, test, questions.gold), seconds, sum(len(one.words) for one in best),
+        _alignment(system, test, questions.gold),
+        _known_words(system, test, questions.search) if questions.known else None,
+        seconds, sum(len(one.words) for one in best),
     )
+
+
+def _known_words(system: System, test: TestSet, search: SearchOptions) -> KnownWords:
+    """Translate again the pairs without unknown words.
+
+    Source: Bahdanau et al. (2015), Table 1, last column: "the sentences without any unknown word in
+    themselves and in the reference translations"; there the models may not produce `<unk>`.
+    """
+    sides = zip(test.sources, test.targets, strict=True)
+    places = [i for i, (x, y) in enumerate(sides)
+              if x and y and UNKNOWN not in (*system.source.ids(x), *system.target.ids(y))]
+    if not places:
+        return KnownWords(0, None)
+    found = system.translate([test.sources[i] for i in places], replace(search, unknown=False))
+    return KnownWords(len(places), bleu([system.text(nbest[0]) for nbest in found],
+                                        [test.references[i] for i in places],
+                                        system.recipe.evaluate.bleu_tokenize))
 
 
 def _alignment(

@@ -28,7 +28,7 @@ class SearchOptions:
     minimum_steps: int = 10  # never fewer than these: one source word may become a few
     length_normalisation: float = 0.0  # alpha of lp(e); 0 ranks by log-probability
     nbest: int = 1  # hypotheses returned per sentence, at most `beam`
-    unknown: bool = True  # whether `<unk>` may be produced (Bahdanau et al., Table 1, has both)
+    unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
 
     def __post_init__(self) -> None:
         for name in ("beam", "minimum_steps", "nbest"):

@@ -106,7 +106,8 @@ def test_align_and_evaluate(trained, capsys, tmp_path) -> None:
         strict.counts.reset()
         capsys.readouterr()
         assert nmt("--backend", where, "align", *pair) == 0
-        assert nmt("--backend", where, "evaluate", *pair, "--gold", gold, "--replace-unk") == 0
+        assert nmt("--backend", where, "evaluate", *pair, "--gold", gold, "--replace-unk",
+                   "--without-unk") == 0
         shown = capsys.readouterr().out
         outputs.append([line for line in shown.splitlines() if "a second" not in line])
         assert (strict.counts.to_device > 0) == (where == "cupy")

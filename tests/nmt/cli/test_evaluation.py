@@ -270,6 +270,78 @@ def test_bleu_after_replacement(forgetful, trained, capsys) -> None:
     assert re.search(r"^BLEU, unk replaced \(read\) +100.00$", shown, re.MULTILINE)
 
 
+def systems_of(capsys, *arguments):
+    """What `nmt evaluate` prints, and the systems of its JSON."""
+    shown = printed(capsys, "evaluate", *arguments, "--output", "o")
+    with open("o/evaluation.json", encoding="utf-8") as file:
+        return shown, json.load(file)["systems"]
+
+
+def test_sentences_without_unknown_words_are_translated_without_any(
+    forgetful, trained, capsys
+) -> None:
+    """Unknown to the vocabularies on either side; the references of the others are what the model
+    says where it may not say `<unk>`."""
+    sources = ["one two three one", "one new two two", "", "three two one two", "five six two one",
+               "six one five two"]
+    options = SearchOptions(2, unknown=False)
+    texts = [" ".join(nbest[0].words) for nbest in
+             forgetful.translate([sources[i].split() for i in (0, 5)], options)]
+    references = [texts[0], "eins drei zwei zwei", "eins", "drei neu eins zwei", "", texts[1]]
+    arguments = [write(trained / "s", *sources), write(trained / "t", *references),
+                 "--model", "model"]
+    shown, (found,) = systems_of(capsys, *arguments, "--without-unk")
+    assert found["unknown_words"] > 2 and "<unk>" not in " ".join(texts)
+    assert found["bleu_without_unknown"] == {"sentences": 2, "bleu": pytest.approx(100)}
+    assert re.search(r"^BLEU, sentences without unknown words +100.00$", shown, re.MULTILINE)
+    assert re.search(r"^  number of them +2$", shown, re.MULTILINE)
+    shown, (found,) = systems_of(capsys, *arguments)
+    assert found["bleu_without_unknown"] is None and "number of them" not in shown
+
+
+def test_each_system_knows_its_own_words(system, trained, capsys) -> None:
+    """Down to none at all, whose score is a dash."""
+    retrained(6, **{"data.max_vocabulary": 5})
+    retrained(7, **{"data.max_vocabulary": 2})
+    shown, found = systems_of(capsys, "train.en", "train.de", "--without-unk", "--model", "model",
+                              "model-6", "model-7")
+    every = len(read_lines("train.en"))
+    numbers = [one["bleu_without_unknown"]["sentences"] for one in found]
+    assert numbers[0] == every > numbers[1] > numbers[2] == 0
+    assert found[2]["bleu_without_unknown"]["bleu"] is None
+    assert re.search(r"^BLEU, sentences without unknown words( +[0-9.]+){2} +-$", shown,
+                     re.MULTILINE)
+    assert re.search(r"^  number of them +{} +{} +0$".format(*numbers), shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_models_without_attention_stand_beside_those_with_it(
+    system, trained, capsys, average
+) -> None:
+    """The ensemble has the alignments of its members that have any."""
+    plain = {"model.attention": "none", "model.input_feeding": "no"}
+    other = retrained(8, **plain)
+    gold = write(trained / "g", *["0-0"] * 6)
+    questions = ["--gold", gold, "--replace-unk"]
+    shown, (without, alone, together) = systems_of(
+        capsys, "test.en", "test.de", "--model", "model-8", "model", "--ensemble", average,
+        *questions)
+    assert without["alignment"] == without["bleu_after_replacement"] == {}
+    for one in (alone, together):
+        assert one["alignment"].keys() == one["bleu_after_replacement"].keys() \
+            == {"predicted", "read"}
+    for convention in ("predicted", "read"):
+        for label in (rf"BLEU, unk replaced \({convention}\)", rf"AER \({convention}\)"):
+            assert re.search(rf"^{label} +-( +[0-9.]+){{2}}$", shown, re.MULTILINE)
+    ensemble = System.together(["model-8", "model"], [other, system], average)
+    pairs = list(zip(map(str.split, read_lines("test.en")), map(str.split, read_lines("test.de")),
+                     strict=True))
+    links = [ensemble.links(one) for one in ensemble.force(pairs)]
+    people = [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))] * 6
+    assert together["alignment"]["predicted"]["error_rate"] \
+        == alignment_score(links, people).error_rate
+
+
 # --- maps and dictionaries ----------------------------------------------------------------------
 
 
@@ -345,11 +417,13 @@ def test_what_needs_attention_says_so(corpus, capsys, monkeypatch) -> None:
     none = "expected a model with attention, this one has none"
     pair = ["test.en", "test.de", "--model", "out"]
     for arguments, name in (
-        (["evaluate", *pair, "--gold", "x"], "out: --gold and --replace-unk"),
-        (["evaluate", *pair, "--replace-unk"], "out: --gold and --replace-unk"),
         (["align", *pair], "nmt align"), (["attention", *pair], "nmt attention"),
         (["dictionary", "test.en", "test.de", "d", "--model", "out"], "nmt dictionary"),
         (["translate", "--model", "out", "--replace-unk"], "--replace-unk"),
     ):
         assert complaint(capsys, *arguments) == f"{name}: {none}"
+    for asked, name in ((["--gold", "x"], "--gold"), (["--replace-unk"], "--replace-unk"),
+                        (["--gold", "x", "--replace-unk"], "--gold and --replace-unk")):
+        assert complaint(capsys, "evaluate", *pair, "out", "--ensemble", *asked) \
+            == f"{name}: expected a model with attention in --model, got none"
     assert "BLEU" in printed(capsys, "evaluate", *pair)

@@ -1,0 +1,73 @@
+"""The report as text: systems as columns, and as rows where there are many."""
+
+import re
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+
+from nmt.data.align import AlignmentScore
+from nmt.evaluation.evaluate import Evaluation, KnownWords, Subject
+from nmt.evaluation.lengths import Bucket
+from nmt.evaluation.report import COLUMNS, as_text
+from nmt.evaluation.scores import Score
+from nmt.evaluation.speed import TrainingSpeed
+
+PLAIN = Evaluation(
+    Subject("base", "best", 8, TrainingSpeed(2000.0, 2500.0)), 8.47, Score(21.07, "tok:13a"),
+    Score(45.0, "nc:6"), [Bucket("1-10", 3, 20, 19.5), Bucket("11+", 0, 0, None)], 12, {}, {}, None,
+    2.0, 100)
+ATTENDING = replace(
+    PLAIN, subject=Subject("general", "last", 7), bleu=Score(36.75, "tok:13a"),
+    replaced={"predicted": Score(37.06, "tok:13a"), "read": Score(36.5, "tok:13a")},
+    alignment={"predicted": AlignmentScore(4, 2, 1, 2), "read": AlignmentScore(4, 2, 0, 1)},
+    known=KnownWords(2, Score(40.25, "tok:13a")))
+NOTHING_KNOWN = replace(ATTENDING, subject=Subject("ensemble, logs", "best"),
+                        known=KnownWords(0, None))
+THREE = [replace(PLAIN, known=KnownWords(3, Score(24.5, "tok:13a"))), ATTENDING, NOTHING_KNOWN]
+
+
+def cells_of(text: str) -> list[list[str]]:
+    """The lines of tables that have two spaces or more between their cells."""
+    return [re.split(r" {2,}", line.strip()) for line in text.split("\n") if line.strip()]
+
+
+def test_a_few_systems_are_columns_with_a_dash_for_what_they_lack() -> None:
+    found = {label: cells for label, *cells in cells_of(as_text(THREE))}
+    assert found["base"] == ["general", "ensemble, logs"]
+    assert found["checkpoint (epochs)"] == ["best (8)", "last (7)", "best"]
+    assert found["BLEU"] == ["21.07", "36.75", "36.75"]
+    assert found["BLEU, unk replaced (predicted)"] == ["-", "37.06", "37.06"]
+    assert found["AER (predicted)"] == ["-", "0.500", "0.500"]
+    assert found["AER (read)"] == ["-", "0.833", "0.833"]
+    assert found["BLEU, sentences without unknown words"] == ["24.50", "40.25", "-"]
+    assert found["number of them"] == ["3", "2", "0"]
+    assert found["BLEU, 1-10 words (n=3)"] == ["19.50"] * 3
+    assert found["BLEU, 11+ words (n=0)"] == ["-"] * 3
+    assert found["words translated a second"] == ["50"] * 3
+    assert found["training, target tokens/s of CPU time"] == ["2000", "-", "-"]
+    assert as_text(THREE).endswith("\n\nBLEU tok:13a\nchrF nc:6")
+
+
+def test_what_nobody_was_asked_has_no_row() -> None:
+    shown = as_text([PLAIN])
+    assert not re.search("replaced|AER|precision|without unknown|number", shown)
+
+
+@pytest.mark.parametrize("count", [COLUMNS, COLUMNS + 1])
+def test_many_systems_are_rows_with_the_same_answers(count) -> None:
+    """A table for each kind of question, cell by cell what the columns would say."""
+    systems = [replace(one, subject=replace(one.subject, name=f"{one.subject.name}-{i}"))
+               for i, one in enumerate((THREE * 2)[:count])]
+    shown = as_text(systems)
+    names = [one.subject.name for one in systems]
+    assert (cells_of(shown)[0] == names) == (count == COLUMNS)
+    if count == COLUMNS:
+        return
+    for one, name in zip(systems, names, strict=True):
+        _, *columns = cells_of(as_text([one, *THREE]))
+        own = [cells for first, *cells in cells_of(shown) if first == name]
+        assert [len(cells) for cells in own] == [9, 6, 2, 2]
+        assert [*chain(*own)] == [cells[1] for cells in columns if len(cells) == 5]
+    assert shown.endswith("\n\nBLEU tok:13a\nchrF nc:6")
+    assert max(map(len, shown.split("\n"))) < 130 and "words (n=3)" in shown

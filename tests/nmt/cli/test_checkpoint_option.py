@@ -99,9 +99,11 @@ def test_evaluate_sets_both_side_by_side(runs, call) -> None:
             assert one[key] == other[key]
     assert one["checkpoint"] == "last" and one["epochs"] is None
     assert [one["epochs"] for one in both[1:4:2]] == [12, 3]
-    line = re.search(r"^checkpoint \(epochs\) +(.*)$", shown, re.MULTILINE)
-    assert line and re.fullmatch(r"best \(\d+\) +last \(12\) +best \(\d\) +last \(3\) +best +last",
-                                 line[1])
+    rows = re.findall(r"^(\w.*, (?:best|last))  +((?:best|last)(?: \(\d+\))?)  ", shown,
+                      re.MULTILINE)
+    assert [name for name, _ in rows] == [one["name"] for one in both]
+    assert " ".join(cell for _, cell in rows) \
+        == f"best ({both[0]['epochs']}) last (12) best ({both[2]['epochs']}) last (3) best last"
 
 
 def systems(directory):

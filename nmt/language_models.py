@@ -142,7 +142,8 @@ def train(
                           for tokens in (train_tokens, dev_tokens))
 
     def validate(parameters: dict[str, Array]) -> dict[str, float]:
-        return {"perplexity": perplexity(*replace(system, parameters=parameters).nats(dev_ids))}
+        now = replace(system, parameters=system.plain(parameters))
+        return {"perplexity": perplexity(*now.nats(dev_ids))}
 
     run.train(system, Training(Streams(train_ids, text), validate, train_tokens), observer)
     return system

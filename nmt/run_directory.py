@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -25,9 +25,11 @@ from backend.errors import UserError
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables
+from nmt.models.parametrization import Parametrized
 from nmt.models.registry import make_model
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_mapping, load_recipe, save_recipe
+from nmt.recipe.parametrize import parametrized
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate
@@ -47,7 +49,9 @@ class BaseSystem:
     recipe: Any
     vocabularies: dict[str, Vocabulary]  # by the names that the class has
     model: Any
-    parameters: dict[str, Array]
+    parameters: dict[str, Array]  # the model's
+    parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained, and
+    stored: dict[str, Array] = field(default_factory=dict)  # the parameters that it is trained by
 
     kind: ClassVar[str]  # as messages and checkpoints name it
     recipes: ClassVar[type[AnyRecipe]]
@@ -59,7 +63,15 @@ class BaseSystem:
         *sources, target = (len(vocabularies[name]) for name in cls.names)
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source))
         rng = np.random.default_rng([recipe.train.seed, 2])
-        return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
+        own = parametrized(model, recipe.parametrize)
+        if own is None:
+            return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
+        stored = own.initial_parameters(rng)
+        return cls(recipe, dict(vocabularies), model, own.plain(stored), own, stored)
+
+    def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
+        """The model's parameters, from those that are trained."""
+        return trained if self.parametrized is None else self.parametrized.plain(trained)
 
     @classmethod
     def is_in(cls, directory: Path) -> bool:
@@ -94,7 +106,8 @@ class BaseSystem:
             if theirs.get(name) != ours[name]:
                 raise UserError(f"{directory / vocabulary_file(name)}: this is not the vocabulary "
                                 f"that the model in {path.name} was trained with")
-        self.parameters = checkpoint.parameters_of(saved, path, self.parameters)
+        self.stored = checkpoint.parameters_of(saved, path, self.stored or self.parameters)
+        self.parameters = self.plain(self.stored)
 
     def metadata(self) -> dict[str, Any]:
         """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
@@ -140,8 +153,8 @@ class RunDirectory:
         """
         with nullcontext() if self._resume else self._new(system.vocabularies):
             trainer = Trainer(
-                system.model, system.parameters, training.batches, self._recipe.train, self._path,
-                training.validate, observer,
+                system.parametrized or system.model, system.stored or system.parameters,
+                training.batches, self._recipe.train, self._path, training.validate, observer,
                 system.metadata() | {"data": fingerprint(training.lines)}, notes=training.notes,
             )
             if self._resume:

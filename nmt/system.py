@@ -309,7 +309,8 @@ class _Validation:
         self._system, self._dev = system, dev
 
     def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
-        system, recipe = replace(self._system, parameters=parameters), self._system.recipe
+        system, recipe = self._system, self._system.recipe
+        system = replace(system, parameters=system.plain(parameters))
         scores = {"perplexity": system.perplexity(self._dev.pairs)}
         if recipe.evaluate.bleu:
             greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)

@@ -14,6 +14,7 @@ from nmt.evaluation.scores import TOKENISATIONS
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS
 from nmt.models.translator import ModelConfig
+from nmt.recipe.parametrize import ParametrizeConfig
 from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions
 
@@ -24,6 +25,7 @@ class AnyRecipe:
     """What the recipes of all architectures have."""
 
     model: Any  # of the type `MODELS[...].config`, which tells the architecture
+    parametrize: ParametrizeConfig
     train: TrainOptions
     reverse_source = False  # whether the model reads its source from the end
 
@@ -94,6 +96,7 @@ class Recipe(AnyRecipe):
 
     data: DataConfig
     model: Any = field(default_factory=ModelConfig)
+    parametrize: ParametrizeConfig = field(default_factory=ParametrizeConfig)
     train: TrainOptions = field(default_factory=TrainOptions)
     search: SearchOptions = field(default_factory=lambda: SearchOptions(beam=5))
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
@@ -138,6 +141,7 @@ class LanguageModelRecipe(AnyRecipe):
 
     text: TextConfig
     model: Any = field(default_factory=LanguageModelConfig)
+    parametrize: ParametrizeConfig = field(default_factory=ParametrizeConfig)
     train: TrainOptions = field(default_factory=TrainOptions)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,69 @@
+"""The recipe's section `parametrize`: which of a model's parameters are made from others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from backend.errors import UserError
+from nmt.models.parametrization import Frozen, Normalized, Parametrization, Parametrized, Tied
+
+
+@dataclass(frozen=True)
+class ParametrizeConfig:
+    """Which of the model's parameters, by name, are tied, normalised or frozen.
+
+    Masks and stacked parts are not a recipe's: pruning and models that share parts make them.
+    """
+
+    tied: dict[str, str] = field(default_factory=dict)  # parameter: the one it is the same as
+    normalized: dict[str, float] = field(default_factory=dict)  # parameter: length of its rows
+    learned_radius: bool = False  # whether those lengths are learned, from there on (fixnorm)
+    frozen: list[str] = field(default_factory=list)  # parameters not trained; * is any characters
+
+    def __post_init__(self) -> None:
+        for name, radius in self.normalized.items():
+            if not 0.0 < radius < float("inf"):
+                raise ValueError(f"normalized: expected a positive number for {name}, got {radius}")
+        for name in self.normalized.keys() & self.tied.keys():
+            raise ValueError(f"normalized: expected parameters that are not tied too, got {name}")
+        if self.learned_radius and not self.normalized:
+            raise ValueError("learned_radius: expected false where nothing is normalized, got true")
+
+
+def parametrized(model: Any, config: ParametrizeConfig) -> Parametrized | None:
+    """What is trained where the recipe parametrizes; None where it does not.
+
+    Raises UserError naming the key, for parameters that the model does not have, that are frozen
+    and something else, or whose shapes do not fit.
+    """
+    table: dict[str, Parametrization] = {}
+    key = "tied"
+    try:
+        table |= {name: Tied(to) for name, to in config.tied.items()}
+        Parametrized(model, table)
+        key = "normalized"
+        table |= {name: Normalized(radius, config.learned_radius)
+                  for name, radius in config.normalized.items()}
+        Parametrized(model, table)
+        key = "frozen"
+        for pattern in config.frozen:
+            table |= _frozen(pattern, model, table)
+    except ValueError as error:
+        raise UserError(f"parametrize.{key}: {error}") from None
+    return Parametrized(model, table) if table else None
+
+
+def _frozen(
+    pattern: str, model: Any, table: dict[str, Parametrization]
+) -> dict[str, Parametrization]:
+    """The parameters of a pattern, which must be some, and otherwise as they are."""
+    names = [name for name in model.weights() if fnmatchcase(name, pattern)]
+    if not names:
+        raise ValueError(f"{pattern}: expected a parameter of the model, one of "
+                         f"{', '.join(model.weights())}")
+    for name in names:
+        if not isinstance(table.get(name, Frozen()), Frozen):
+            raise ValueError(f"{name}: expected a parameter that is neither tied nor normalized")
+    return {name: Frozen() for name in names}

@@ -1,0 +1,96 @@
+"""Parametrizations as a recipe asks for them: trained, resumed, searched, refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+from tiny_run import RECIPE, Crash, CrashAt
+
+from backend.errors import UserError
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.search.interface import SearchOptions
+from nmt.system import System, train
+from nmt.training import checkpoint
+from nmt.training.progress import Observer
+from nmt.training.trainer import LAST
+
+WORDS = ["one", "two", "three"]
+
+
+def recipe_of(directory, **parametrize):
+    path = directory / "r.yaml"
+    content = {**RECIPE, "data": {**RECIPE["data"], "directory": str(directory)},
+               "parametrize": parametrize,
+               "model": {**RECIPE["model"], "hidden_size": 6, "embedding_size": 6},
+               "train": {**RECIPE["train"], "checkpoint_every": 2}}
+    path.write_text(yaml.safe_dump(content))
+    return load_recipe(Recipe, path)
+
+
+@pytest.mark.parametrize("parametrize", [
+    {"tied": {"decoder.W_e": "output.W_hy"}},
+    {"normalized": {"output.W_hy": 2.5}, "learned_radius": True, "frozen": ["encoder.*"]}])
+def test_a_run_resumes_exactly_and_is_opened_again(corpus, parametrize) -> None:
+    recipe = recipe_of(corpus, **parametrize)
+    whole = train(recipe, corpus / "whole", Observer())
+    with pytest.raises(Crash):
+        train(recipe, corpus / "cut", CrashAt(5))
+    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
+    opened = System.open(corpus / "cut")
+    for system in (resumed, opened):
+        assert system.parameters.keys() == whole.model.weights().keys()
+        for name, parameter in system.parameters.items():
+            np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    ((found,),) = opened.translate([WORDS], SearchOptions())
+    ((expected,),) = whole.translate([WORDS], SearchOptions())
+    assert found.words == expected.words and found.score == expected.score
+
+
+def test_what_is_stored_and_what_the_model_gets(corpus) -> None:
+    tied = train(recipe_of(corpus, tied={"decoder.W_e": "output.W_hy"}), corpus / "tied",
+                 Observer())
+    assert tied.parameters["decoder.W_e"] is tied.parameters["output.W_hy"]
+    saved = checkpoint.load(corpus / "tied" / LAST).select(checkpoint.PARAMETERS)
+    assert "output.W_hy" in saved and "decoder.W_e" not in saved
+    fixed = train(recipe_of(corpus, normalized={"output.W_hy": 2.5}), corpus / "fixed", Observer())
+    lengths = np.linalg.norm(fixed.parameters["output.W_hy"], axis=1)
+    np.testing.assert_allclose(lengths, 2.5, rtol=1e-6)
+    assert np.abs(np.linalg.norm(fixed.stored["output.W_hy"], axis=1) - 2.5).min() > 0.1
+    recipe = recipe_of(corpus, frozen=["encoder.*"])
+    frozen = train(recipe, corpus / "frozen", Observer())
+    fresh = System.create(recipe, frozen.vocabularies)
+    for name, parameter in frozen.parameters.items():
+        assert np.array_equal(parameter, fresh.parameters[name]) == name.startswith("encoder.")
+
+
+@pytest.mark.parametrize("parametrize, message", [
+    ({"tied": {"decoder.W": "output.W_hy"}},
+     r"parametrize\.tied: decoder\.W: expected a parameter of the model, one of encoder\.W_e, "),
+    ({"tied": {"decoder.W_e": "decoder.0.W"}},
+     r"parametrize\.tied: decoder\.W_e: expected decoder\.0\.W, which it is made from, to have sh"),
+    ({"normalized": {"encoder.0.b": 1.0}},
+     r"parametrize\.normalized: encoder\.0\.b: expected a matrix to normalise, got shape"),
+    ({"frozen": ["encoder.9*"]},
+     r"parametrize\.frozen: encoder\.9\*: expected a parameter of the model, one of"),
+    ({"tied": {"decoder.W_e": "output.W_hy"}, "frozen": ["decoder.*"]},
+     r"parametrize\.frozen: decoder\.W_e: expected a parameter that is neither tied nor"),
+])
+def test_what_the_model_does_not_have_is_refused(corpus, parametrize, message) -> None:
+    with pytest.raises(UserError, match=message):
+        train(recipe_of(corpus, **parametrize), corpus / "run", Observer())
+    assert not (corpus / "run").exists()
+
+
+@pytest.mark.parametrize("parametrize, message", [
+    ({"normalized": {"output.W_hy": 0.0}}, r"r\.yaml:\d+: parametrize\.normalized: expected a pos"),
+    ({"tied": {"output.W_hy": "x"}, "normalized": {"output.W_hy": 1.0}},
+     r"r\.yaml:\d+: parametrize\.normalized: expected parameters that are not tied too, got outp"),
+    ({"learned_radius": True}, r"r\.yaml:\d+: parametrize\.learned_radius: expected false where"),
+    ({"tied": ["decoder.W_e"]}, r"r\.yaml:\d+: parametrize\.tied: expected dict\[str, str\]"),
+])
+def test_a_section_that_makes_no_sense_is_refused_with_its_line(
+        corpus, parametrize, message) -> None:
+    with pytest.raises(UserError, match=message):
+        recipe_of(corpus, **parametrize)

@@ -12,7 +12,7 @@ from functools import partial
 from grads.verification import catalogue, derivations
 from grads.verification.mutation.record import Check
 
-ACTING = 0.1  # a limit of clipping within many elements of dh
+ACTING = 0.01  # a limit of clipping within many elements of dh and dc
 
 
 def checks() -> list[Check]:

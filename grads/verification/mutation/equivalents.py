@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EQUIVALENTS: dict[str, str] = {
+    "attention.attention._attend_backward: score.by_position -> True":
+        "what is masked has no weight, so that zeros in its gradient change nothing",
     "attention.attention._outer_sum: rows is None and W == S -> W == S":
         "rows are given only where a window is shorter than the source",
     "attention.attention._outer_sum: reads[1:]": "at most two read",
@@ -20,6 +22,8 @@ EQUIVALENTS: dict[str, str] = {
         "the same sum, added to that of the contexts afterwards",
     "attention.attention.memory_forward: parameters.items()":
         "the last parameter is the output layer's",
+    "attention.attention.top_part_backward: d_align[:, :, :n] = da if mask is None else da * "
+    "~mask[:, :, :n]": "zero before",
     "attention.blocks.joined: first is None or len(parts) == 1": "one part joined is itself",
     "attention.blocks.part: tree is None or states is ALL -> tree is None": "all, by a slice",
     "attention.blocks.part: hasattr(tree, '_fields')": "all tuples that are cut have names",
@@ -51,8 +55,6 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.cells.lstm.lstm_backward: pad is not None": "a copy that nothing reads without padding",
     "lstm.cells.rnn.backward: pad is not None": "a copy that nothing reads; zeros written nowhere",
     "lstm.parameters.block_bias": "where biases start is no gradient",
-    "lstm.prediction.cross_entropy: s -= s.real.max(axis=1, keepdims=True)":
-        "keeps e^s finite; tests/lstm/test_prediction.py has huge logits",
     "lstm.prediction.output_backward: cache.rows is not None": "all rows written, by a copy",
     "lstm.prediction.output_backward: full[cache.rows] = dh": "zero before, rows are distinct",
     "lstm.prediction.prediction_backward: workspace = workspace or Workspace()":

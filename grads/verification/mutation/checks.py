@@ -2,15 +2,21 @@
 
 Element-wise clipping is no gradient, so nothing can be differentiated. Where it acts, the models
 are held to the references in PyTorch (tests/grads/verification/test_reference.py), and a mutant is
-noticed by a change of what those confirmed.
+noticed by a change of what those confirmed. An LSTM's dc stays below a limit that every dh has been
+clipped to, but for what reaches its last state from elsewhere: that is a layer of its own, which
+tests/lstm/test_recurrent.py holds to the literal loop.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from grads.verification import catalogue, derivations
 from grads.verification.mutation.record import Check
+from lstm.cells import CELLS
+from lstm.recurrent import recurrent_backward, recurrent_forward
 
 ACTING = 0.01  # a limit of clipping within many elements of dh and dc
 
@@ -23,8 +29,20 @@ def checks() -> list[Check]:
                if entry.options.get("clip_elements") and entry.shape == "ragged"]
     differentiated = [Check(entry.name, partial(catalogue.numbers, entry),
                             partial(catalogue.check, entry, diagnosis=0)) for entry in entries]
-    return differentiated + [Check(f"{entry.name}, clipping acts",
-                                   partial(catalogue.numbers, entry)) for entry in clipped]
+    return [*differentiated, Check("an LSTM layer, clipping of dc acts", clipped_layer),
+            *(Check(f"{entry.name}, clipping acts", partial(catalogue.numbers, entry))
+              for entry in clipped)]
+
+
+def clipped_layer() -> dict[str, np.ndarray]:
+    """Gradients of an LSTM layer over T = 3 steps, B = 2, whose last state gets large ones."""
+    rng, (T, B, E, H) = np.random.default_rng(1), (3, 2, 3, 2)
+    x, d_out = rng.normal(size=(T, B, E)), rng.normal(size=(T, B, H))
+    state, d_last = ((rng.normal(size=(B, H)), rng.normal(size=(B, H))) for _ in range(2))
+    W, b = rng.normal(size=(4 * H, E + H)), rng.normal(size=4 * H)
+    _, _, cache = recurrent_forward(CELLS["lstm"], x, state, W, b)
+    dx, (dh, dc), dW, db = recurrent_backward(d_out, d_last, cache, clip=0.3)
+    return {"x": dx, "h": dh, "c": dc, "W": dW, "b": db}
 
 
 def checks_of_derivations() -> list[Check]:

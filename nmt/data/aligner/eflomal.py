@@ -1,0 +1,67 @@
+"""The aligner eflomal (Östling and Tiedemann 2016), called as a program; it samples, unseeded."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.data.align import Link
+from nmt.data.aligner.word_pairs import Words
+from nmt.data.corpus import read_lines, write_lines
+
+PROGRAM = "eflomal-align"
+
+
+def align_by_eflomal(
+    sources: Words, targets: Words
+) -> tuple[list[list[Link]], list[list[Link]]]:
+    """Links of both directions, as `nmt.data.aligner.align` returns them.
+
+    Raises UserError if eflomal is not installed, or fails.
+    """
+    program = _program()
+    filled = [n for n, pair in enumerate(zip(sources, targets, strict=True)) if all(pair)]
+    found: list[list[list[Link]]] = [[[] for _ in sources] for _ in range(2)]
+    with tempfile.TemporaryDirectory() as name:
+        files = {option: Path(name) / option for option in "stfr"}
+        for option, sentences in (("s", sources), ("t", targets)):
+            write_lines(files[option], (" ".join(map(_one_word, sentences[n])) for n in filled))
+        _run([program, *(part for option, path in files.items()
+                         for part in (f"-{option}", str(path)))])
+        for direction, option in zip(found, "fr", strict=True):
+            for n, line in zip(filled, read_lines(files[option]), strict=True):
+                direction[n] = [_link(text) for text in line.split()]
+    return found[0], found[1]
+
+
+def _program() -> str:
+    """Where the program is: on the path, or beside this Python."""
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=beside)
+    if found is None:
+        raise UserError(f"--method eflomal: expected the program {PROGRAM}, found none; "
+                        "pip install eflomal (the extra 'align'), or take --method hmm")
+    return found
+
+
+def _one_word(word: str) -> str:
+    """The word without the characters, such as U+00A0, at which eflomal would cut it."""
+    return "_".join(word.split()) or "_"
+
+
+def _run(command: list[str]) -> None:
+    """Run eflomal. Raises UserError with the last line that it says if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["nothing said"]
+        raise UserError(f"{PROGRAM}: failed with status {done.returncode}: {said[-1]}")
+
+
+def _link(text: str) -> Link:
+    """`3-4` as numbers."""
+    source, target = text.split("-")
+    return int(source), int(target)

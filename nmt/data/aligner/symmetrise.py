@@ -1,0 +1,97 @@
+"""One alignment out of the two directions' (Och and Ney 2003, section 4; Koehn et al. 2005).
+
+Each function takes the links (source word, target word) of both directions for one sentence pair:
+`forward`, where a target word has one source word at most, and `backward`, where a source word has
+one target word at most. It returns sorted links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from nmt.data.align import Link
+
+# Neighbours in the order of Koehn et al. (2005), figure 1, as (source, target) steps.
+NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
+
+
+def swapped(links: Iterable[Link]) -> list[Link]:
+    """Links with source and target exchanged."""
+    return [(target, source) for source, target in links]
+
+
+def intersection(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
+    """Links that both directions have: few, mostly right."""
+    return sorted({*forward} & {*backward})
+
+
+def union(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
+    """Links that either direction has."""
+    return sorted({*forward} | {*backward})
+
+
+def grow_diag(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
+    """The intersection, grown by neighbours.
+
+    Source: Koehn et al. (2005), figure 1, GROW-DIAG: until nothing is added, each link of the union
+    beside a link, diagonally too, is added if its source or its target word has no link yet.
+    """
+    both = {*forward} | {*backward}
+    links = {*forward} & {*backward}
+    _grow(links, both)
+    return sorted(links)
+
+
+def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
+    """`grow_diag`, then links far from all others.
+
+    Source: Koehn et al. (2005), figure 1, FINAL-AND: of each direction in turn, the links whose
+    source and target word both have none.
+    """
+    links = {*grow_diag(forward, backward)}
+    sources, targets = _linked(links)
+    for direction in (forward, backward):
+        for source, target in sorted(direction, key=_by_target):
+            if source not in sources and target not in targets:
+                links.add((source, target))
+                sources.add(source)
+                targets.add(target)
+    return sorted(links)
+
+
+def _grow(links: set[Link], both: set[Link]) -> None:
+    """Add to `links` what GROW-DIAG adds out of `both`."""
+    sources, targets = _linked(links)
+    scan = sorted(both, key=_by_target)
+    size = -1
+    while size < len(links) < len(both):
+        size = len(links)
+        for source, target in scan:
+            if (source, target) not in links:
+                continue
+            for step in NEIGHBOURS:
+                near = (source + step[0], target + step[1])
+                if near in both and (near[0] not in sources or near[1] not in targets):
+                    links.add(near)
+                    sources.add(near[0])
+                    targets.add(near[1])
+
+
+def _linked(links: Iterable[Link]) -> tuple[set[int], set[int]]:
+    """Source and target words that have a link."""
+    return {source for source, _ in links}, {target for _, target in links}
+
+
+def _by_target(link: Link) -> Link:
+    """The order in which the figure goes through a sentence pair: target word by target word."""
+    return link[1], link[0]
+
+
+SYMMETRISATIONS: dict[str, Callable[[Iterable[Link], Iterable[Link]], list[Link]]] = {
+    "grow-diag-final-and": grow_diag_final_and,
+    "grow-diag": grow_diag,
+    "intersection": intersection,
+    "union": union,
+    "forward": lambda forward, backward: sorted(forward),
+    "backward": lambda forward, backward: sorted(backward),
+}

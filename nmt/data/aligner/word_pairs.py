@@ -1,0 +1,111 @@
+"""A parallel corpus laid out for EM: every source word beside every target word.
+
+The models of this package ask, for each target word of each sentence pair, which source word it
+comes from. Their numbers are rows of I + 1 entries: NULL, the empty word of Brown et al. (1993),
+in column 0, then the I source words. Pairs whose sources are equally long make a group, so that
+nothing is padded: row after row of the first target words of all pairs, then of the second ones,
+for those pairs that have one, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = Sequence[Sequence[str]]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NULL = 0  # id of the empty source word
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sentence pairs with sources of I words, those with the longest targets first."""
+
+    pairs: Ints  # (n,) their numbers in the corpus
+    begin: int  # of their first entry in the flat arrays
+    width: int  # I + 1
+    active: list[int]  # for each target position, how many pairs have a word there; never rising
+
+    @property
+    def rows(self) -> int:
+        """Target words of all pairs."""
+        return sum(self.active)
+
+    def of(self, flat: NDArray[np.generic]) -> NDArray[np.generic]:
+        """This group's entries of a flat array, a view (rows, I + 1)."""
+        return flat[self.begin : self.begin + self.rows * self.width].reshape(-1, self.width)
+
+    def steps(self) -> Iterator[slice]:
+        """The rows of each target position, from the first."""
+        begin = 0
+        for count in self.active:
+            yield slice(begin, begin + count)
+            begin += count
+
+
+@dataclass(frozen=True)
+class WordPairs:
+    """A corpus as groups, and the distinct pairs of words that stand together in it."""
+
+    groups: list[Group]
+    types: NDArray[np.int32]  # flat, an entry for each source word beside each target word: its type
+    source_of_type: Ints  # (types,) source word of each distinct pair; NULL among them
+    targets_of_source: Floats  # (source words,) distinct target words beside each source word
+    number: int  # sentence pairs of the corpus, those with an empty side too
+
+    def sums(self, weights: Floats) -> Floats:
+        """Weights of the flat entries, added up for each type."""
+        return np.bincount(self.types, weights, len(self.source_of_type))
+
+    def per_source(self, counts: Floats) -> Floats:
+        """Counts of types, added up for each source word."""
+        return np.bincount(self.source_of_type, counts, len(self.targets_of_source))
+
+
+def word_pairs(sources: Words, targets: Words) -> WordPairs:
+    """Lay out a corpus; pairs with an empty side have no entries."""
+    x, _ = _ids(sources, first=NULL + 1)
+    y, vocabulary = _ids(targets, first=0)
+    lengths: dict[int, list[int]] = {}
+    for number, (source, target) in enumerate(zip(x, y, strict=True)):
+        if source and target:
+            lengths.setdefault(len(source), []).append(number)
+    groups: list[Group] = []
+    keys: list[Ints] = []
+    begin = 0
+    for length in sorted(lengths):
+        numbers = sorted(lengths[length], key=lambda n: -len(y[n]))
+        group, found = _group(numbers, x, y, begin, vocabulary)
+        groups.append(group)
+        keys += found
+        begin += group.rows * group.width
+    flat = np.concatenate([np.empty(0, np.int64), *keys])
+    distinct, types = np.unique(flat, return_inverse=True)
+    source_of_type = distinct // max(vocabulary, 1)
+    return WordPairs(groups, types.astype(np.int32), source_of_type,
+                     np.bincount(source_of_type).astype(np.float64), len(x))
+
+
+def _ids(sentences: Words, first: int) -> tuple[list[list[int]], int]:
+    """Sentences as numbers from `first`, in order of appearance, and how many words there are."""
+    known: dict[str, int] = {}
+    return [[known.setdefault(word, len(known) + first) for word in sentence]
+            for sentence in sentences], len(known)
+
+
+def _group(
+    numbers: list[int], x: list[list[int]], y: list[list[int]], begin: int, vocabulary: int
+) -> tuple[Group, list[Ints]]:
+    """One group, and the keys of its entries, (n_j * (I + 1),) for each target position j."""
+    source = np.array([[NULL, *x[n]] for n in numbers], np.int64)  # (n, I + 1)
+    active = [sum(len(y[n]) > j for n in numbers) for j in range(len(y[numbers[0]]))]
+    keys = []
+    for j, count in enumerate(active):
+        target = np.array([y[n][j] for n in numbers[:count]], np.int64)  # (n_j,)
+        keys.append((source[:count] * vocabulary + target[:, None]).ravel())
+    return Group(np.array(numbers, np.int64), begin, source.shape[1], active), keys

@@ -1,0 +1,164 @@
+"""Unknown words marked with where they come from, before training (thesis, section 3.2).
+
+Words outside a vocabulary become symbols; those of the target say which source word they are
+linked to. Positions count words of the source as it is written, whatever order a model reads
+it in, and words of the target without positional symbols; both from 0. `nmt.data.restoration` turns
+a translation's symbols into words.
+
+| method | source | target |
+|---|---|---|
+| noalign | `<unk>` | `<unk>` |
+| copyable | `<unk_1>`, `<unk_2>` ... by first appearance | `<unk_n>` as its source word; else `<unk_0>` |
+| posall | `<unk>` | after each word, `<unk>` too, `<p_d>` or `<p_null>` |
+| posunk | `<unk>` | `<unkpos_d>` or `<unkpos_null>` |
+
+A pointer d in -7 .. 7 from target word j names source word i = j - d (section 3.2.2, and Table 3.3;
+Figures 3.3 and 3.4 disagree with it, see docs/errata.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nmt.data.align import Link
+from nmt.data.corpus import Pair
+from nmt.data.vocabulary import SPECIALS, UNKNOWN
+
+METHODS = ("noalign", "copyable", "posall", "posunk")
+WINDOW = 7  # largest |d|
+UNK = SPECIALS[UNKNOWN]
+
+_SYMBOL = re.compile(r"<unk_([0-9]+)>|<p_(-?[0-9]+|null)>|<unkpos_(-?[0-9]+|null)>")
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """What an annotated word says: its method, and its number, None for null."""
+
+    method: str
+    number: int | None
+
+
+def symbol_of(word: str) -> Symbol | None:
+    """A word as a symbol of copyable, posall or posunk; None for all other words."""
+    found = _SYMBOL.fullmatch(word)
+    if found is None:
+        return None
+    method, text = next((method, text) for method, text in
+                        zip(METHODS[1:], found.groups(), strict=True) if text is not None)
+    null = text == "null" or (method == "copyable" and int(text) == 0)
+    return Symbol(method, None if null else int(text))
+
+
+def _spelt(method: str, number: int | None) -> str:
+    """The symbol with this number, None for null; the other way round than `symbol_of`."""
+    name = {"copyable": "unk", "posall": "p", "posunk": "unkpos"}[method]
+    null = "0" if method == "copyable" else "null"
+    return f"<{name}_{null if number is None else number}>"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a corpus is annotated.
+
+    method: one of METHODS. source_words, target_words: the vocabularies; what is spelt like a
+    symbol is never in them. probability: p(target word | source word), which decides between
+    several links of a target word, the text being silent: the highest, then the nearest, then the
+    first; 0 for pairs that it lacks.
+    """
+
+    method: str
+    source_words: Collection[str]
+    target_words: Collection[str]
+    probability: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
+
+
+def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[str]) -> Pair:
+    """One sentence pair with its unknown words as symbols.
+
+    Source: thesis sections 3.2.1 (copyable), 3.2.2 (posall), 3.2.3 (posunk), 3.4.2 (noalign).
+
+    links: (source word, target word). counts: what became of the unknown words of the target is
+    added: "pointed", "null" (without a link, or for copyable linked to known words only), "far"
+    (all links farther than the window, so null too); for noalign "unknown".
+    """
+    source, target = pair
+    numbers = _numbers(source, rules)
+    marked_source = [word if known(word, rules.source_words) else
+                     _spelt("copyable", numbers[word]) if rules.method == "copyable" else UNK
+                     for word in source]
+    marked_target: list[str] = []
+    for j, word in enumerate(target):
+        linked = [i for i, other in links if other == j]
+        is_known = known(word, rules.target_words)
+        number, outcome = _number(j, linked, pair, numbers, rules)
+        marked_target += _marked(word, is_known, number, rules.method)
+        if not is_known:
+            counts[outcome] += 1
+    return marked_source, marked_target
+
+
+def known(word: str, words: Collection[str]) -> bool:
+    """Whether a word is in a vocabulary; what is spelt like a symbol is not."""
+    return word in words and word not in SPECIALS and symbol_of(word) is None
+
+
+def unknown_numbers(source: Sequence[str], source_words: Collection[str]) -> dict[str, int]:
+    """The unknown words of a source sentence, numbered from 1; repeated words alike (3.2.1)."""
+    unknown = dict.fromkeys(word for word in source if not known(word, source_words))
+    return {word: number for number, word in enumerate(unknown, 1)}
+
+
+def _numbers(source: Sequence[str], rules: Rules) -> dict[str, int]:
+    """`unknown_numbers` where the method has them."""
+    return unknown_numbers(source, rules.source_words) if rules.method == "copyable" else {}
+
+
+def _number(
+    j: int, linked: Sequence[int], pair: Pair, numbers: Mapping[str, int], rules: Rules
+) -> tuple[int | None, str]:
+    """What the symbol of target word j says, None for null, and the outcome to count."""
+    source, target = pair
+    if rules.method == "noalign":
+        return None, "unknown"
+    if rules.method == "copyable":
+        reachable = [i for i in linked if source[i] in numbers]
+    else:
+        reachable = [i for i in linked if abs(j - i) <= WINDOW]
+    if not reachable:
+        return None, "far" if linked and rules.method != "copyable" else "null"
+
+    def rank(i: int) -> tuple[float, int, int]:
+        return -rules.probability.get((source[i], target[j]), 0.0), abs(j - i), i
+
+    best = min(reachable, key=rank)
+    return (numbers[source[best]] if rules.method == "copyable" else j - best), "pointed"
+
+
+def _marked(word: str, is_known: bool, number: int | None, method: str) -> list[str]:
+    """A target word as it stands in the annotated corpus."""
+    if method == "posall":
+        return [word if is_known else UNK, _spelt(method, number)]
+    if is_known:
+        return [word]
+    return [UNK if method == "noalign" else _spelt(method, number)]
+
+
+def link_probabilities(
+    pairs: Sequence[Pair], links: Sequence[Sequence[Link]]
+) -> dict[tuple[str, str], float]:
+    """p(target word | source word): its share of the source word's links (footnote 2)."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for (source, target), sentence in zip(pairs, links, strict=True):
+        counts.update((source[i], target[j]) for i, j in sentence)
+    totals: Counter[str] = Counter()
+    for (word, _), count in counts.items():
+        totals[word] += count
+    return {pair: count / totals[pair[0]] for pair, count in counts.items()}

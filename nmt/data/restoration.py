@@ -1,0 +1,145 @@
+"""Annotated translations turned into words again (thesis, section 3.2).
+
+Two steps: `resolve` reads the symbols of `nmt.data.annotation` and says which source word each unknown
+word comes from; `nmt.data.rare_words.replace_unknown` puts that word's translation, or itself. What
+stands between them is the translation "before" of Figure 3.6, each unknown word as one `<unk>`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from nmt.data.align import Link
+from nmt.data.annotation import UNK, known, symbol_of, unknown_numbers
+from nmt.data.rare_words import Dictionary, replace_unknown
+
+Unknown = tuple[int, str]  # position among the plain words, the symbol
+
+
+@dataclass
+class Resolved:
+    """A translation without symbols, and where its unknown words come from."""
+
+    words: list[str]  # each unknown word is `<unk>`
+    links: list[Link] = field(default_factory=list)  # source word, unknown word
+    counts: Counter[str] = field(default_factory=Counter)  # unknown words: pointed, null, outside
+
+
+def resolve(
+    words: Sequence[str], source: Sequence[str], method: str,
+    source_words: Collection[str] | None = None,
+) -> Resolved:
+    """Read the symbols of one translation.
+
+    A pointer to a place outside the sentence, or to a later unknown word than there is, takes the
+    nearest word and is counted as "outside" besides. Null, `<unk>` without a pointer, and with
+    noalign more unknown words than the source has, stay `<unk>` and are counted as "null". A
+    positional symbol of posall that follows no word is dropped and counted as "stray".
+
+    words: a translation; source, the sentence as it was written; source_words, the source
+    vocabulary, which noalign and copyable need.
+    Raises ValueError for a symbol of another method.
+    """
+    for word in words:
+        symbol = symbol_of(word)
+        if symbol is not None and symbol.method != method:
+            raise ValueError(f"expected symbols of {method}, got {word}, which is {symbol.method}'s")
+    if method == "noalign":
+        return _noalign(words, source, _need(source_words))
+    if method == "copyable":
+        return _copyable(words, source, _need(source_words))
+    return _posall(words, source) if method == "posall" else _posunk(words, source)
+
+
+def restore(resolved: Resolved, source: Sequence[str], dictionary: Dictionary) -> list[str]:
+    """The words of a translation: unknown words by their source words' translations, or those."""
+    return replace_unknown(resolved.words, source, resolved.links, dictionary)
+
+
+def _need(source_words: Collection[str] | None) -> Collection[str]:
+    if source_words is None:
+        raise ValueError("source_words: expected the source vocabulary, got none")
+    return source_words
+
+
+def _noalign(
+    words: Sequence[str], source: Sequence[str], source_words: Collection[str]
+) -> Resolved:
+    """The i-th unknown word comes from the i-th unknown word of the source (section 3.4.2)."""
+    found = Resolved(list(words))
+    unknown = [i for i, word in enumerate(source) if not known(word, source_words)]
+    places = [j for j, word in enumerate(words) if word == UNK]
+    for number, j in enumerate(places):
+        if number < len(unknown):
+            _point(found, j, unknown[number], source)
+        else:
+            found.counts["null"] += 1
+    return found
+
+
+def _copyable(
+    words: Sequence[str], source: Sequence[str], source_words: Collection[str]
+) -> Resolved:
+    """`<unk_n>` comes from the n-th distinct unknown word (section 3.2.1)."""
+    found = Resolved([])
+    numbers = unknown_numbers(source, source_words)
+    places = [source.index(word) for word in numbers]
+    for j, word in enumerate(words):
+        symbol = symbol_of(word)
+        found.words.append(UNK if symbol else word)
+        if symbol is not None and symbol.number is not None and places:
+            found.counts["outside"] += symbol.number > len(places)
+            _point(found, j, places[min(symbol.number, len(places)) - 1], source)
+        elif symbol is not None or word == UNK:
+            found.counts["null"] += 1
+    return found
+
+
+def _posunk(words: Sequence[str], source: Sequence[str]) -> Resolved:
+    """`<unkpos_d>` comes from source word j - d (section 3.2.3)."""
+    found = Resolved([])
+    for j, word in enumerate(words):
+        symbol = symbol_of(word)
+        found.words.append(UNK if symbol else word)
+        if symbol is not None or word == UNK:
+            _point_by(found, j, symbol.number if symbol else None, source)
+    return found
+
+
+def _posall(words: Sequence[str], source: Sequence[str]) -> Resolved:
+    """`<unk>` before `<p_d>` comes from source word j - d, j without symbols (section 3.2.2)."""
+    found = Resolved([])
+    distances: list[int | None] = []
+    annotated = True  # whether the last word has its symbol
+    for word in words:
+        symbol = symbol_of(word)
+        if symbol is None:
+            found.words.append(word)
+            distances.append(None)
+        elif annotated:
+            found.counts["stray"] += 1
+        else:
+            distances[-1] = symbol.number
+        annotated = symbol is not None
+    for j, word in enumerate(found.words):
+        if word == UNK:
+            _point_by(found, j, distances[j], source)
+    return found
+
+
+def _point_by(found: Resolved, j: int, distance: int | None, source: Sequence[str]) -> None:
+    """Link unknown word j to source word j - d, or count it as null."""
+    if distance is None or not source:
+        found.counts["null"] += 1
+    else:
+        _point(found, j, j - distance, source)
+
+
+def _point(found: Resolved, j: int, i: int, source: Sequence[str]) -> None:
+    """Link unknown word j to source word i, or to the nearest."""
+    nearest = min(max(i, 0), len(source) - 1)
+    found.counts["outside"] += nearest != i
+    found.counts["pointed"] += 1
+    found.links.append((nearest, j))

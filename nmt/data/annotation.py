@@ -8,7 +8,7 @@ a translation's symbols into words.
 | method | source | target |
 |---|---|---|
 | noalign | `<unk>` | `<unk>` |
-| copyable | `<unk_1>`, `<unk_2>` ... by first appearance | `<unk_n>` as its source word; else `<unk_0>` |
+| copyable | `<unk_1>`, `<unk_2>` ... in order | `<unk_n>` as the source word, else `<unk_0>` |
 | posall | `<unk>` | after each word, `<unk>` too, `<p_d>` or `<p_null>` |
 | posunk | `<unk>` | `<unkpos_d>` or `<unkpos_null>` |
 

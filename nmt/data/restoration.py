@@ -1,8 +1,8 @@
 """Annotated translations turned into words again (thesis, section 3.2).
 
-Two steps: `resolve` reads the symbols of `nmt.data.annotation` and says which source word each unknown
-word comes from; `nmt.data.rare_words.replace_unknown` puts that word's translation, or itself. What
-stands between them is the translation "before" of Figure 3.6, each unknown word as one `<unk>`.
+Two steps: `resolve` reads the symbols of `nmt.data.annotation` and says which source word each
+unknown word comes from; `restore` puts that word's translation, or itself. What stands between them
+is the translation "before" of Figure 3.6, each unknown word as one `<unk>`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def resolve(
     for word in words:
         symbol = symbol_of(word)
         if symbol is not None and symbol.method != method:
-            raise ValueError(f"expected symbols of {method}, got {word}, which is {symbol.method}'s")
+            raise ValueError(f"expected symbols of {method}, got {word} of {symbol.method}")
     if method == "noalign":
         return _noalign(words, source, _need(source_words))
     if method == "copyable":

@@ -12,7 +12,6 @@ p(i | k, I) depends on the jump i - k only (Vogel's equation 6), and is interpol
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -51,7 +50,7 @@ def expectation(corpus: WordPairs, table: Floats, jumps: Jumps) -> tuple[Floats,
     flat = table[corpus.types]
     counts = np.full_like(jumps.weights, UNSEEN)
     for group in corpus.groups:
-        rows = cast(Floats, group.of(flat))
+        rows = group.of(flat)
         matrix = jumps.matrix(group.width - 1)
         before, scales = _forward(group, rows, matrix, jumps.null)
         expected = _backward(group, rows, matrix, jumps.null, before, scales)

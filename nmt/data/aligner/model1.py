@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from nmt.data.aligner.word_pairs import Floats, WordPairs
+
+
+def uniform(corpus: WordPairs) -> Floats:
+    """t(f | e) alike for all words f that stand beside e somewhere; (types,)."""
+    return 1.0 / corpus.targets_of_source[corpus.source_of_type]
 
 
 def expectation(corpus: WordPairs, table: Floats) -> Floats:
@@ -15,13 +18,27 @@ def expectation(corpus: WordPairs, table: Floats) -> Floats:
     Source: Brown et al. (1993), section 4.1, equation 16's fraction:
     p(a_j = i | f, e) = t(f_j | e_i) / (t(f_j | e_0) + ... + t(f_j | e_I)).
 
-    table: t(f | e) of each type. Returns flat posteriors, which are 1 over each target word.
+    table: t(f | e) of each type. Returns flat posteriors, whose sum over each target word is 1.
     """
     flat = table[corpus.types]
     for group in corpus.groups:
-        rows = cast(Floats, group.of(flat))
+        rows = group.of(flat)
         rows /= rows.sum(1, keepdims=True)
     return flat
+
+
+def maximisation(corpus: WordPairs, posteriors: Floats) -> Floats:
+    """The M-step, of the HMM too: t(f | e) from expected counts c(f, e).
+
+    Source: Brown et al. (1993), equations 13 and 14: t(f | e) = c(f, e) / sum_f' c(f', e). A source
+    word without any count keeps zeros.
+
+    posteriors: flat. Returns t(f | e) of each type.
+    """
+    counts = corpus.sums(posteriors)
+    totals = corpus.per_source(counts)
+    totals[totals == 0.0] = 1.0
+    return counts / totals[corpus.source_of_type]
 
 
 def best_links(corpus: WordPairs, posteriors: Floats) -> list[list[tuple[int, int]]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class Group:
         """Target words of all pairs."""
         return sum(self.active)
 
-    def of(self, flat: NDArray[np.generic]) -> NDArray[np.generic]:
+    def of(self, flat: NDArray[Any]) -> NDArray[Any]:
         """This group's entries of a flat array, a view (rows, I + 1)."""
         return flat[self.begin : self.begin + self.rows * self.width].reshape(-1, self.width)
 
@@ -53,18 +54,23 @@ class WordPairs:
     """A corpus as groups, and the distinct pairs of words that stand together in it."""
 
     groups: list[Group]
-    types: NDArray[np.int32]  # flat, an entry for each source word beside each target word: its type
+    types: NDArray[np.int32]  # flat: which distinct pair a source and a target word are
     source_of_type: Ints  # (types,) source word of each distinct pair; NULL among them
     targets_of_source: Floats  # (source words,) distinct target words beside each source word
     number: int  # sentence pairs of the corpus, those with an empty side too
 
     def sums(self, weights: Floats) -> Floats:
         """Weights of the flat entries, added up for each type."""
-        return np.bincount(self.types, weights, len(self.source_of_type))
+        return _sums(self.types, weights, len(self.source_of_type))
 
     def per_source(self, counts: Floats) -> Floats:
         """Counts of types, added up for each source word."""
-        return np.bincount(self.source_of_type, counts, len(self.targets_of_source))
+        return _sums(self.source_of_type, counts, len(self.targets_of_source))
+
+
+def _sums(places: NDArray[Any], weights: Floats, size: int) -> Floats:
+    """Weights added up by place; `bincount` gives integers for no weights at all."""
+    return np.bincount(places, weights, size).astype(np.float64, copy=False)
 
 
 def word_pairs(sources: Words, targets: Words) -> WordPairs:

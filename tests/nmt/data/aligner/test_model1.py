@@ -1,4 +1,4 @@
-"""IBM Model 1 and the translation table, against sums done by hand and term by term."""
+"""IBM Model 1 against sums done by hand and term by term."""
 
 from collections import defaultdict
 from fractions import Fraction
@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nmt.data.aligner import model1, translation
+from nmt.data.aligner import model1
 from nmt.data.aligner.word_pairs import word_pairs
 
 SOURCES, TARGETS = [["a"], ["a", "b"]], [["x"], ["x", "y"]]
@@ -26,12 +26,12 @@ def posteriors_of(corpus, flat):
 def test_two_rounds_by_hand() -> None:
     """x beside a alone; x y beside a b. At first all of t are 1/2."""
     corpus = word_pairs(SOURCES, TARGETS)
-    table = translation.uniform(corpus)
+    table = model1.uniform(corpus)
     first = model1.expectation(corpus, table)
     assert posteriors_of(corpus, first) == [[[1 / 2, 1 / 2]], [pytest.approx([1 / 3] * 3)] * 2]
     # c(x | NULL) = c(x | a) = 1/2 + 1/3, c(y | NULL) = c(y | a) = 1/3, c(x | b) = c(y | b) = 1/3,
     # so that t(x | NULL) = t(x | a) = 5/7, t(x | b) = 1/2.
-    second = model1.expectation(corpus, translation.maximise(corpus, corpus.sums(first)))
+    second = model1.expectation(corpus, model1.maximisation(corpus, first))
     ((of_x,), (x, y)) = posteriors_of(corpus, second)
     assert of_x == pytest.approx([1 / 2, 1 / 2])
     assert x == pytest.approx([10 / 27, 10 / 27, 7 / 27])
@@ -64,10 +64,10 @@ def test_against_fractions() -> None:
     sources = [["a", "b", "a"], ["b"], ["c", "a"], ["b", "c"], ["c", "c"]]
     targets = [["x", "y"], ["y", "x", "y"], ["z"], ["y", "z", "x", "x"], ["z", "z"]]
     corpus = word_pairs(sources, targets)
-    table = translation.uniform(corpus)
+    table = model1.uniform(corpus)
     for _ in range(3):
         posteriors = model1.expectation(corpus, table)
-        table = translation.maximise(corpus, corpus.sums(posteriors))
+        table = model1.maximisation(corpus, posteriors)
     found = posteriors_of(corpus, model1.expectation(corpus, table))
     for one, other in zip(found, literal_em(sources, targets, 3), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -77,32 +77,14 @@ def test_each_m_step_is_a_distribution_and_likelihood_rises() -> None:
     sources = [["a", "b"], ["b", "c"], ["a", "c", "d"]]
     targets = [["x", "y"], ["y", "z"], ["x", "z", "w", "w"]]
     corpus = word_pairs(sources, targets)
-    table, before = translation.uniform(corpus), -np.inf
+    table, before = model1.uniform(corpus), -np.inf
     for _ in range(6):
         np.testing.assert_allclose(corpus.per_source(table), 1.0)
         likelihood = sum(np.log(group.of(table[corpus.types]).sum(1)).sum()
                          for group in corpus.groups)
         assert likelihood > before + 1e-9
         before = likelihood
-        table = translation.maximise(corpus, corpus.sums(model1.expectation(corpus, table)))
-
-
-def test_exp_digamma() -> None:
-    """digamma(1) = -gamma, digamma(1/2) = -gamma - 2 ln 2, digamma(x + 1) = digamma(x) + 1/x."""
-    gamma = 0.57721566490153286
-    x = np.array([1.0, 0.5, 0.01, 40.0])
-    np.testing.assert_allclose(
-        np.log(translation._exp_digamma(x))[:2], [-gamma, -gamma - 2 * np.log(2)], rtol=1e-9)
-    np.testing.assert_allclose(np.log(translation._exp_digamma(x + 1)),
-                               np.log(translation._exp_digamma(x)) + 1 / x, rtol=1e-9, atol=1e-9)
-
-
-def test_a_prior_takes_most_from_small_counts() -> None:
-    corpus = word_pairs([["a"]] * 9, [["x"]] * 8 + [["y"]])
-    counts = corpus.sums(np.ones(len(corpus.types)))  # 8 of x and 1 of y, for NULL and for a
-    plain, sparse = (translation.maximise(corpus, counts, prior) for prior in (0.0, 0.01))
-    assert plain.tolist() == [8 / 9, 1 / 9] * 2
-    assert sparse[0] / sparse[1] > 1.5 * 8 and np.all(sparse < plain)
+        table = model1.maximisation(corpus, model1.expectation(corpus, table))
 
 
 def test_links_go_to_the_best_source_word_and_none_to_null() -> None:

@@ -1,0 +1,73 @@
+"""Two directions trained to agree.
+
+Source: Liang, Taskar and Klein (2006), section 3.2: in each round of EM the posteriors of both
+directions are multiplied, p(a_j = i) p(b_i = j), before the M-steps, so that either learns most
+from links that the other believes too. It is what the Berkeley aligner does, which the thesis used
+(section 3.3.1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nmt.data.aligner.word_pairs import Floats, Ints, WordPairs
+
+
+class Agreement:
+    """Where the entries of one direction stand in the other's flat arrays.
+
+    forward, backward: the same corpus, sources beside targets and targets beside sources.
+    """
+
+    def __init__(self, forward: WordPairs, backward: WordPairs) -> None:
+        sources, targets = _lengths(forward)
+        offsets = np.concatenate([[0], np.cumsum(sources * targets)])
+        self._corpora = (forward, backward)
+        self._size = int(offsets[-1])
+        self._places = (_places(forward, offsets, (targets, np.ones_like(targets))),
+                        _places(backward, offsets, (np.ones_like(targets), targets)))
+
+    def multiply(self, forward: Floats, backward: Floats) -> None:
+        """Put the products into both flat arrays of posteriors, in place.
+
+        What is left of each word's probability goes to NULL, so that it is still 1 in all.
+        """
+        product = np.ones(self._size)
+        both = (forward, backward)
+        real = [places >= 0 for places in self._places]
+        for flat, places, words in zip(both, self._places, real, strict=True):
+            product[places[words]] *= flat[words]
+        for flat, places, words in zip(both, self._places, real, strict=True):
+            flat[words] = product[places[words]]
+        for corpus, flat in zip(self._corpora, both, strict=True):
+            for group in corpus.groups:
+                rows = group.of(flat)
+                rows[:, 0] = np.maximum(1.0 - rows[:, 1:].sum(1), 0.0)  # not -1e-17
+
+
+def _lengths(corpus: WordPairs) -> tuple[Ints, Ints]:
+    """Words of each pair's source and target; 0 and 0 where a side is empty."""
+    sources, targets = np.zeros(corpus.number, np.int64), np.zeros(corpus.number, np.int64)
+    for group in corpus.groups:
+        sources[group.pairs] = group.width - 1
+        for count in group.active:
+            targets[group.pairs[:count]] += 1
+    return sources, targets
+
+
+def _places(corpus: WordPairs, offsets: Ints, strides: tuple[Ints, Ints]) -> Ints:
+    """Of each flat entry its place in a table of all (source word, target word), or -1 for NULL.
+
+    offsets: where each pair's table begins. strides: of each pair, from one row's word to the
+    next, and from one word of the other side to the next.
+    """
+    flat = np.full(len(corpus.types), -1, np.int64)
+    along, across = strides
+    for group in corpus.groups:
+        places = group.of(flat)
+        other = np.arange(group.width - 1)
+        for j, rows in enumerate(group.steps()):
+            pairs = group.pairs[: group.active[j]]
+            begin = offsets[pairs] + j * across[pairs]
+            places[rows, 1:] = begin[:, None] + other * along[pairs][:, None]
+    return flat

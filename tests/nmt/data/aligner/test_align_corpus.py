@@ -1,0 +1,128 @@
+"""Both directions together: agreement, and the aligner on text whose links are known."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.data.aligner import METHODS, AlignerOptions, align
+from nmt.data.aligner.agreement import Agreement
+from nmt.data.aligner.symmetrise import grow_diag_final_and, intersection
+from nmt.data.aligner.word_pairs import word_pairs
+from nmt.data.cldr import CldrOptions, generate
+
+WORDS = st.lists(st.sampled_from("abc"), max_size=4)
+CORPORA = st.lists(st.tuples(WORDS, WORDS), max_size=6)
+
+
+def tables(corpus, flat):
+    """Posteriors as {(pair, word of the far side or None for NULL, word of the near side): p}."""
+    found = {}
+    for group in corpus.groups:
+        rows = group.of(flat)
+        for j, step in enumerate(group.steps()):
+            for pair, row in zip(group.pairs, rows[step], strict=False):
+                for i, value in enumerate(row):
+                    found[int(pair), i - 1 if i else None, j] = value
+    return found
+
+
+@given(CORPORA)
+def test_agreement_multiplies_the_two_posteriors_of_each_link(pairs) -> None:
+    sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
+    corpora = word_pairs(sources, targets), word_pairs(targets, sources)
+    rng = np.random.default_rng(len(pairs))
+    flats = [rng.uniform(size=len(corpus.types)) for corpus in corpora]
+    for corpus, flat in zip(corpora, flats, strict=True):
+        for group in corpus.groups:
+            group.of(flat)[:] /= group.of(flat).sum(1, keepdims=True)
+    forward, backward = (tables(corpus, flat) for corpus, flat in zip(corpora, flats, strict=True))
+    assert len(forward) == sum((len(x) + 1) * len(y) for x, y in pairs if x and y)
+    Agreement(*corpora).multiply(*flats)
+    new_forward, new_backward = (tables(corpus, flat)
+                                 for corpus, flat in zip(corpora, flats, strict=True))
+    for (pair, i, j), value in forward.items():
+        if i is None:
+            rest = 1 - sum(new_forward[pair, k, j] for k in range(len(sources[pair])))
+            assert new_forward[pair, None, j] == pytest.approx(rest)
+        else:
+            product = value * backward[pair, j, i]
+            assert new_forward[pair, i, j] == new_backward[pair, j, i] == pytest.approx(product)
+
+
+def numbered(rng, swap):
+    """Sentences of numbers, and the same with every word marked, perhaps pairwise exchanged."""
+    sources, targets, links = [], [], []
+    for _ in range(300):
+        words = rng.integers(0, 12, rng.integers(1, 4) * 2).tolist()
+        order = [n ^ 1 if swap else n for n in range(len(words))]
+        sources.append([f"s{n}" for n in words])
+        targets.append([f"t{words[i]}" for i in order])
+        links.append(sorted((i, j) for j, i in enumerate(order)))
+    return sources, targets, links
+
+
+def share_wrong(found, links):
+    """Links of either that the other lacks, for each right one."""
+    return sum(len({*one} ^ {*right}) for one, right in zip(found, links, strict=True)) \
+        / sum(map(len, links))
+
+
+@pytest.mark.parametrize(("swap", "allowed"), [(False, 0.0), (True, 0.03)])
+def test_word_for_word_text_is_aligned(swap, allowed) -> None:
+    """The HMM learns the order, so that words which stand twice in a sentence are right too; of
+    jumps by -1 and 3 in turn it knows the mixture only."""
+    sources, targets, links = numbered(np.random.default_rng(1), swap)
+    for found in align(sources, targets):
+        assert share_wrong(found, links) <= allowed
+    for found in align(sources, targets, AlignerOptions("model1")):
+        assert share_wrong(found, links) > 0.1
+
+
+def test_model_1_knows_words_but_no_order() -> None:
+    sources, targets, links = numbered(np.random.default_rng(1), swap=False)
+    (forward, _) = align(sources, targets, AlignerOptions("model1"))
+    wrong = [(n, i, j) for n, sentence in enumerate(forward) for i, j in sentence
+             if (i, j) not in links[n]]
+    assert wrong and all(sources[n][i] == sources[n][j] for n, i, j in wrong)
+
+
+def test_the_embedded_corpus() -> None:
+    """English and French words of the same sense; alike on every run."""
+    pairs = generate(CldrOptions("en", "fr", 2000, 1, 0, seed=1)).train
+    sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
+    found = align(sources, targets)
+    assert found == align(sources, targets)
+    both = [intersection(*one) for one in zip(*found, strict=True)]
+    linked = {(sources[n][i], targets[n][j]) for n, links in enumerate(both) for i, j in links}
+    counts = {word: sum(word in words for words in sources) for word in ("Monday", "January")}
+    assert all(counts.values())
+    assert {("Monday", "lundi"), ("January", "janvier")} <= linked
+    share = np.mean([len(links) / max(len(x), len(y))
+                     for links, x, y in zip(both, sources, targets, strict=True)])
+    assert share > 0.5
+
+
+@given(CORPORA, st.sampled_from(METHODS))
+@settings(deadline=None)
+def test_any_corpus_has_links_within_its_sentences(pairs, method) -> None:
+    sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
+    forward, backward = align(sources, targets, AlignerOptions(method, 2, 2))
+    assert len(forward) == len(backward) == len(pairs)
+    for x, y, one, other in zip(sources, targets, forward, backward, strict=True):
+        for i, j in grow_diag_final_and(one, other):
+            assert 0 <= i < len(x) and 0 <= j < len(y)
+        assert len({j for _, j in one}) == len(one) and len({i for i, _ in other}) == len(other)
+
+
+def test_progress_and_errors() -> None:
+    told = []
+    align([["a"]], [["x"]], AlignerOptions(model1_rounds=2, hmm_rounds=1),
+          lambda done, rounds: told.append((done, rounds)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    with pytest.raises(ValueError, match="equal numbers of sentences, got 1 and 0"):
+        align([["a"]], [])
+    for options in ({"method": "model3"}, {"model1_rounds": 0}, {"hmm_rounds": 0}, {"null": 0.0},
+                    {"uniform": 1.0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            AlignerOptions(**options)

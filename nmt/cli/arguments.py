@@ -10,23 +10,24 @@ from typing import Any
 from backend.command import natural, positive
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
+from nmt.cli.aligning import ALIGNERS, SYMMETRISE
 from nmt.cli.alignment_error import run_aer
+from nmt.cli.rare_words import add_rare_words
+from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
 from nmt.evaluation.lengths import EDGES
 from nmt.search.combine import AVERAGES
 
 
 def add_commands(sub: Any) -> None:
-    """`evaluate`, `align`, `aer`, `attention` and `dictionary`, into the subcommands of `nmt`."""
+    """`evaluate`, `align`, `aer`, `attention`, `dictionary`, `annotate`, `restore`: subcommands."""
     _add_evaluate(sub.add_parser("evaluate", help="score translators, side by side"))
     _add_aer(sub.add_parser("aer", help="alignment error rate of links in a file"))
-    align = sub.add_parser("align", help="word alignments of pairs, by force-decoding the targets")
-    _add_pairs(align)
-    add_model(align)
-    add_aligned_word(align)
-    align.set_defaults(run=commands.run_align)
+    _add_align(sub.add_parser("align", help="word alignments of pairs, by the corpus alone or by "
+                                            "force-decoding the targets"))
     _add_attention(sub.add_parser("attention", help="draw what the decoder attends to"))
     _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
+    add_rare_words(sub)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +120,22 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
                         help="exponent of lp(e) (default: the recipe's)")
+
+
+def _add_align(parser: argparse.ArgumentParser) -> None:
+    _add_pairs(parser)
+    parser.add_argument("--method", choices=ALIGNERS,
+                        help="align by these pairs alone, words being those between spaces: IBM "
+                             "Model 1, an HMM after it, or the program eflomal")
+    parser.add_argument("--symmetrise", choices=SYMMETRISATIONS,
+                        help="with --method: how the two directions are joined (default: "
+                             f"{SYMMETRISE}); forward gives a target word one source word at most")
+    parser.add_argument("--model", type=Path, metavar="DIR",
+                        help="align by force-decoding the pairs with this run directory instead")
+    add_checkpoint(parser)
+    add_aligned_word(parser)
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.set_defaults(run=commands.run_align)
 
 
 def _add_attention(parser: argparse.ArgumentParser) -> None:

@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from backend.errors import UserError
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
+from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import gold_links, word_counts
 from nmt.data.align import Link, pharaoh_line, read_gold
 from nmt.data.attention_links import resolve, weights_of_words
 from nmt.data.corpora import check_lengths, tokenisers
-from nmt.data.corpus import Pair, read_lines, read_parallel, split_words
+from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
 from nmt.data.rare_words import (
     Dictionary,
     UnkReplacement,
@@ -110,11 +111,22 @@ def _need_one_with_attention(
 
 
 def run_align(options: argparse.Namespace) -> None:
-    """`nmt align`: a line of links for each pair."""
-    system = System.open(options.model, options.checkpoint)
-    need_attention(system, "nmt align")
-    for links in _forced_links(system, _pairs(system, options), options.aligned_word):
-        print(pharaoh_line(links))
+    """`nmt align`: a line of links for each pair, by the corpus alone or by a model."""
+    if (options.method is None) == (options.model is None):
+        raise UserError("expected --method NAME or --model DIR, got both or neither")
+    if options.method is not None:
+        links = links_of_files(options)
+    elif options.symmetrise is not None:
+        raise UserError("--symmetrise: expected --method beside it, got --model")
+    else:
+        system = System.open(options.model, options.checkpoint)
+        need_attention(system, "nmt align")
+        links = _forced_links(system, _pairs(system, options), options.aligned_word)
+    lines = [pharaoh_line(sentence) for sentence in links]
+    if options.output is not None:
+        write_lines(options.output, lines)
+    else:
+        print("".join(line + "\n" for line in lines), end="")
 
 
 def run_attention(options: argparse.Namespace) -> None:

@@ -1,0 +1,184 @@
+"""`nmt annotate` and `nmt restore`: the copy mechanisms of thesis section 3.2, files to files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from backend.command import positive
+from backend.errors import UserError
+from nmt.cli.alignment_error import word_counts
+from nmt.data.align import GoldOptions, Link, read_gold
+from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
+from nmt.data.corpus import Pair, read_parallel, split_words, write_lines
+from nmt.data.rare_words import read_dictionary
+from nmt.data.restoration import resolve, restore
+from nmt.data.vocabulary import SPECIALS, Vocabulary
+
+VOCABULARIES = ("vocabulary.source.txt", "vocabulary.target.txt")  # what `nmt annotate` writes
+OUTCOMES = {  # of unknown words, as they are reported
+    "unknown": "unknown", "pointed": "with a pointer", "null": "null",
+    "far": f"null because linked farther than {WINDOW} words",
+    "outside": "pointers outside the sentence, to the nearest word instead",
+    "stray": "positional symbols after no word, left out",
+}
+
+
+def add_rare_words(sub: Any) -> None:
+    """`annotate` and `restore`, into the subcommands of `nmt`."""
+    parser = sub.add_parser("annotate", help="mark unknown words with the source words that they "
+                                             "are linked to, before training")
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--method", choices=METHODS, required=True)
+    parser.add_argument("--links", type=Path, metavar="FILE",
+                        help="alignments of the pairs; not for noalign")
+    parser.add_argument("--drop-bad-links", action="store_true",
+                        help="leave out links that do not fit their sentence")
+    for side in ("source", "target"):
+        parser.add_argument(f"--{side}-vocabulary", required=True, metavar="N|FILE",
+                            help="the most frequent words, N with <unk> and </s>, or those of a "
+                                 "file that this command wrote")
+    parser.add_argument("--max-length", type=positive, metavar="N",
+                        help="leave out pairs with an empty side or more words on one; for "
+                             "training (default: lines stay aligned)")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="directory for both files under their own names, and "
+                             f"{' and '.join(VOCABULARIES)}")
+    parser.set_defaults(run=run_annotate)
+    _add_restore(sub.add_parser("restore", help="put words in place of the unknown words of any "
+                                                "system that was trained on annotated text"))
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", type=Path, help="the sentences as written, not annotated")
+    parser.add_argument("translations", type=Path, help="in tokens, before detokenisation")
+    parser.add_argument("--method", choices=METHODS, required=True)
+    parser.add_argument("--dictionary", type=Path, metavar="FILE",
+                        help="lines of a source word, a tab, its translation (default: copy)")
+    parser.add_argument("--source-vocabulary", type=Path, metavar="FILE",
+                        help=f"{VOCABULARIES[0]} of the training corpus, for noalign and copyable")
+    parser.add_argument("--keep-unknown", action="store_true",
+                        help="write <unk> for every unknown word: the translation before")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.set_defaults(run=run_restore)
+
+
+# --- annotate -------------------------------------------------------------------------------------
+
+
+def run_annotate(options: argparse.Namespace) -> None:
+    """`nmt annotate`."""
+    paths = _outputs(options)
+    pairs, links = _kept(*_linked_pairs(options), options.max_length)
+    vocabularies = [_vocabulary(text, [pair[side] for pair in pairs], name)
+                    for side, (text, name) in enumerate((
+                        (options.source_vocabulary, "--source-vocabulary"),
+                        (options.target_vocabulary, "--target-vocabulary")))]
+    source_words, target_words = (frozenset(one.words) for one in vocabularies)
+    rules = Rules(options.method, source_words, target_words, link_probabilities(pairs, links))
+    counts: Counter[str] = Counter()
+    annotated = [annotate(pair, sentence, rules, counts)
+                 for pair, sentence in zip(pairs, links, strict=True)]
+    for side, path in enumerate(paths):
+        write_lines(path, (" ".join(pair[side]) for pair in annotated))
+        vocabularies[side].write(options.output / VOCABULARIES[side])
+    print(f"{options.output}: {len(pairs)} pairs; unknown words of the target: {_told(counts)}")
+
+
+def _outputs(options: argparse.Namespace) -> list[Path]:
+    """Where the two files go. Raises UserError if they would lie over anything read."""
+    if options.method != "noalign" and options.links is None:
+        raise UserError(f"--method {options.method}: expected --links FILE, got none")
+    names = [options.source.name, options.target.name, *VOCABULARIES]
+    if len(set(names)) < len(names):
+        raise UserError(f"{options.source}, {options.target}: expected different names, which are "
+                        f"neither {' nor '.join(VOCABULARIES)}")
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{options.output}: cannot make the directory: {error.strerror}") from error
+    paths = [options.output / name for name in names[:2]]
+    for path, given in zip(paths, (options.source, options.target), strict=True):
+        if path.resolve() == given.resolve():
+            raise UserError(f"--output: expected another directory than that of {given}")
+    return paths
+
+
+def _linked_pairs(options: argparse.Namespace) -> tuple[list[Pair], list[list[Link]]]:
+    """The pairs and their links, none for noalign."""
+    lines = read_parallel(options.source, options.target)
+    pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+    if options.method == "noalign":
+        return pairs, [[] for _ in pairs]
+    how = GoldOptions(drop=options.drop_bad_links)
+    gold, dropped = read_gold(options.links, word_counts(*lines), how)
+    if dropped:
+        print(f"{options.links}: {dropped} links do not fit their sentences and are left out")
+    return pairs, [sorted(one.possible) for one in gold]
+
+
+def _kept(
+    pairs: Sequence[Pair], links: Sequence[list[Link]], max_length: int | None
+) -> tuple[list[Pair], list[list[Link]]]:
+    """The pairs to annotate, and their links; without a limit all of them."""
+    if max_length is None:
+        return list(pairs), list(links)
+    kept = [n for n, pair in enumerate(pairs)
+            if min(map(len, pair)) and max(map(len, pair)) <= max_length]
+    print(f"left out: {len(pairs) - len(kept)} pairs with an empty side or over {max_length} words")
+    return [pairs[n] for n in kept], [links[n] for n in kept]
+
+
+def _vocabulary(text: str, sentences: Sequence[Sequence[str]], option: str) -> Vocabulary:
+    """The vocabulary of `N|FILE`."""
+    if not text.isdecimal():
+        return Vocabulary.read(text)
+    if int(text) < len(SPECIALS):
+        raise UserError(f"{option}: expected at least {len(SPECIALS)}, got {text}")
+    return Vocabulary.build(sentences, max_size=int(text))
+
+
+# --- restore --------------------------------------------------------------------------------------
+
+
+def run_restore(options: argparse.Namespace) -> None:
+    """`nmt restore`: the translations to a file or stdout, what became of unknown words to stderr.
+    """
+    words = _source_words(options)
+    dictionary = {} if options.dictionary is None else read_dictionary(options.dictionary)
+    lines, counts = [], Counter[str]()
+    pairs = zip(*read_parallel(options.source, options.translations), strict=True)
+    for number, (source, text) in enumerate(pairs, 1):
+        written = split_words(source)
+        try:
+            found = resolve(split_words(text), written, options.method, words)
+        except ValueError as error:  # a symbol of another method
+            raise UserError(f"{options.translations}:{number}: {error}") from None
+        counts += found.counts
+        restored = found.words if options.keep_unknown else restore(found, written, dictionary)
+        lines.append(" ".join(restored))
+    if options.output is not None:
+        write_lines(options.output, lines)
+    else:
+        print("".join(line + "\n" for line in lines), end="")
+    print(f"unknown words: {_told(counts)}", file=sys.stderr)
+
+
+def _source_words(options: argparse.Namespace) -> frozenset[str] | None:
+    """The source vocabulary, where the method needs it."""
+    if options.method not in ("noalign", "copyable"):
+        return None
+    if options.source_vocabulary is None:
+        raise UserError(f"--method {options.method}: expected --source-vocabulary FILE, got none")
+    return frozenset(Vocabulary.read(options.source_vocabulary).words)
+
+
+def _told(counts: Counter[str]) -> str:
+    """The outcomes that there are, in words."""
+    return ", ".join(f"{counts[name]} {text}" for name, text in OUTCOMES.items() if counts[name]) \
+        or "none"

@@ -64,7 +64,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
                         help=f"{VOCABULARIES[0]} of the training corpus, for noalign and copyable")
     parser.add_argument("--keep-unknown", action="store_true",
                         help="write <unk> for every unknown word: the translation before")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
     parser.set_defaults(run=run_restore)
 
 

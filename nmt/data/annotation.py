@@ -22,6 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nmt.data.align import Link
 from nmt.data.corpus import Pair
@@ -34,8 +35,7 @@ UNK = SPECIALS[UNKNOWN]
 _SYMBOL = re.compile(r"<unk_([0-9]+)>|<p_(-?[0-9]+|null)>|<unkpos_(-?[0-9]+|null)>")
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """What an annotated word says: its method, and its number, None for null."""
 
     method: str

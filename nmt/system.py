@@ -16,6 +16,7 @@ from backend.errors import UserError
 from backend.memory import too_large
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
+from nmt.data.annotation import is_symbol
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Side, TextBatches, make_sources
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
@@ -249,10 +250,13 @@ class System(BaseSystem):
 
 
 def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Vocabulary]:
-    """Source and target vocabularies of the training pairs, by frequency."""
+    """Source and target vocabularies of the training pairs, by frequency.
+
+    Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
+    """
     data = recipe.data
     return {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
-                                   data.max_vocabulary)
+                                   data.max_vocabulary, always=is_symbol)
             for side, name in enumerate(System.names)}
 
 

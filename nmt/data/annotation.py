@@ -53,6 +53,11 @@ def symbol_of(word: str) -> Symbol | None:
     return Symbol(method, None if null else int(text))
 
 
+def is_symbol(word: str) -> bool:
+    """Whether a word is a symbol of copyable, posall or posunk."""
+    return symbol_of(word) is not None
+
+
 def _spelt(method: str, number: int | None) -> str:
     """The symbol with this number, None for null; the other way round than `symbol_of`."""
     name = {"copyable": "unk", "posall": "p", "posunk": "unkpos"}[method]
@@ -107,7 +112,7 @@ def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[st
 
 def known(word: str, words: Collection[str]) -> bool:
     """Whether a word is in a vocabulary; what is spelt like a symbol is not."""
-    return word in words and word not in SPECIALS and symbol_of(word) is None
+    return word in words and word not in SPECIALS and not is_symbol(word)
 
 
 def unknown_numbers(source: Sequence[str], source_words: Collection[str]) -> dict[str, int]:

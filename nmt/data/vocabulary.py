@@ -1,7 +1,7 @@
 """The mapping between words and integer ids."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from backend.errors import UserError
@@ -33,12 +33,14 @@ class Vocabulary:
 
     @classmethod
     def build(
-        cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1, max_size: int | None = None
+        cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1, max_size: int | None = None,
+        always: Callable[[str], bool] = lambda word: False,
     ) -> "Vocabulary":
         """The most frequent words of a tokenised corpus; ties in order of the characters' codes.
 
         sentences: lists of words. min_frequency: rarer words are left out. max_size: the largest
-        size of the vocabulary, the two symbols included; None for no limit.
+        size of the vocabulary, the two symbols included; None for no limit. always: words that
+        stay whatever their frequency and that max_size does not count.
         Raises ValueError for min_frequency < 1 or max_size < 2.
         """
         if min_frequency < 1:
@@ -46,9 +48,16 @@ class Vocabulary:
         if max_size is not None and max_size < len(SPECIALS):
             raise ValueError(f"max_size: expected at least {len(SPECIALS)}, got {max_size}")
         counts = Counter(word for sentence in sentences for word in sentence)
-        frequent = [w for w, n in counts.items() if n >= min_frequency and w not in SPECIALS]
-        frequent.sort(key=lambda word: (-counts[word], word))
-        return cls(frequent if max_size is None else frequent[: max_size - len(SPECIALS)])
+        kept = {word for word in counts if word not in SPECIALS and always(word)}
+        frequent = [w for w, n in counts.items()
+                    if n >= min_frequency and w not in SPECIALS and w not in kept]
+
+        def by_frequency(word: str) -> tuple[int, str]:
+            return -counts[word], word
+
+        frequent.sort(key=by_frequency)
+        kept.update(frequent if max_size is None else frequent[: max_size - len(SPECIALS)])
+        return cls(sorted(kept, key=by_frequency))
 
     def __len__(self) -> int:
         return len(self.words)

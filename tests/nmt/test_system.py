@@ -108,6 +108,15 @@ def test_vocabularies_are_built_from_the_training_pairs_alone(corpus) -> None:
     assert "dev" not in found["source"].words
 
 
+def test_annotated_symbols_survive_the_vocabulary_cut(corpus) -> None:
+    lines = (corpus / "train.de").read_text("utf-8").splitlines()
+    lines[:2] = ["eins <unkpos_-7>", "<unkpos_null> <unk>"]
+    (corpus / "train.de").write_text("".join(line + "\n" for line in lines), "utf-8")
+    recipe = recipe_of(corpus, data={"max_vocabulary": 5, "min_frequency": 2})
+    target = build_vocabularies(load_corpus(recipe.data), recipe)["target"]
+    assert len(target) == 5 + 2 and {"<unkpos_-7>", "<unkpos_null>"} <= set(target.words)
+
+
 def test_open_gives_back_what_was_trained(trained) -> None:
     last = checkpoint.load(trained / "model" / LAST)
     twice = {name: 2 * array for name, array in last.arrays.items()}

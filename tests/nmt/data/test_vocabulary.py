@@ -24,6 +24,13 @@ def test_size_counts_the_symbols_and_frequency_cuts() -> None:
     assert Vocabulary.build(sentences, min_frequency=2).words[2:] == ("a", "b")
 
 
+def test_words_that_always_stay_are_not_counted() -> None:
+    sentences = [["a"] * 3 + ["<p_1>", "b", "b", "<p_2>", "<p_2>", "<p_2>", "<p_2>", "</s>", "c"]]
+    vocabulary = Vocabulary.build(sentences, 2, 4, always=lambda word: word.startswith("<"))
+    assert vocabulary.words[2:] == ("<p_2>", "a", "b", "<p_1>")
+    assert Vocabulary.build(sentences, 2, 4).words[2:] == ("<p_2>", "a")
+
+
 @pytest.mark.parametrize("options", [{"max_size": 1}, {"min_frequency": 0}])
 def test_senseless_limits_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):

@@ -88,7 +88,7 @@ class Rules:
 def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[str]) -> Pair:
     """One sentence pair with its unknown words as symbols.
 
-    Source: thesis sections 3.2.1 (copyable), 3.2.2 (posall), 3.2.3 (posunk), 3.4.2 (noalign).
+    Source: thesis (3.2.1 copyable), (3.2.2 posall), (3.2.3 posunk), section 3.4.2 for noalign.
 
     links: (source word, target word). counts: what became of the unknown words of the target is
     added: "pointed", "null" (without a link, or for copyable linked to known words only), "far"

@@ -33,8 +33,8 @@ class Vocabulary:
 
     @classmethod
     def build(
-        cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1, max_size: int | None = None,
-        always: Callable[[str], bool] = lambda word: False,
+        cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1,
+        max_size: int | None = None, always: Callable[[str], bool] = lambda word: False,
     ) -> "Vocabulary":
         """The most frequent words of a tokenised corpus; ties in order of the characters' codes.
 

@@ -173,7 +173,7 @@ def test_symbols_of_another_method_and_a_missing_vocabulary() -> None:
     for method in ("noalign", "copyable"):
         with pytest.raises(ValueError, match="source_words: expected the source vocabulary"):
             resolve([], SOURCE, method)
-    with pytest.raises(ValueError, match="method: expected one of noalign, .* got 'posone'"):
+    with pytest.raises(ValueError, match=r"method: expected one of noalign, .* got 'posone'"):
         Rules("posone", set(), set())
 
 

@@ -55,6 +55,7 @@ class Translation:
     score: float  # what hypotheses are ranked by
     alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
     finished: bool = True  # False: cut at the limit on steps, before an end marker
+    steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
 
 
 @dataclass
@@ -243,7 +244,8 @@ class System(BaseSystem):
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         """Ids as words."""
         return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
-                           hypothesis.score, hypothesis.alignment, hypothesis.finished)
+                           hypothesis.score, hypothesis.alignment, hypothesis.finished,
+                           hypothesis.steps)
 
 
 # --- training -------------------------------------------------------------------------------------

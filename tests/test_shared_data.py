@@ -7,6 +7,8 @@ import pytest
 
 from backend.errors import UserError
 from nmt.data.align import GoldOptions, alignment_score, read_gold
+from nmt.data.aligner import AlignerOptions, align
+from nmt.data.aligner.symmetrise import grow_diag_final_and
 from nmt.data.corpora import load_corpus
 from nmt.data.corpus import read_lines
 from nmt.data.vocabulary import Vocabulary
@@ -17,6 +19,7 @@ from nmt.system import System, build_vocabularies
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"
+WMT = DATA / "wmt_deen_10k"
 EUROPARL, HANSARDS = DATA / "europarl_deen_gold", DATA / "hansards" / "validation"
 
 
@@ -100,3 +103,20 @@ def test_gold_alignments_of_the_hansards() -> None:
     assert sum(len(pair.sure) for pair in gold) == 338
     assert sum(len(pair.possible) for pair in gold) == 338 + 1446
     assert alignment_score([pair.possible for pair in gold], gold).error_rate == 0.0
+
+
+@need(EUROPARL)
+@need(WMT)
+def test_the_aligner_on_europarl() -> None:
+    """Trained on the gold sentences and others; the HMM is better than Model 1 by far."""
+    files = [(EUROPARL / f"test.{side}", WMT / f"train.10k.{side}") for side in ("de", "en")]
+    sources, targets = ([line.lower().split() for path in paths for line in read_lines(path)]
+                        for paths in files)
+    sizes = sizes_of(EUROPARL / "test.de", EUROPARL / "test.en")
+    gold = read_gold(EUROPARL / "de-en.wa", sizes, GoldOptions(drop=True)).gold
+    rates = {}
+    for method in ("model1", "hmm"):
+        both = align(sources[:5000], targets[:5000], AlignerOptions(method))
+        links = [grow_diag_final_and(*one) for one in zip(*both, strict=True)]
+        rates[method] = alignment_score(links[:100], gold).error_rate
+    assert 0.20 < rates["hmm"] < 0.30 < rates["model1"] < 0.42

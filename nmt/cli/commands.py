@@ -22,6 +22,7 @@ from nmt.data.align import pharaoh_line
 from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import check_lengths, load_corpus, tokenisers
 from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, write_lines
+from nmt.evaluation.rare import is_position, perplexities_by_class
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.scores import perplexity as perplexity_of
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
@@ -192,6 +193,10 @@ def perplexity(options: argparse.Namespace) -> None:
                         "empty lines only")
     print(f"perplexity {system.perplexity(prepared.pairs):.4f} over {len(prepared.pairs)} pairs "
           f"({prepared.empty} with an empty side left out)")
+    if any(is_position(word) for _, target in prepared.pairs for word in target):
+        parts = perplexities_by_class(system.force(prepared.pairs))
+        print(", ".join(f"of {name} {value:.4f} over {count}"
+                        for name, (value, count) in parts.items()))
 
 
 def lm_train(options: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ from nmt.data.rare_words import read_dictionary
 from nmt.data.restoration import resolve, restore
 from nmt.data.vocabulary import SPECIALS, Vocabulary
 
-VOCABULARIES = ("vocabulary.source.txt", "vocabulary.target.txt")  # what `nmt annotate` writes
+VOCABULARIES = ("source.vocab", "target.vocab")  # what `nmt annotate` writes
 OUTCOMES = {  # of unknown words, as they are reported
     "unknown": "unknown", "pointed": "with a pointer", "null": "null",
     "far": f"null because linked farther than {WINDOW} words",

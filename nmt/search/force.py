@@ -50,4 +50,5 @@ def _hypothesis(
     steps, S = int(batch.target.lengths[b]), int(batch.sources[0].lengths[b])
     total = float(nats[:steps, b].sum())
     own = None if alignment is None else alignment[:steps, b, :S]
-    return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, finished=True)
+    return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, True,
+                      nats[:steps, b])

@@ -68,6 +68,7 @@ class Hypothesis:
         (absent where `finished` is False); columns in the order of the source ids as they were
         given to the search. None if the model has no attention.
     finished: True if the end marker was produced, False if the step limit came first.
+    steps: (len(tokens) + 1,) log p of each token and of the end marker, of force-decoding only.
     """
 
     tokens: list[int]
@@ -75,6 +76,7 @@ class Hypothesis:
     score: float
     alignment: np.ndarray | None
     finished: bool
+    steps: np.ndarray | None = None
 
 
 def check_sources(sources: tuple[Side, ...]) -> None:

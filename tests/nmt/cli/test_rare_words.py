@@ -1,9 +1,12 @@
 """`nmt align --method`, `nmt annotate` and `nmt restore`, files to files."""
 
+import math
+import re
 import sys
 
+import numpy as np
 import pytest
-from tiny_run import SOURCE, TARGET, complaint, files_in, nmt, write_corpus
+from tiny_run import SOURCE, TARGET, complaint, files_in, nmt, write_corpus, write_recipe
 
 from nmt.data.aligner import align, eflomal
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
@@ -112,13 +115,13 @@ def test_there_and_back(files, capsys, method) -> None:
     said = printed(capsys, "annotate", "s", "t", "--method", method, *links, *SIZES,
                    "--output", "out").out
     assert said == f"out: 4 pairs; unknown words of the target: {counts}\n"
-    assert files_in(files / "out") == {"s", "t", "vocabulary.source.txt", "vocabulary.target.txt"}
+    assert files_in(files / "out") == {"s", "t", "source.vocab", "target.vocab"}
     assert (read_lines("out/s"), read_lines("out/t")) == (source, target)
-    assert Vocabulary.read("out/vocabulary.source.txt").words[2:] == ("the", "of")
-    assert Vocabulary.read("out/vocabulary.target.txt").words[2:] == ("de", "le")
+    assert Vocabulary.read("out/source.vocab").words[2:] == ("the", "of")
+    assert Vocabulary.read("out/target.vocab").words[2:] == ("de", "le")
     write(files / "d", "u\tx", "v\ty", "the\tz z")
     restore = ["restore", "s", "out/t", "--method", method, "--source-vocabulary",
-               "out/vocabulary.source.txt", "--dictionary", "d"]
+               "out/source.vocab", "--dictionary", "d"]
     assert printed(capsys, *restore).out.splitlines() == RESTORED[method]
     nmt(*restore, "--output", "restored")
     assert read_lines("restored") == RESTORED[method]
@@ -132,8 +135,8 @@ def test_vocabularies_of_another_corpus(files, capsys) -> None:
     write(files / "dev" / "s", "v v v the")
     write(files / "dev" / "t", "y y y de")
     nmt("annotate", "dev/s", "dev/t", "--method", "noalign", "--output", "out2",
-        "--source-vocabulary", "out/vocabulary.source.txt",
-        "--target-vocabulary", "out/vocabulary.target.txt")
+        "--source-vocabulary", "out/source.vocab",
+        "--target-vocabulary", "out/target.vocab")
     assert read_lines("out2/s") == ["<unk> <unk> <unk> the"]
     assert read_lines("out2/t") == ["<unk> <unk> <unk> de"]
 
@@ -199,3 +202,35 @@ def test_what_restore_refuses(files, capsys) -> None:
     write(files / "mt", "le")
     assert complaint(capsys, "restore", "s", "mt", "--method", "posunk") \
         == "parallel files differ in length: s has 4 lines, mt has 1"
+
+
+# --- trained on it --------------------------------------------------------------------------------
+
+
+def test_a_model_of_annotated_text(files, capsys) -> None:
+    """posall: trained, two perplexities, translated, restored."""
+    nmt("align", "train.en", "train.de", "--method", "hmm", "-o", "a")
+    nmt("align", "dev.en", "dev.de", "--method", "hmm", "-o", "b")
+    nmt("annotate", "train.en", "train.de", "--method", "posall", "--links", "a", "--output", "out",
+        "--source-vocabulary", 7, "--target-vocabulary", 5)
+    nmt("annotate", "dev.en", "dev.de", "--method", "posall", "--links", "b", "--output", "out",
+        "--source-vocabulary", "out/source.vocab",
+        "--target-vocabulary", "out/target.vocab")
+    recipe = write_recipe(files / "out" / "r.yaml", data={"max_length": 12, "max_vocabulary": 5},
+                          train={"epochs": 1})
+    assert nmt("train", recipe, "--output", "m") == 0
+    assert "<p_0>" in Vocabulary.read("m/target.vocab").words
+    said = printed(capsys, "perplexity", "out/dev.en", "out/dev.de", "--model", "m").out
+    whole, words, positions = (float(text) for text in re.findall(r"(?:ity|s) ([\d.]+) over", said))
+    counts = [int(text) for text in re.findall(r"over (\d+)", said)[1:]]
+    target = " ".join(read_lines("out/dev.de")).split()
+    assert counts == [len(target) // 2 + 8, len(target) // 2]  # 8 end markers
+    assert math.log(whole) == pytest.approx(
+        np.average([math.log(words), math.log(positions)], weights=counts), abs=1e-4)
+    assert positions < words
+
+
+def test_one_perplexity_where_nothing_is_posall(trained, capsys) -> None:
+    said = printed(capsys, "perplexity", trained / "dev.en", trained / "dev.de", "--model",
+                   trained / "model").out
+    assert said.count("\n") == 1

@@ -28,6 +28,8 @@ def test_each_pair_costs_what_the_loss_says(feeding, reverse) -> None:
         batch = make_batch(PAIRS, [place], reverse)
         loss, _ = model.loss(parameters, batch)
         assert hypothesis.log_probability == pytest.approx(-float(loss), rel=1e-12)
+        assert len(hypothesis.steps) == len(target) + 1
+        assert hypothesis.steps.sum() == pytest.approx(hypothesis.log_probability, rel=1e-12)
         assert hypothesis.tokens == target and hypothesis.finished
         assert hypothesis.alignment.shape == (len(target) + 1, len(source))
         np.testing.assert_allclose(hypothesis.alignment.sum(axis=1), 1.0)

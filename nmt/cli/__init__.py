@@ -12,7 +12,13 @@ from pathlib import Path
 from backend.command import Parser, natural, positive, run_command
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands
-from nmt.cli.arguments import add_aligned_word, add_commands, add_model, add_replace_unk
+from nmt.cli.arguments import (
+    add_aligned_word,
+    add_commands,
+    add_model,
+    add_rarity,
+    add_replace_unk,
+)
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -32,6 +38,9 @@ def build_parser() -> Parser:
     score.add_argument("hypotheses", type=Path)
     score.add_argument("references", type=Path)
     score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
+    score.add_argument("--source", type=Path, metavar="FILE",
+                       help="with --rarity: the sentences that were translated, in tokens")
+    add_rarity(score)
     score.set_defaults(run=commands.score)
     perplexity = sub.add_parser("perplexity", help="perplexity of a translator on two files")
     perplexity.add_argument("source", type=Path)

@@ -16,6 +16,7 @@ from nmt.cli.rare_words import add_rare_words
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
 from nmt.evaluation.lengths import EDGES
+from nmt.evaluation.rare import ORDERS
 from nmt.search.combine import AVERAGES
 
 
@@ -52,6 +53,17 @@ def add_replace_unk(parser: argparse.ArgumentParser) -> None:
                              "lines of a source word, a tab, its translation")
 
 
+def add_rarity(parser: argparse.ArgumentParser) -> None:
+    """`--rarity TEXT`, and by which order."""
+    parser.add_argument("--rarity", type=Path, metavar="TEXT",
+                        help="BLEU of groups of sentences from frequent to rare source words "
+                             "(thesis, Figure 3.5), by the frequencies in this text, such as the "
+                             "training sources")
+    parser.add_argument("--rarity-order", choices=ORDERS, default=ORDERS[0],
+                        help="sort sentences by the mean frequency rank of their words, or by the "
+                             f"mean of 1 / frequency (default: {ORDERS[0]})")
+
+
 def _add_pairs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
@@ -68,6 +80,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--buckets", type=_edges, default=EDGES, metavar="N,N,...",
                         help="longest source of each bucket of lengths (default: "
                              f"{','.join(map(str, EDGES))})")
+    add_rarity(parser)
     add_replace_unk(parser)
     parser.add_argument("--without-unk", action="store_true",
                         help="score the sentences too that have no unknown word, nor their "

@@ -21,8 +21,8 @@ from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.data.align import pharaoh_line
 from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import check_lengths, load_corpus, tokenisers
-from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, write_lines
-from nmt.evaluation.rare import is_position, perplexities_by_class
+from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.scores import perplexity as perplexity_of
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
@@ -172,9 +172,18 @@ def _output_line(text: str, number: int, translation: Translation, nbest: int | 
 
 def score(options: argparse.Namespace) -> None:
     """`nmt score`."""
+    if (options.source is None) != (options.rarity is None):
+        raise UserError("expected --source and --rarity together, got one of them")
     hypotheses, references = read_parallel(options.hypotheses, options.references)
     print(_described("BLEU", bleu(hypotheses, references, options.tokenize)))
     print(_described("chrF", chrf(hypotheses, references)))
+    if options.rarity is not None:
+        sources, _ = read_parallel(options.source, options.references)
+        rarity = rarities([split_words(line) for line in sources],
+                          [split_words(line) for line in read_lines(options.rarity)],
+                          options.rarity_order)
+        for group in bleu_by_rarity(rarity, hypotheses, references, options.tokenize):
+            print(f"BLEU {group.bleu:.2f} of sentences {group.label} by rarity")
 
 
 def _described(name: str, score: Score) -> str:

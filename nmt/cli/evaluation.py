@@ -28,6 +28,7 @@ from nmt.evaluation import alignment_map, report
 from nmt.evaluation.curves import read_curve
 from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
 from nmt.evaluation.pictures import require_drawing
+from nmt.evaluation.rare import rarities
 from nmt.evaluation.speed import read_speed
 from nmt.run_directory import checkpoint_path, epochs_of
 from nmt.search.interface import SearchOptions
@@ -55,7 +56,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     for (subject, system), test in zip(columns, tests, strict=True):
         tell_precision(system, test.pairs)
         questions = Questions(_search(system, options), options.buckets, dictionary, gold,
-                              options.without_unk)
+                              options.without_unk, _rarity(system, test, options))
         found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
     for line in report.write(found, curves, options.output) if options.output else ():
@@ -226,6 +227,17 @@ def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplaceme
         return None
     need_attention(system, "--replace-unk")
     return UnkReplacement(dictionary_option(options.replace_unk), options.aligned_word)
+
+
+def _rarity(
+    system: System, test: TestSet, options: argparse.Namespace
+) -> list[float] | None:
+    """How rare the words of each source are in the text of `--rarity`."""
+    if options.rarity is None:
+        return None
+    cut = tokenisers(system.recipe.data)[0].tokenise
+    return rarities(test.sources, [cut(line) for line in read_lines(options.rarity)],
+                    options.rarity_order)
 
 
 def _names(directories: Sequence[Path]) -> list[str]:

@@ -13,6 +13,7 @@ from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
+from nmt.evaluation.rare import Group, bleu_by_rarity
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.speed import TrainingSpeed
 from nmt.search.interface import SearchOptions
@@ -28,7 +29,7 @@ class Questions:
     search: how to translate. edges: of the length buckets. dictionary: BLEU after the unknown
     words are replaced too; empty for copies only; None for no replacement. gold: alignments of
     the pairs, for the alignment error rate; None for none. known: BLEU of the sentences without
-    unknown words too (`KnownWords`).
+    unknown words too (`KnownWords`). rarity: of each source, for BLEU by rarity; None for none.
     """
 
     search: SearchOptions
@@ -36,6 +37,7 @@ class Questions:
     dictionary: Dictionary | None = None
     gold: Sequence[Gold] | None = None
     known: bool = False
+    rarity: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Evaluation:
     known: KnownWords | None  # None if not asked for
     seconds: float  # to translate the sources, on this machine
     words: int  # in the translations
+    rarity: Sequence[Group] = ()  # BLEU of groups from frequent to rare words, if asked for
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
@@ -106,6 +109,7 @@ class Evaluation:
             "bleu_without_unknown": self.known and {
                 "sentences": self.known.sentences,
                 "bleu": self.known.bleu and self.known.bleu.score},
+            "bleu_by_rarity": [group._asdict() for group in self.rarity],
             "alignment": {
                 k: {"error_rate": v.error_rate, "precision": v.precision, "recall": v.recall,
                     **v._asdict()} for k, v in self.alignment.items()
@@ -142,6 +146,8 @@ def evaluate(
         _alignment(system, test, questions.gold),
         _known_words(system, test, questions.search) if questions.known else None,
         seconds, sum(len(one.words) for one in best),
+        () if questions.rarity is None else
+        bleu_by_rarity(questions.rarity, texts, test.references, tokenize),
     )
 
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import count, pairwise, takewhile
+from typing import NamedTuple
 
 import numpy as np
 
 from nmt.data.annotation import symbol_of
-from nmt.evaluation.scores import perplexity
+from nmt.evaluation.scores import bleu, perplexity
 from nmt.system import Translation
+
+ORDERS = ("rank", "inverse")
+EDGES = (100, 200, 500)  # Figure 3.5's first groups end here, the others after each 500 more
+
+
+class Group(NamedTuple):
+    """Sentences with words of similar rarity."""
+
+    label: str  # "1-100", "101-200", ...: places in the sorted test set
+    sentences: int
+    bleu: float  # corpus BLEU of these sentences, 0 to 100
 
 
 def is_position(word: str) -> bool:
@@ -32,3 +46,50 @@ def perplexities_by_class(forced: Sequence[Translation]) -> dict[str, tuple[floa
             nats[name] -= float(one.steps[chosen].sum())
             steps[name] += int(chosen.sum())
     return {name: (perplexity(nats[name], count), count) for name, count in steps.items() if count}
+
+
+def rarities(
+    sources: Sequence[Sequence[str]], corpus: Sequence[Sequence[str]], order: str = ORDERS[0]
+) -> list[float]:
+    """How rare the words of each sentence are on average, by which Figure 3.5 sorts them.
+
+    order: "rank", the mean rank of the words among those of the corpus, the most frequent first,
+    equal ones in order of the alphabet, and all others behind the last (the figure's "average
+    frequency rank"); "inverse", the mean of 1 / frequency, 1 for other words (the text's "average
+    inverse frequency"; docs/errata.md, 26). Empty sentences have 0.
+    Raises ValueError for another order.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"order: expected {' or '.join(ORDERS)}, got {order!r}")
+    counts = Counter(word for sentence in corpus for word in sentence)
+    if order == "rank":
+        words = sorted(counts, key=lambda word: (-counts[word], word))
+        values = {word: float(rank) for rank, word in enumerate(words, 1)}
+        other = len(words) + 1.0
+    else:
+        values, other = {word: 1.0 / number for word, number in counts.items()}, 1.0
+    return [sum(values.get(word, other) for word in sentence) / max(len(sentence), 1)
+            for sentence in sources]
+
+
+def bleu_by_rarity(
+    rarity: Sequence[float], hypotheses: Sequence[str], references: Sequence[str],
+    tokenize: str = "13a",
+) -> list[Group]:
+    """Corpus BLEU of groups of sentences, from those with frequent words to those with rare ones.
+
+    Source: thesis section 3.4.1, Figure 3.5: sentences are sorted by rarity (equal ones stay in
+    order) and groups end at sentence 100, 200, 500, 1000, 1500 and so on.
+
+    Arguments: rarity of each source sentence; hypotheses and references, lines in the same order;
+    tokenize, sacrebleu's.
+    """
+    order = sorted(range(len(rarity)), key=lambda i: rarity[i])
+    regular = takewhile(lambda edge: edge < len(order), count(2 * EDGES[-1], EDGES[-1]))
+    edges = [0, *(edge for edge in EDGES if edge < len(order)), *regular, len(order)]
+    groups = []
+    for low, high in pairwise(edges):
+        places = order[low:high]
+        score = bleu([hypotheses[i] for i in places], [references[i] for i in places], tokenize)
+        groups.append(Group(f"{low + 1}-{high}", len(places), score.score))
+    return groups

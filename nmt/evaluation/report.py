@@ -30,8 +30,8 @@ def as_text(found: Sequence[Evaluation]) -> str:
     """
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
-    kinds = [rows for rows in (_scores(found), _alignment(found), _lengths(found), _speed(found))
-             if rows]
+    kinds = [rows for rows in (_scores(found), _alignment(found), _lengths(found),
+                               _rarity(found), _speed(found)) if rows]
     if len(found) <= COLUMNS:
         lines = _aligned([row for rows in (first, *kinds) for row in rows])
     else:
@@ -82,6 +82,12 @@ def _lengths(found: Sequence[Evaluation]) -> list[Row]:
     return [_row(f"BLEU, {bucket.label} words (n={bucket.sentences})",
                  (one.lengths[i].bleu for one in found), ".2f")
             for i, bucket in enumerate(found[0].lengths)]
+
+
+def _rarity(found: Sequence[Evaluation]) -> list[Row]:
+    """BLEU by the rarity of the source's words, if asked for."""
+    return [_row(f"BLEU, by rarity {group.label}", (one.rarity[i].bleu for one in found), ".2f")
+            for i, group in enumerate(found[0].rarity)]
 
 
 def _speed(found: Sequence[Evaluation]) -> list[Row]:

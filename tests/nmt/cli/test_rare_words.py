@@ -1,5 +1,6 @@
 """`nmt align --method`, `nmt annotate` and `nmt restore`, files to files."""
 
+import json
 import math
 import re
 import sys
@@ -234,3 +235,32 @@ def test_one_perplexity_where_nothing_is_posall(trained, capsys) -> None:
     said = printed(capsys, "perplexity", trained / "dev.en", trained / "dev.de", "--model",
                    trained / "model").out
     assert said.count("\n") == 1
+
+
+# --- groups by rarity -----------------------------------------------------------------------------
+
+
+def test_scores_by_rarity(files, capsys) -> None:
+    lines = [f"w{n} a b c" for n in range(120)]  # later ones are rarer
+    write(files / "src", *lines)
+    write(files / "train", *(line for n, line in enumerate(lines) for _ in range(120 - n)))
+    write(files / "ref", *lines)
+    write(files / "hyp", *(line if n < 100 else "x y z v" for n, line in enumerate(lines)))
+    score = ["score", "hyp", "ref", "--tokenize", "none"]
+    for order in ([], ["--rarity-order", "inverse"]):
+        said = printed(capsys, *score, "--source", "src", "--rarity", "train", *order).out
+        assert said.splitlines()[2:] == ["BLEU 100.00 of sentences 1-100 by rarity",
+                                         "BLEU 0.00 of sentences 101-120 by rarity"]
+    assert complaint(capsys, *score, "--rarity", "train") \
+        == "expected --source and --rarity together, got one of them"
+
+
+def test_evaluate_by_rarity(trained, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(trained)
+    said = printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--rarity",
+                   "train.en", "--output", "e").out
+    (system,) = json.loads((trained / "e" / "evaluation.json").read_text())["systems"]
+    (group,) = system["bleu_by_rarity"]
+    assert group == {"label": "1-6", "sentences": 6, "bleu": pytest.approx(system["bleu"]["score"])}
+    assert re.search(rf"BLEU, by rarity 1-6 +{group['bleu']:.2f}", said)
+    assert "rarity" not in printed(capsys, "evaluate", "test.en", "test.de", "--model", "model").out

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from backend.errors import UserError
 from nmt.data.align import (
     AlignmentScore,
     Gold,
     GoldOptions,
+    Link,
     Sizes,
     alignment_score,
     number_of_pairs,
@@ -42,6 +44,15 @@ def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> li
     if options.drop_bad_links:
         print(f"{options.gold}: {dropped} links do not fit their sentences and are left out")
     return gold
+
+
+def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link]]:
+    """The links of a file for each pair, sorted; how many do not fit, where they are dropped, is
+    printed. Raises UserError as `read_gold`."""
+    gold, dropped = read_gold(path, sizes, GoldOptions(drop=drop))
+    if dropped:
+        print(f"{path}: {dropped} links do not fit their sentences and are left out")
+    return [sorted(one.possible) for one in gold]
 
 
 def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:

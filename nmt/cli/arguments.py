@@ -125,7 +125,7 @@ def _add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
 
 def _add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drop-bad-links", action="store_true",
-                        help="leave out gold links that do not fit their sentence")
+                        help="leave out links that do not fit their sentence")
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -169,6 +169,7 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--links", type=Path, metavar="FILE",
                         help="alignments of the pairs; words are those between spaces")
+    _add_drop_bad_links(parser)
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="align the pairs by force-decoding them instead")
     add_checkpoint(parser)

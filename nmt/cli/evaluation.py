@@ -12,8 +12,8 @@ from typing import TypeVar
 from backend.errors import UserError
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
-from nmt.cli.alignment_error import gold_links, word_counts
-from nmt.data.align import Link, pharaoh_line, read_gold
+from nmt.cli.alignment_error import file_links, gold_links, word_counts
+from nmt.data.align import Link, pharaoh_line
 from nmt.data.attention_links import resolve, weights_of_words
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
@@ -188,8 +188,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
     if options.links is not None:
         lines = read_parallel(options.source, options.target)
         pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
-        gold = read_gold(options.links, word_counts(*lines)).gold
-        links = [sorted(one.possible) for one in gold]
+        links = file_links(options.links, word_counts(*lines), options.drop_bad_links)
     else:
         system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt dictionary")

@@ -11,8 +11,8 @@ from typing import Any
 
 from backend.command import positive
 from backend.errors import UserError
-from nmt.cli.alignment_error import word_counts
-from nmt.data.align import GoldOptions, Link, read_gold
+from nmt.cli.alignment_error import file_links, word_counts
+from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
 from nmt.data.corpus import Pair, read_parallel, split_words, write_lines
 from nmt.data.rare_words import read_dictionary
@@ -115,11 +115,7 @@ def _linked_pairs(options: argparse.Namespace) -> tuple[list[Pair], list[list[Li
     pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
     if options.method == "noalign":
         return pairs, [[] for _ in pairs]
-    how = GoldOptions(drop=options.drop_bad_links)
-    gold, dropped = read_gold(options.links, word_counts(*lines), how)
-    if dropped:
-        print(f"{options.links}: {dropped} links do not fit their sentences and are left out")
-    return pairs, [sorted(one.possible) for one in gold]
+    return pairs, file_links(options.links, word_counts(*lines), options.drop_bad_links)
 
 
 def _kept(

@@ -170,6 +170,10 @@ def test_bad_links(files, capsys) -> None:
     said = printed(capsys, *annotate, "bad", "--drop-bad-links").out
     assert said.startswith("bad: 1 links do not fit their sentences and are left out\n")
     assert read_lines("out/t")[1] == "le <unkpos_null> de"
+    dictionary = ["dictionary", "s", "t", "d", "--min-count", 1, "--links", "bad"]
+    assert complaint(capsys, *dictionary).startswith("bad:2: link '1-3'")
+    assert printed(capsys, *dictionary, "--drop-bad-links").out.startswith("bad: 1 links do not")
+    assert read_lines("d") == ["of\tde", "the\tle", "u\tx", "v\ty"]
     write(files / "bad", LINKS[0])
     assert complaint(capsys, *annotate, "bad") \
         == "bad: expected a line for each of 4 sentence pairs, found 1"

@@ -14,11 +14,12 @@ from backend.errors import UserError
 from nmt.cli.alignment_error import file_links, word_counts
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
-from nmt.data.corpus import Pair, read_parallel, split_words, write_lines
+from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.restoration import resolve, restore
 from nmt.data.vocabulary import SPECIALS, Vocabulary
 
+SIDES = ("source", "target")
 VOCABULARIES = ("source.vocab", "target.vocab")  # what `nmt annotate` writes
 OUTCOMES = {  # of unknown words, as they are reported
     "unknown": "unknown", "pointed": "with a pointer", "null": "null",
@@ -33,14 +34,15 @@ def add_rare_words(sub: Any) -> None:
     parser = sub.add_parser("annotate", help="mark unknown words with the source words that they "
                                              "are linked to, before training")
     parser.add_argument("source", type=Path)
-    parser.add_argument("target", type=Path)
+    parser.add_argument("target", type=Path, nargs="?",
+                        help="left out for sentences that are to be translated")
     parser.add_argument("--method", choices=METHODS, required=True)
     parser.add_argument("--links", type=Path, metavar="FILE",
                         help="alignments of the pairs; not for noalign")
     parser.add_argument("--drop-bad-links", action="store_true",
                         help="leave out links that do not fit their sentence")
-    for side in ("source", "target"):
-        parser.add_argument(f"--{side}-vocabulary", required=True, metavar="N|FILE",
+    for side in SIDES:
+        parser.add_argument(f"--{side}-vocabulary", required=side == "source", metavar="N|FILE",
                             help="the most frequent words, N with <unk> and </s>, or those of a "
                                  "file that this command wrote")
     parser.add_argument("--max-length", type=positive, metavar="N",
@@ -73,44 +75,61 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
 
 def run_annotate(options: argparse.Namespace) -> None:
     """`nmt annotate`."""
+    _check(options)
     paths = _outputs(options)
     pairs, links = _kept(*_linked_pairs(options), options.max_length)
-    vocabularies = [_vocabulary(text, [pair[side] for pair in pairs], name)
-                    for side, (text, name) in enumerate((
-                        (options.source_vocabulary, "--source-vocabulary"),
-                        (options.target_vocabulary, "--target-vocabulary")))]
-    source_words, target_words = (frozenset(one.words) for one in vocabularies)
-    rules = Rules(options.method, source_words, target_words, link_probabilities(pairs, links))
+    vocabularies = [_vocabulary(getattr(options, f"{name}_vocabulary"),
+                                [pair[side] for pair in pairs], f"--{name}-vocabulary")
+                    for side, name in enumerate(SIDES[:len(paths)])]
+    known = [frozenset(one.words) for one in vocabularies] + [frozenset[str]()]
+    rules = Rules(options.method, known[0], known[1], link_probabilities(pairs, links))
     counts: Counter[str] = Counter()
     annotated = [annotate(pair, sentence, rules, counts)
                  for pair, sentence in zip(pairs, links, strict=True)]
     for side, path in enumerate(paths):
         write_lines(path, (" ".join(pair[side]) for pair in annotated))
         vocabularies[side].write(options.output / VOCABULARIES[side])
-    print(f"{options.output}: {len(pairs)} pairs; unknown words of the target: {_told(counts)}")
+    if options.target is None:
+        print(f"{options.output}: {len(pairs)} sentences")
+    else:
+        print(f"{options.output}: {len(pairs)} pairs; unknown words of the target: {_told(counts)}")
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise UserError unless what belongs to the target is there with it, and only with it."""
+    if options.target is None:
+        for name in ("links", "target_vocabulary", "max_length"):
+            if getattr(options, name) is not None:
+                raise UserError(f"--{name.replace('_', '-')}: expected TARGET beside it, got none")
+        return
+    if options.target_vocabulary is None:
+        raise UserError("TARGET: expected --target-vocabulary N|FILE beside it, got none")
+    if options.method != "noalign" and options.links is None:
+        raise UserError(f"--method {options.method}: expected --links FILE, got none")
 
 
 def _outputs(options: argparse.Namespace) -> list[Path]:
-    """Where the two files go. Raises UserError if they would lie over anything read."""
-    if options.method != "noalign" and options.links is None:
-        raise UserError(f"--method {options.method}: expected --links FILE, got none")
-    names = [options.source.name, options.target.name, *VOCABULARIES]
+    """Where the files go. Raises UserError if they would lie over each other or anything read."""
+    given = [path for path in (options.source, options.target) if path is not None]
+    names = [*(path.name for path in given), *VOCABULARIES]
     if len(set(names)) < len(names):
-        raise UserError(f"{options.source}, {options.target}: expected different names, which are "
-                        f"neither {' nor '.join(VOCABULARIES)}")
+        raise UserError(f"{', '.join(map(str, given))}: expected different names, and none of "
+                        f"{' and '.join(VOCABULARIES)}")
     try:
         options.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{options.output}: cannot make the directory: {error.strerror}") from error
-    paths = [options.output / name for name in names[:2]]
-    for path, given in zip(paths, (options.source, options.target), strict=True):
-        if path.resolve() == given.resolve():
-            raise UserError(f"--output: expected another directory than that of {given}")
-    return paths
+    for path in given:
+        if path.resolve() == (options.output / path.name).resolve():
+            raise UserError(f"--output: expected another directory than that of {path}")
+    return [options.output / path.name for path in given]
 
 
 def _linked_pairs(options: argparse.Namespace) -> tuple[list[Pair], list[list[Link]]]:
-    """The pairs and their links, none for noalign."""
+    """The pairs and their links, none for noalign; without a target file, sources alone."""
+    if options.target is None:
+        sources = [split_words(line) for line in read_lines(options.source)]
+        return [(source, []) for source in sources], [[] for _ in sources]
     lines = read_parallel(options.source, options.target)
     pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
     if options.method == "noalign":

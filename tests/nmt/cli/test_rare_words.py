@@ -142,6 +142,15 @@ def test_vocabularies_of_another_corpus(files, capsys) -> None:
     assert read_lines("out2/t") == ["<unk> <unk> <unk> de"]
 
 
+@pytest.mark.parametrize("method", ANNOTATED)
+def test_sentences_to_translate_have_no_target(files, capsys, method) -> None:
+    said = printed(capsys, "annotate", "s", "--method", method, "--source-vocabulary", 4,
+                   "--output", "out").out
+    assert said == "out: 4 sentences\n"
+    assert files_in(files / "out") == {"s", "source.vocab"}
+    assert read_lines("out/s") == ANNOTATED[method][0]
+
+
 def test_lengths_are_filtered_before_annotation(files, capsys) -> None:
     said = printed(capsys, "annotate", "s", "t", "--method", "posall", "--links", "links", *SIZES,
                    "--max-length", 3, "--output", "out").out
@@ -183,6 +192,11 @@ def test_what_annotate_refuses(files, capsys) -> None:
     start = ["annotate", "s", "t", "--method", "posunk", "--output", "out"]
     assert complaint(capsys, *start, *SIZES) \
         == "--method posunk: expected --links FILE, got none"
+    assert complaint(capsys, *start, *SIZES[:2]) \
+        == "TARGET: expected --target-vocabulary N|FILE beside it, got none"
+    for option in (["--links", "links"], SIZES[2:], ["--max-length", 4]):
+        assert complaint(capsys, "annotate", "s", *start[3:], *SIZES[:2], *option) \
+            == f"{option[0]}: expected TARGET beside it, got none"
     links = ["--links", "links"]
     assert complaint(capsys, *start, *links, "--source-vocabulary", 1, "--target-vocabulary", 4) \
         == "--source-vocabulary: expected at least 2, got 1"

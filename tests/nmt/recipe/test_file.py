@@ -412,3 +412,13 @@ def test_a_recipe_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path
     with pytest.raises(UserError, match="cannot be written"):
         save_recipe(recipe, tmp_path / "r.yaml" / "below")
     assert [path.name for path in tmp_path.iterdir()] == ["r.yaml"]
+
+
+def test_posall_has_twice_the_limits_on_lengths() -> None:
+    """Its targets are twice as long (thesis, section 3.2.3)."""
+    posall, posunk = (load_recipe(Recipe, RECIPES / "copy-small" / f"{name}.yaml")
+                      for name in ("posall", "posunk"))
+    assert posall.data.max_length == 2 * posunk.data.max_length
+    assert posall.search.length_factor == 2 * posunk.search.length_factor
+    assert posall.search.minimum_steps == 2 * posunk.search.minimum_steps
+    assert posall.model == posunk.model and posall.train == posunk.train

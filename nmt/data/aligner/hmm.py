@@ -1,11 +1,11 @@
 """The HMM alignment model: where a target word comes from depends on the word before it.
 
-Source: Vogel et al. (1996), with the empty word as in Och and Ney (2003), section 2.3. A state is
+Source: Vogel et al. (1996), with the empty word as in Och and Ney (2003). A state is
 the position of the last aligned source word, 0 before any, i for the i-th word. From position k a
 target word comes
     from NULL with probability p_0, and the position stays k;
     else from word i with probability (1 - p_0) p(i | k, I), and the position is i.
-p(i | k, I) depends on the jump i - k only (Vogel's equation 6), and is interpolated with 1 / I:
+p(i | k, I) depends on the jump i - k only (Vogel), and is interpolated with 1 / I:
     p(i | k, I) = (1 - u) c(i - k) / sum_i' c(i' - k) + u / I.
 """
 

@@ -15,7 +15,7 @@ def uniform(corpus: WordPairs) -> Floats:
 def expectation(corpus: WordPairs, table: Floats) -> Floats:
     """The E-step: p(a_j = i | f, e) of every target word j and source word i, NULL among them.
 
-    Source: Brown et al. (1993), section 4.1, equation 16's fraction:
+    Source: Brown et al. (1993), section 4.1, Model 1:
     p(a_j = i | f, e) = t(f_j | e_i) / (t(f_j | e_0) + ... + t(f_j | e_I)).
 
     table: t(f | e) of each type. Returns flat posteriors, whose sum over each target word is 1.
@@ -30,7 +30,7 @@ def expectation(corpus: WordPairs, table: Floats) -> Floats:
 def maximisation(corpus: WordPairs, posteriors: Floats) -> Floats:
     """The M-step, of the HMM too: t(f | e) from expected counts c(f, e).
 
-    Source: Brown et al. (1993), equations 13 and 14: t(f | e) = c(f, e) / sum_f' c(f', e). A source
+    Source: Brown et al. (1993), section 4.1: t(f | e) = c(f, e) / sum_f' c(f', e). A source
     word without any count keeps zeros.
 
     posteriors: flat. Returns t(f | e) of each type.
@@ -46,7 +46,7 @@ def best_links(corpus: WordPairs, posteriors: Floats) -> list[list[tuple[int, in
 
     A target word whose most probable source word is NULL has no link; ties go to the earlier word,
     NULL first. For Model 1 this is the best alignment; for the HMM it is posterior decoding (Liang
-    et al. 2006, section 4).
+    et al. 2006).
     """
     links: list[list[tuple[int, int]]] = [[] for _ in range(corpus.number)]
     for group in corpus.groups:

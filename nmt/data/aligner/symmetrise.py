@@ -1,4 +1,4 @@
-"""One alignment out of the two directions' (Och and Ney 2003, section 4; Koehn et al. 2005).
+"""One alignment out of the two directions' (Och and Ney 2003; Koehn et al. 2005).
 
 Each function takes the links (source word, target word) of both directions for one sentence pair:
 `forward`, where a target word has one source word at most, and `backward`, where a source word has
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from nmt.data.align import Link
 
-# Neighbours in the order of Koehn et al. (2005), figure 1, as (source, target) steps.
+# Neighbours in the order of Koehn et al. (2005), as (source, target) steps.
 NEIGHBOURS = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
 
 
@@ -33,7 +33,7 @@ def union(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
 def grow_diag(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
     """The intersection, grown by neighbours.
 
-    Source: Koehn et al. (2005), figure 1, GROW-DIAG: until nothing is added, each link of the union
+    Source: Koehn et al. (2005), GROW-DIAG: until nothing is added, each link of the union
     beside a link, diagonally too, is added if its source or its target word has no link yet.
     """
     both = {*forward} | {*backward}
@@ -45,7 +45,7 @@ def grow_diag(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
 def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
     """`grow_diag`, then links far from all others.
 
-    Source: Koehn et al. (2005), figure 1, FINAL-AND: of each direction in turn, the links whose
+    Source: Koehn et al. (2005), FINAL-AND: of each direction in turn, the links whose
     source and target word both have none.
     """
     links = {*grow_diag(forward, backward)}
@@ -83,7 +83,7 @@ def _linked(links: Iterable[Link]) -> tuple[set[int], set[int]]:
 
 
 def _by_target(link: Link) -> Link:
-    """The order in which the figure goes through a sentence pair: target word by target word."""
+    """The order in which the published algorithm goes through a sentence pair."""
     return link[1], link[0]
 
 

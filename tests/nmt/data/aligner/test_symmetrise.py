@@ -51,7 +51,7 @@ def test_without_any_link_in_common_nothing_grows() -> None:
 
 
 def literal(forward, backward, final):
-    """The figure of Koehn et al. (2005), loop by loop; e is the target word, f the source word."""
+    """Koehn et al. (2005), loop by loop; e is the target word, f the source word."""
     neighbouring = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
     e2f, f2e = {(t, s) for s, t in forward}, {(t, s) for s, t in backward}
     alignment, words = e2f & f2e, range(8)

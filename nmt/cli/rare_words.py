@@ -25,7 +25,6 @@ OUTCOMES = {  # of unknown words, as they are reported
     "unknown": "unknown", "pointed": "with a pointer", "null": "null",
     "far": f"null because linked farther than {WINDOW} words",
     "outside": "pointers outside the sentence, to the nearest word instead",
-    "stray": "positional symbols after no word, left out",
 }
 
 
@@ -182,6 +181,9 @@ def run_restore(options: argparse.Namespace) -> None:
     else:
         print("".join(line + "\n" for line in lines), end="")
     print(f"unknown words: {_told(counts)}", file=sys.stderr)
+    if counts["stray"]:
+        print(f"{counts['stray']} positional symbols follow no word and are left out",
+              file=sys.stderr)
 
 
 def _source_words(options: argparse.Namespace) -> frozenset[str] | None:

@@ -165,9 +165,9 @@ def test_what_became_of_unknown_words_is_told(files, capsys) -> None:
     assert said.out.splitlines() == ["the the", "<unk> le", "<unk>", "<unk>"]
     assert said.err == ("unknown words: 2 with a pointer, 3 null, 1 pointers outside the sentence, "
                         "to the nearest word instead\n")
-    write(files / "mt", "le", "", "", "")
-    assert printed(capsys, "restore", "s", "mt", "--method", "posunk").err \
-        == "unknown words: none\n"
+    write(files / "mt", "<p_1> le <p_0> <p_0>", "", "", "")
+    assert printed(capsys, "restore", "s", "mt", "--method", "posall").err \
+        == "unknown words: none\n2 positional symbols follow no word and are left out\n"
 
 
 def test_bad_links(files, capsys) -> None:

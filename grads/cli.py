@@ -33,7 +33,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "Check entries of the catalogue by name or pattern ('luong*local-p*'), or your own code: "
         "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
         "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
-        "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked."
+        "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
+        "two methods disagree, nothing is decided."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
     parser.add_argument("--list", action="store_true", help="print the catalogue's names")

@@ -40,7 +40,7 @@ def console() -> Console:
 
 
 def check(options: argparse.Namespace) -> int:
-    """`grads check`: 0 if all is right, 1 if something is wrong."""
+    """`grads check`: 0 if all is right, 1 if something is wrong, 3 if something is undecided."""
     tiers = (options.tier,) if options.tier else ("tiny", "real")
     known = {**_catalogue(tiers, options.seed), **_derivations()}
     if options.list:
@@ -57,13 +57,15 @@ def check(options: argparse.Namespace) -> int:
             screen.print(report)
         else:
             print(report.summary())
-    wrong = sum(not report.ok for report in reports)
-    print(f"{len(reports)} check{'s' * (len(reports) != 1)}, {wrong} wrong")
+    wrong, undecided = (sum(report.verdict == word for report in reports)
+                        for word in ("wrong", "undecided"))
+    print(f"{len(reports)} check{'s' * (len(reports) != 1)}, {wrong} wrong"
+          + f", {undecided} undecided" * bool(undecided))
     if options.json:
         write_text(options.json, json_page(reports))
     if options.html:
         write_text(options.html, html_page(reports))
-    return int(wrong > 0)
+    return 1 if wrong else 3 if undecided else 0
 
 
 Checks = dict[str, Callable[..., Report]]  # name -> how it is run, given an extent

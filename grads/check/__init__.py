@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,18 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
-from grads.check.differentiate import along
-from grads.check.directions import check_lines, lines_of, lines_together
+from grads.check.comparison import SAFETY
+from grads.check.differentiate import Numeric, along, second_direction
+from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
-from grads.check.report import Finding, Report, Row
+from grads.check.report import BAD, Finding, Report, Row
 
 METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
     "central": ("central",), "forward": ("forward",),
 }
+REFUTED = 1e-6  # of the derivative's terms: by more may methods not differ, beside their errors
 SAMPLE = 1024  # entries of a larger tensor that are differentiated to find out what is wrong
 
 Arrays = dict[str, np.ndarray]
@@ -157,6 +159,19 @@ def _differentiate(
 ) -> tuple[list[Row], tuple[str, ...]]:
     """The rows, and why a method was not used."""
     methods, notes = _suitable(evaluate, analytic["all"], upstream, how, rng)
+    try:
+        return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
+    except NotAnalytic as error:  # elsewhere than along the first direction
+        methods, notes = _without_complex(how, str(error))
+        return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
+
+
+def _by(
+    methods: tuple[str, ...], notes: tuple[str, ...], case: Case, evaluate: Evaluator,
+    analytic: dict[str, Arrays], upstream: Arrays, names: Sequence[str], how: Extent,
+    rng: np.random.Generator,
+) -> tuple[list[Row], tuple[str, ...]]:
+    """The rows by these methods, the first along directions; notes, where there is one more."""
     if how.by_entries:
         return check_entries(case, evaluate, analytic, upstream, names, methods, how.sample,
                              rng), notes
@@ -164,14 +179,40 @@ def _differentiate(
     lines = (lines_together if how.together else lines_of)(analytic["all"], names_with, rng)
     rows = check_lines(case, evaluate, analytic, upstream, lines, methods[0])
     probes: list[Row] = []
+
+    def probe() -> list[Row]:
+        line = lines_together(analytic["all"], names_with, rng, 1)
+        return check_lines(case, evaluate, analytic, upstream, line, methods[1])
+
     if how.method is None and len(methods) > 1 and names_with:
-        probe = lines_together(analytic["all"], names_with, rng, 1)
-        probes = check_lines(case, evaluate, analytic, upstream, probe, methods[1])
+        probes = probe()
         notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
-    if all(row.status == "ok" for row in [*rows, *probes]) or not how.diagnosis:
+    if all(row.status == "ok" for row in [*rows, *probes]):
         return rows, notes
-    return check_entries(case, evaluate, analytic, upstream, names, methods, how.diagnosis,
-                         rng), ()
+    if how.diagnosis:
+        rows, notes = check_entries(case, evaluate, analytic, upstream, names, methods,
+                                    how.diagnosis, rng), notes[:len(notes) - len(probes)]
+    elif len(methods) > 1:
+        rows = [_doubted(row, case, evaluate, analytic, upstream, lines, methods) for row in rows]
+    if probes and probes[0].status == "wrong" and not any(row.status in BAD for row in rows):
+        rows += [replace(row, status="disagree", hints=(
+            f"along directions over all tensors {methods[0]} and {methods[1]} disagree",))
+            for row in probe()[:1] if row.status == "wrong"]
+    return rows, notes
+
+
+def _doubted(
+    row: Row, case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
+    lines: Sequence[Line], methods: tuple[str, ...],
+) -> Row:
+    """A wrong row is one of disagreement unless the second method finds it wrong, too."""
+    if row.status != "wrong":
+        return row
+    own = [line for line in lines if line.row == row.name]
+    again = check_lines(case, evaluate, analytic, upstream, own, methods[1])
+    sure = any(one.upstream == row.upstream and one.status == "wrong" for one in again)
+    return row if sure else replace(row, status="disagree", hints=(
+        f"{methods[0]} and {methods[1]} disagree",))
 
 
 def _suitable(
@@ -183,13 +224,33 @@ def _suitable(
         return how.methods, ()
     direction = lines_together(gradients, list(gradients), rng, 1)[0].direction
     try:
-        along(evaluate, evaluate.inputs, upstream, [direction], "complex")
+        slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
+        why = second_direction(evaluate, upstream, direction)
+        if not np.isfinite(slope.value).all():
+            why = "f: what is finite for real arguments is not for complex ones"
+        elif how.method == "complex" and not why:
+            why = _refuted(evaluate, upstream, direction, slope)
     except NotAnalytic as error:
-        if len(how.methods) == 1:
-            raise ValueError("method: expected one that suits the function, got 'complex': "
-                             f"{error}") from error
-        return how.methods[1:], (f"no complex step: {error}",)
-    return how.methods, ()
+        why = str(error)
+    return _without_complex(how, why) if why else (how.methods, ())
+
+
+def _refuted(
+    evaluate: Evaluator, upstream: Arrays, direction: Mapping[str, np.ndarray], slope: Numeric
+) -> str:
+    """Why complex step, where it is the only method, may not be used: differences refute it."""
+    other = along(evaluate, evaluate.inputs, upstream, [direction], "ridders")
+    gap = np.abs(slope.value - other.value) - SAFETY * (slope.error + other.error)
+    if (gap > REFUTED * np.maximum(slope.scale, other.scale)).any():
+        return "f: real differences say otherwise: it computes something else with complex numbers"
+    return ""
+
+
+def _without_complex(how: Extent, why: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The other methods, and a note. Raises ValueError where there is no other."""
+    if len(how.methods) == 1:
+        raise ValueError(f"method: expected one that suits the function, got 'complex': {why}")
+    return how.methods[1:], (f"no complex step: {why}; Ridders alone decides",)
 
 
 # --- running what is checked --------------------------------------------------------------------

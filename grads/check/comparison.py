@@ -12,7 +12,7 @@ leave v. A wrong entry is examined for a kink: there is no derivative, and the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink
 from grads.check.report import Row
 
+EPS = float(np.finfo(np.float64).eps)  # of the numerical derivatives
 RELATIVE, TENSOR, ALL = 8192, 512, 8  # roundings allowed: of the entry, of its tensor, of all
 SAFETY = 10  # an error estimate may be this much too small
 COARSE = 1e-3  # a second method with a larger relative error decides nothing
@@ -104,7 +105,7 @@ def _compare_tensor(
     eps = float(np.finfo(gradient.dtype).eps)
     compared = {method: compare(estimate, analytic, eps, own, largest)
                 for method, estimate in found.items()}
-    status = verdicts(found, compared)
+    status = verdicts(found, compared, contradictions(found, own, largest))
     hints = _kinks(case, evaluate, numbers, choice, name, analytic, status)
     said = set(status.values())
     worst = next((k for k in ("wrong", "disagree", "inconclusive") if k in said), "ok")
@@ -156,13 +157,29 @@ def compare(
     return Compared(limit, relative, excess, coarse)
 
 
+def contradictions(found: Mapping[str, Estimate], own: float, largest: float) -> set[int]:
+    """The flat positions at which two methods exclude each other, whatever the gradient is."""
+    first, *others = found.values()
+    size = max((int(estimate.where.max(initial=-1)) + 1 for estimate in found.values()), default=0)
+    apart: set[int] = set()
+    for other in others:
+        said, error = np.full(size, np.nan), np.zeros(size)
+        said[first.where], error[first.where] = first.value, first.error
+        with np.errstate(invalid="ignore"):
+            both = other._replace(error=other.error + error[other.where])
+        excess = compare(both, said, EPS, own, largest).excess
+        apart.update(int(k) for k in other.where[excess > 1])  # not where one is unknown
+    return apart
+
+
 def verdicts(
-    found: Mapping[str, Estimate], compared: Mapping[str, Compared]
+    found: Mapping[str, Estimate], compared: Mapping[str, Compared], apart: Collection[int] = ()
 ) -> dict[int, str]:
     """Flat position -> what the methods say together, before the search for kinks.
 
-    An uncertain method may refuse a gradient, but not confirm one. "coarse" is a gradient that
-    one method confirms while another is too uncertain to.
+    Arguments: apart, the positions at which the methods exclude each other: nothing is wrong there
+    for certain. An uncertain method may refuse a gradient, but not confirm one. "coarse" is a
+    gradient that one method confirms while another is too uncertain to.
     """
     said: dict[int, list[str]] = {}
     for method, estimate in found.items():
@@ -172,7 +189,8 @@ def verdicts(
             said.setdefault(int(position), []).append(word)
     names = {frozenset({"right"}): "ok", frozenset({"right", "coarse"}): "coarse",
              frozenset({"coarse"}): "inconclusive", frozenset({"right", "wrong"}): "disagree"}
-    return {position: names.get(frozenset(words), "wrong") for position, words in said.items()}
+    return {position: "disagree" if position in apart else names.get(frozenset(words), "wrong")
+            for position, words in said.items()}
 
 
 def _kinks(
@@ -240,8 +258,8 @@ def _disagreement(found: Mapping[str, Estimate], at: int | None) -> str:
     """What the methods say of one entry."""
     said = [f"{method} {estimate.value[estimate.where == at][0]:.9g}"
             for method, estimate in found.items() if (estimate.where == at).any()]
-    return (f"the methods disagree: {', '.join(said)}; the function is not analytic (abs, norm, "
-            "conj, real, a comparison?) or is noisy: decide with one method")
+    return (f"the methods disagree: {', '.join(said)}; the function computes something else with "
+            "complex numbers, or is noisy: nothing is decided")
 
 
 def _diagnosis(

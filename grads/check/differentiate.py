@@ -33,7 +33,7 @@ from grads.check.kinks import Kink, agreeing_step, find_kink
 __all__ = [
     "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
     "agreeing_step", "along", "at_entries", "central_difference", "complex_step", "find_kink",
-    "forward_difference", "ridders",
+    "forward_difference", "ridders", "second_direction",
 ]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -47,6 +47,8 @@ LEVELS = 4  # halvings an iteration: 8 evaluations
 ITERATIONS = 3  # where the first did not do, others whose steps are
 CLOSER = 2.0**-8  # times as large
 GOOD = 1e-8  # the relative error that does
+SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps in the second direction, of which one must do
+ALIKE = 1e-4  # relative difference of the derivatives in two directions
 
 
 class Numeric(NamedTuple):
@@ -126,10 +128,6 @@ class Probe:
 def complex_step(probe: Probe, *, h: float = COMPLEX_STEP) -> Numeric:
     """Im L(i h) / h (Squire and Trapp, 1998). One evaluation a place."""
     outputs = probe(np.full((1, probe.n), 1j * h))
-    for name, out in zip(probe.names, outputs, strict=True):
-        if not np.iscomplexobj(out):
-            raise NotAnalytic(f"f: expected a complex {name!r} for complex arguments, got a real "
-                              "one; something takes its absolute value or its real part")
     rows = []
     for out, weight in zip(outputs, probe.weights, strict=True):
         slope = out[0].imag / h  # (n, size)
@@ -243,6 +241,38 @@ def _numeric(rows: Sequence[tuple[Array, Array, Array]]) -> Numeric:
     value, error, scale = (np.array(part) for part in zip(*rows, strict=True))
     finite = np.isfinite(value) & np.isfinite(error)
     return Numeric(np.where(finite, value, np.nan), np.where(finite, error, np.inf), scale)
+
+
+def second_direction(
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
+) -> str:
+    """Why complex step may not be used, after steps in a second direction of the complex plane.
+
+    Of an analytic function, the derivative is the same along all of them. Here t = (1 + i) h: the
+    real and the imaginary part of a difference must agree. Returns "" where they do at one of
+    three step sizes, or where rounding hides what they say.
+    """
+    probe = Probe(evaluate, weights_of(evaluate, upstream), Lines(evaluate.inputs, [direction]),
+                  np.zeros(1, np.int64))
+    with np.errstate(all="ignore"):
+        if any(_apart(probe, h) <= 1 for h in SECOND):
+            return ""
+    return ("the derivative is not the same in all directions of the complex plane: something is "
+            "not analytic (a complex conjugate, an absolute value outside of NumPy)")
+
+
+def _apart(probe: Probe, h: float) -> float:
+    """How far real and imaginary parts of a difference are apart, in units of what is allowed."""
+    t = h * probe.unit[None] * (1 + 1j)
+    apart = allowed = 0.0
+    for ahead, behind, base, weight in zip(probe(t), probe(-t), probe.base, probe.weights,
+                                           strict=True):
+        change = (ahead - behind)[0, 0] / (2 * h * probe.unit[0])
+        apart += abs(float((change.real - change.imag) @ weight))
+        noise = ROUNDINGS * EPS * np.abs(weight * base).sum() / (h * probe.unit[0])
+        allowed += ALIKE * float(np.abs(change.real) @ np.abs(weight)) + 16 * float(noise)
+        allowed += ALIKE * float(np.abs(change.imag) @ np.abs(weight))
+    return apart / allowed if apart else 0.0 if np.isfinite(apart) else np.inf
 
 
 # --- who runs them --------------------------------------------------------------------------------

@@ -57,12 +57,26 @@ def check_entries(
     numbers = Numbers(analytic, dict.fromkeys(methods, places), estimates, upstream)
     rows = [_along(row, lines, found) for row in compare_case(case, evaluate, numbers)]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
-    return rows + [
-        Row(name, "direction", evaluate.inputs[name].shape, 0, 1, 0, {"directions": slope.error},
-            "wrong", at, place(case.labels.get(name), at), slope.analytic, slope.numeric,
-            ("a random direction is wrong; halving it led to this entry",))
-        for choice, _, slope, name, entry in wrong if (name, choice) not in bad
-        for at in [index_of(entry, evaluate.inputs[name].shape)]]
+    for choice, line, slope, name, entry in wrong:
+        if (name, choice) not in bad:
+            sure = _confirmed(evaluate, analytic, upstream, choice, line, methods)
+            at = index_of(entry, evaluate.inputs[name].shape)
+            rows.append(Row(
+                name, "direction", evaluate.inputs[name].shape, 0, 1, 0,
+                {"directions": slope.error}, "wrong" if sure else "disagree", at,
+                place(case.labels.get(name), at), slope.analytic, slope.numeric,
+                ("a random direction is wrong; halving it led to this entry" if sure else
+                 f"along a random direction {methods[0]} and {methods[-1]} disagree",)))
+    return rows
+
+
+def _confirmed(
+    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line,
+    methods: Sequence[str],
+) -> bool:
+    """Whether all other methods, too, find a direction wrong."""
+    return all(slopes(evaluate, {choice: analytic[choice]}, upstream, [line.direction], method)
+               [choice][0].status == "wrong" for method in methods[1:])
 
 
 def _along(row: Row, lines: Sequence[Line], found: dict[str, list[Slope]]) -> Row:

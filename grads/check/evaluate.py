@@ -2,22 +2,25 @@
 
 A version is the inputs with some tensors replaced. Many versions run at once where the function
 allows it (`grads.check.lanes`), one at a time otherwise; who asks for them cannot tell the
-difference.
+difference. Complex versions run on continued arrays (`grads.check.continuation`), unless the first
+run shows that NumPy's complex arithmetic is all that the function needs.
 """
 
 from __future__ import annotations
 
-import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backend.workspace import Workspace
+from grads.check.continuation import NotAnalytic, continue_run, namespaces_of
+from grads.check.continuation.state import is_users
 from grads.check.lanes import LanesError, in_lanes
 
 Array = NDArray[Any]
@@ -26,10 +29,6 @@ Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> 
 LANES = 256  # versions at once, at most: more gain nothing, and cost memory
 NUMBERS = 4_000_000  # in the largest array of a run, about: 32 MB, or 64 MB if complex
 ALIKE = 1e-9  # between a version run alone and beside others; they differ by rounding only
-
-
-class NotAnalytic(ValueError):
-    """The function cannot be run on complex numbers, or drops their imaginary part."""
 
 
 class Evaluator:
@@ -52,6 +51,7 @@ class Evaluator:
         self.alone = ""
         self._lanes, self._buffers = lanes, Workspace()
         self._trusted: dict[Any, bool] = {}  # by what is perturbed
+        self._plain: bool | None = None  # whether complex runs need no continuation; None: unknown
         self.outputs = {name: _output(name, a) for name, a in self._run({}, 0, False).items()}
         arrays = (*self.inputs.values(), *self.outputs.values())
         largest = max((a.size for a in arrays), default=1)
@@ -68,9 +68,13 @@ class Evaluator:
         is_complex = any(np.iscomplexobj(a) for a in changed.values())
         self.evaluations += P
         with np.errstate(all="ignore"), _complex_is_kept() if is_complex else nullcontext():
-            found = self._at_once(changed, P, is_complex)
+            known = {}
+            if is_complex and self._plain is None:
+                known = {0: self._run(changed, 0, is_complex)}
+            found = self._at_once(changed, P, is_complex, known)
             if found is None:
-                runs = [self._run(changed, p, is_complex) for p in range(P)]
+                runs = [known[p] if p in known else self._run(changed, p, is_complex)
+                        for p in range(P)]
                 found = {name: np.stack([run[name] for run in runs]) for name in self.outputs}
         return found
 
@@ -83,10 +87,40 @@ class Evaluator:
 
     def _run(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
         """The outputs of version p, copied: f may use its buffers again."""
+        self.calls += 1
+        if not is_complex or self._plain:
+            return self._by_itself(changed, p, is_complex)
+        outputs, run = continue_run(self.f, self._version(changed, p, True), self._namespaces)
+        if self._plain is None:
+            self._plain = not run.differs and (
+                not run.creates or self._alike_by_itself(changed, p, outputs))
+        return outputs
+
+    def _by_itself(self, changed: Mapping[str, Array], p: int, is_complex: bool
+                   ) -> dict[str, Array]:
+        """The same on NumPy's arrays."""
+        outputs = self.f(self._version(changed, p, is_complex))
+        return {name: np.array(out) for name, out in outputs.items()}
+
+    def _alike_by_itself(
+        self, changed: Mapping[str, Array], p: int, outputs: Mapping[str, Array]
+    ) -> bool:
+        """Whether NumPy's complex arrays lose nothing where real ones are created."""
+        try:
+            found = self._by_itself(changed, p, True)
+        except Exception:  # an imaginary part would be dropped
+            return False
+        return all(_alike(found[name], out) for name, out in outputs.items())
+
+    @cached_property
+    def _namespaces(self) -> list[dict[str, Any]]:
+        return namespaces_of(self.f)
+
+    def _version(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
+        """Copies of the inputs of version p."""
         arguments = self._arguments(is_complex)
         arguments.update((name, np.array(a[p])) for name, a in changed.items())
-        self.calls += 1
-        return {name: np.array(out) for name, out in self.f(arguments).items()}
+        return arguments
 
     def _arguments(self, is_complex: bool) -> dict[str, Array]:
         """Copies of the inputs."""
@@ -94,11 +128,18 @@ class Evaluator:
                 for name, a in self.inputs.items()}
 
     def _at_once(
-        self, changed: Mapping[str, Array], P: int, is_complex: bool
+        self, changed: Mapping[str, Array], P: int, is_complex: bool,
+        known: Mapping[int, dict[str, Array]],
     ) -> dict[str, Array] | None:
-        """All versions in one call of f; None if that cannot be done or cannot be trusted."""
+        """All versions in one call of f; None if that cannot be done or cannot be trusted.
+
+        Arguments: known, versions that have been run alone.
+        """
         key = (is_complex, *changed)
         if not self._lanes or P == 1 or not self._trusted.get(key, True):
+            return None
+        if is_complex and not self._plain:
+            self.alone = "complex numbers are continued one version at a time"
             return None
         try:
             found = in_lanes(self.f, self._arguments(is_complex), changed, self._buffers)
@@ -107,7 +148,8 @@ class Evaluator:
             return None
         self.calls += 1
         if key not in self._trusted:
-            runs = {p: self._run(changed, p, is_complex) for p in (0, P - 1)}
+            runs = {p: known[p] if p in known else self._run(changed, p, is_complex)
+                    for p in (0, P - 1)}
             self._trusted[key] = all(_alike(found[name][p], out) for p, run in runs.items()
                                      for name, out in run.items())
             if not self._trusted[key]:
@@ -145,24 +187,25 @@ def _largest(a: Array) -> float:
 
 @contextmanager
 def _complex_is_kept() -> Iterator[None]:
-    """Raises NotAnalytic where an imaginary part is dropped, or complex numbers are refused."""
+    """Raises NotAnalytic where an imaginary part is dropped, or f fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             yield
+    except (NotAnalytic, MemoryError):
+        raise
     except np.exceptions.ComplexWarning as error:
         raise NotAnalytic(
             f"f: the imaginary part of a complex argument is dropped {_where(error)}") from error
-    except TypeError as error:
-        raise NotAnalytic(
-            f"f: complex arguments are refused {_where(error)}: {error}") from error
+    except Exception as error:
+        raise NotAnalytic(f"f: complex arguments are refused {_where(error)}: "
+                          f"{type(error).__name__}: {error}") from error
 
 
 def _where(error: BaseException) -> str:
     """File and line of the last frame that is neither NumPy's nor ours."""
-    ours = os.path.abspath(__file__), os.path.dirname(np.__file__) + os.sep
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not os.path.abspath(frame.filename).startswith(ours)]
+              if is_users(frame.filename)]
     return f"at {frames[-1].filename}:{frames[-1].lineno}" if frames else "somewhere"
 
 
@@ -225,9 +268,9 @@ class Lines:
         moved = {name: np.empty((len(t), *self._inputs[name].shape), t.dtype) for name in names}
         for name, versions in moved.items():
             versions[...] = self._inputs[name]
-            for version, k, step in zip(versions, which, t, strict=True):
+            for p, (k, step) in enumerate(zip(which, t, strict=True)):
                 if name in self._directions[k]:
-                    version += step * np.asarray(self._directions[k][name], np.float64)
+                    versions[p, ...] += step * np.asarray(self._directions[k][name], np.float64)
         return moved
 
 

@@ -16,6 +16,7 @@ VERDICTS = {
     "wrong": "WRONG",
 }
 BAD = ("wrong", "disagree")
+SAID = {"ok": "ok", "wrong": "WRONG", "undecided": "UNDECIDED"}  # of a report
 HEADINGS = {"complex": "complex step", "ridders": "Ridders", "central": "central",
             "forward": "forward", "directions": "directions"}
 
@@ -75,8 +76,15 @@ class Report:
 
     @property
     def wrong(self) -> list[Row]:
-        """The rows that fail."""
+        """The rows that do not pass: wrong ones, and those of which methods disagree."""
         return [row for row in self.rows if row.status in BAD]
+
+    @property
+    def verdict(self) -> str:
+        """"ok", "wrong", or "undecided" where all that is bad is that two methods disagree."""
+        if self.findings or any(row.status == "wrong" for row in self.rows):
+            return "wrong"
+        return "undecided" if self.wrong else "ok"
 
     @property
     def ok(self) -> bool:
@@ -88,7 +96,7 @@ class Report:
         if not self.ok:
             names = [f"{row.name}: {VERDICTS[row.status].lower()}" for row in self.wrong]
             names += [f"{found.name}: {found.message}" for found in self.findings]
-            raise AssertionError(f"wrong gradient: {'; '.join(names)}\n{self}")
+            raise AssertionError(f"{self.verdict} gradient: {'; '.join(names)}\n{self}")
 
     # --- as text --------------------------------------------------------------------------------
 
@@ -101,7 +109,7 @@ class Report:
         directions = sum(row.directions for row in rows)
         extent = [f"{len(tensors)} tensors, {checked} of {size} entries"] if tensors else []
         extent += [f"{directions} random directions"] if directions else []
-        return (f"{self.title}: {'ok' if self.ok else 'WRONG'}; {' and '.join(extent)}{alone}; "
+        return (f"{self.title}: {SAID[self.verdict]}; {' and '.join(extent)}{alone}; "
                 f"{self.evaluations} evaluations in {self.seconds:.2g} s")
 
     def table(self) -> tuple[list[str], list[list[str]]]:
@@ -163,7 +171,8 @@ class Report:
 
 def json_page(reports: Sequence[Report]) -> str:
     """The reports as a list, or the only one as it is."""
-    made = [_plain({"ok": report.ok, **asdict(report)}) for report in reports]
+    made = [_plain({"ok": report.ok, "verdict": report.verdict, **asdict(report)})
+            for report in reports]
     return json.dumps(made[0] if len(made) == 1 else made, indent=1, allow_nan=False) + "\n"
 
 
@@ -191,12 +200,12 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #111; backgroun
 table { border-collapse: collapse; font: 13px/1.4 ui-monospace, monospace; margin: .5em 0 }
 th, td { text-align: left; padding: .15em .8em .15em 0; border-bottom: 1px solid #ddd }
 div { overflow-x: auto }
-tr.wrong, tr.disagree { background: #fdd; font-weight: bold }
-tr.inconclusive { background: #ffc }
+tr.wrong { background: #fdd; font-weight: bold }
+tr.inconclusive, tr.disagree { background: #ffc }
 li { max-width: 60em }
 @media (prefers-color-scheme: dark) {
   body { color: #eee; background: #111 } th, td { border-color: #444 }
-  tr.wrong, tr.disagree { background: #511 } tr.inconclusive { background: #440 }
+  tr.wrong { background: #511 } tr.inconclusive, tr.disagree { background: #440 }
 }
 """
 

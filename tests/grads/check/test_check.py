@@ -95,12 +95,12 @@ def test_analytic_gradients_by_upstream_gradient_or_by_function():
 
 def test_cost_and_coverage_are_told():
     found = check_gradients(loss, VALUES, gradient(VALUES), method="complex", every_entry=True)
-    assert found.evaluations == 16  # the first finds out that the function takes complex numbers
-    assert "15 of 15 entries" in found.summary() and "16 evaluations" in found.summary()
+    assert found.evaluations == 26  # 11 find out whether complex step suits the function
+    assert "15 of 15 entries" in found.summary() and "26 evaluations" in found.summary()
     found = check_gradients(loss, VALUES, gradient(VALUES), method="complex")
-    assert found.evaluations == 7 and "4 of 15 entries and 2 random directions" in found.summary()
+    assert found.evaluations == 17 and "4 of 15 entries and 2 random directions" in found.summary()
     found = check_gradients(loss, VALUES, gradient(VALUES), together=True)
-    assert "ok; 2 random directions; 11 evaluations" in found.summary()
+    assert "ok; 2 random directions; 13 evaluations" in found.summary()
     assert [(row.name, row.shape) for row in found.rows] == [("all tensors", None)]
 
 
@@ -196,22 +196,12 @@ def test_errors_that_cancel_over_the_outputs_are_caught():
     assert {row.upstream for row in found.wrong} == {"0", "1"}
 
 
-def test_methods_that_disagree_are_reported():
-    """|x| x is not analytic: complex step sees |z| as constant, half of the derivative."""
-    x = np.array([-1.0, 0.5, 2.0])
-    found = check_gradients(lambda x: (np.abs(x) * x).sum(), x, [2 * np.abs(x)])
-    assert [row.status for row in found.wrong] == ["disagree"]
-    assert "methods disagree" in found.wrong[0].hints[0] and "DISAGREE" in str(found)
-    assert check_gradients(lambda x: (np.abs(x) * x).sum(), x, [2 * np.abs(x)],
-                           method="ridders").ok
-
-
 def test_a_function_that_is_not_for_complex_numbers_is_checked_by_differences():
     found = check_gradients(lambda x: (x.astype(float) ** 2).sum(), X, [2 * X])
     assert found.ok and list(found.rows[0].errors) == ["ridders", "directions"]
     assert "no complex step" in found.notes[0] and "test_check.py" in found.notes[0]
     with pytest.raises(ValueError, match="method: expected one that suits the function"):
-        check_gradients(lambda x: np.abs(x).sum(), X, [np.sign(X)], method="complex")
+        check_gradients(lambda x: np.fft.fft(x).imag.sum(), X, [np.sign(X)], method="complex")
 
 
 # --- kinks --------------------------------------------------------------------------------------

@@ -1,0 +1,375 @@
+"""Functions in the styles people write: complex step takes them as they are, or says why not."""
+
+from __future__ import annotations
+
+import math
+import types
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients
+from grads.check.continuation import continue_run, namespaces_of
+from grads.check.differentiate import at_entries
+from grads.check.evaluate import Evaluator
+
+RNG = np.random.default_rng(11)
+W = RNG.normal(size=(4, 5))
+X = RNG.normal(size=(4, 5)) + 0.05
+BUFFER = np.zeros(5)
+
+
+def norm_by_var(x):
+    return (W * (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)).sum()
+
+
+def norm_by_std(x):
+    return (W * (x - np.mean(x, axis=1)[:, None]) / np.std(x, axis=1, keepdims=True)).sum()
+
+
+def norm_in_a_loop(x):
+    y = np.zeros((4, 5))
+    for i in range(4):
+        y[i] = (x[i] - x[i].mean()) / np.sqrt(((x[i] - x[i].mean()) ** 2).mean())
+    return (W * y).sum()
+
+
+def variances(x):
+    return np.var(x, ddof=1) + x.std(0, ddof=1).sum() + np.var(x, where=W > 0)
+
+
+def unit_rows(x):
+    return (W * x / np.linalg.norm(x, axis=1, keepdims=True)).sum()
+
+
+def norms(x):
+    return sum(np.linalg.norm(v, p) for v in x for p in (None, 1, 2, 3, np.inf, -np.inf)) + sum(
+        np.linalg.norm(x, p) for p in (None, "fro", 1, np.inf, -1)) + np.linalg.vector_norm(x)
+
+
+def sums_of_absolutes(x):
+    return np.abs(x).sum() + abs(x).max() + np.fabs(x[0]).min()
+
+
+def squared_relu(x):
+    return (W * np.maximum(x, 0) ** 2).sum()
+
+
+def softplus(x):
+    return (W * np.logaddexp(0, x)).sum() + np.logaddexp.reduce(x, axis=1).sum() + (
+        np.logaddexp.accumulate(x[0])[-1])
+
+
+def log_sum_exp(x):
+    m = x.max(axis=1, keepdims=True)
+    return (np.log(np.exp(x - m).sum(1)) + m[:, 0]).sum()
+
+
+def scalars(x):
+    total = 0.0
+    for i in range(4):
+        for j in range(5):
+            total += math.tanh(x[i, j]) * W[i, j] + math.exp(-x[i, j] ** 2)
+    return total + math.log(2.0)
+
+
+def buffers(x):
+    h, hs = np.zeros(5), np.empty((4, 5))
+    for t in range(4):
+        h = np.tanh(x[t] + 0.5 * h)
+        hs[t] = h
+    out = np.zeros_like(W)
+    out[:, ::-1] += hs
+    return (W * out).sum()
+
+
+def lists(x):
+    rows = [max(0.0, v) + min(v, 1.0) for v in x.ravel()]
+    return np.array(rows).sum() + sum(abs(v) for v in x[0]) + np.array([x[0, 0], 1.0], float).sum()
+
+
+def covariances(x):
+    return (np.cov(x) ** 2).sum() + np.corrcoef(x)[0, 1] + np.cov(x, rowvar=False, bias=True)[0, 1]
+
+
+def sorted_entries(x):
+    return ((np.sort(x, axis=1) * W).sum() + x[0][np.argsort(x[0])] @ W[0] + np.median(x)
+            + np.percentile(x, 30) + np.quantile(x, [0.1, 0.7], axis=0).sum())
+
+
+def products(x):
+    return (np.einsum("ij,kj->ik", x, W).clip(-1, 1).sum() + np.cumprod(x, axis=1).sum()
+            + np.prod(x) + np.outer(x[0], x[1])[1, 2] + np.tensordot(x, W) + x.dot(W.T).trace()
+            + np.convolve(x[0], x[1]).max() + np.correlate(x[0], x[1])[0])
+
+
+def conjugates(x):
+    return np.vdot(x, x) + (x * x.conj()).sum() + (np.conj(x) @ W.T).sum()
+
+
+def masked_softmax(x):
+    m = np.where(W > 0, x, -np.inf)
+    e = np.exp((m - m.max(1, keepdims=True)) / 2.0)
+    return (e / e.sum(1, keepdims=True) * W).sum()
+
+
+def pooled(x):
+    k = x.argmax(axis=1)
+    return x[np.arange(4), k].sum() + np.take_along_axis(x, k[:, None], 1).sum() + np.ptp(x)
+
+
+def kinds_of_angles(x):
+    return (np.sign(x) * np.sqrt(np.abs(x)) + np.hypot(x, W) + np.arctan2(x, W) + np.cbrt(x)
+            + np.mod(x, 0.7) + np.copysign(W, x) * x + np.heaviside(x, 0.5) * x).sum()
+
+
+def determinants(x):
+    a = x @ x.T + np.eye(4)
+    return np.linalg.slogdet(a)[1] + np.linalg.det(a) / 100 + np.linalg.inv(a).sum() + np.trace(
+        np.linalg.solve(a, W @ W.T))
+
+
+def powers(x):
+    gelu = x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return (gelu + x**2.0 + np.power(np.abs(x), 1.5) + np.power(x, 3) + np.power(2.0, x)).sum()
+
+
+def stable_sigmoid(x):
+    out, positive = np.empty_like(x), x >= 0
+    out[positive] = 1 / (1 + np.exp(-x[positive]))
+    e = np.exp(x[~positive])
+    out[~positive] = e / (1 + e)
+    return (W * out).sum()
+
+
+def converted(x):
+    x = np.asarray(x, dtype=np.float64)
+    y = np.ascontiguousarray(np.array(x).T)
+    return np.abs(y).sum() + np.array([[x[0, 0], x[1, 1]], [x[2, 2], 1.0]]).var()
+
+
+def scattered(x):
+    t = np.zeros((3, 5))
+    np.add.at(t, [0, 1, 1, 2], x)
+    return (t**2).sum() + np.bincount([0, 1, 1, 0], weights=x[:, 0])[0] ** 2
+
+
+def huber(x):
+    a = np.abs(x)
+    return np.where(a < 0.5, 0.5 * x**2, 0.5 * (a - 0.25)).sum() + np.log1p(np.exp(-a)).sum()
+
+
+def applied(x):
+    rows = np.apply_along_axis(lambda r: r / np.linalg.norm(r), 1, x)
+    return rows[:, 0].sum() + np.vectorize(lambda v: v if v > 0 else 0.1 * v)(x).sum() + sum(
+        v**2 for _, v in np.ndenumerate(x))
+
+
+def items(x):
+    s = x[0, 0]
+    t = s
+    s += 1.0
+    s *= 2
+    return s * t + x[0, 0].item() * 2 + sum(v * v for row in x.tolist() for v in row) + sum(x.flat)
+
+
+def in_place(x):
+    y = x.copy()
+    y -= y.max(axis=1, keepdims=True)
+    np.exp(y, out=y)
+    y /= y.sum(axis=1, keepdims=True)
+    return (y * W).sum()
+
+
+def decided_by_real_parts(x):
+    return np.where(x.real > 0, x, 0.3 * x)[np.arange(4), x.real.argmax(1)].sum()
+
+
+def interpolated(x):
+    return np.interp(x, [-2.0, 0.0, 1.0, 2.0], [0.0, 1.0, -1.0, 3.0]).sum() + np.nansum(
+        np.gradient(x, axis=1) * W)
+
+
+RIGHT = [f for f in list(globals().values()) if isinstance(f, types.FunctionType)
+         and f.__module__ == __name__]
+
+
+def assert_continued(f):
+    """Complex step agrees with differences at every entry, to what those can do."""
+    evaluate = Evaluator(lambda a: {"f": f(a["x"])}, {"x": X})
+    upstream, where = {"f": np.ones(())}, {"x": np.arange(X.size)}
+    exact = at_entries(evaluate, {}, upstream, where)["x"].value[0]
+    found = at_entries(evaluate, {}, upstream, where, "ridders")["x"]
+    assert (np.abs(exact - found.value[0]) <= 10 * found.error[0] + 1e-13).all()
+    assert found.error[0].max() < 1e-6 * np.abs(exact).max()
+    report = check_gradients(f, [X], [exact.reshape(X.shape)])
+    assert report.ok and not any("no complex step" in note for note in report.notes), report
+    wrong = exact.reshape(X.shape).copy()
+    wrong[2, 3] += 1e-5
+    assert check_gradients(f, [X], [wrong], method="complex").verdict == "wrong"
+
+
+@pytest.mark.parametrize("f", RIGHT, ids=lambda f: f.__name__)
+def test_complex_step_takes_it_as_it_is(f):
+    assert_continued(f)
+
+
+def test_scipys_functions():
+    special = pytest.importorskip("scipy.special")
+    space = {"np": np, "W": W, "special": special, "expit": special.expit,
+             "logsumexp": special.logsumexp}
+    for text in ("expit(x).sum() + logsumexp(x, keepdims=True)[0, 0] + logsumexp(x, 0, W**2).sum()",
+                 "(special.expit(x) * W).sum() + special.logsumexp(x, axis=1).sum()",
+                 "special.log_softmax(x, axis=1)[0, 1] + (special.softmax(x, axis=0) * W).sum()",
+                 "(special.erf(x) + special.gammaln(np.abs(x)) + special.log_expit(x)).sum()"):
+        assert_continued(eval(f"lambda x: {text}", space))
+
+
+# --- what cannot be continued ---------------------------------------------------------------------
+
+
+def real_part(x):
+    return (x.real * W).sum()  # HERE real_part
+
+
+def by_float(x):
+    return sum(float(v) ** 2 for v in x.ravel())  # HERE by_float
+
+
+def cast(x):
+    return (x.astype(np.float64) ** 2).sum()  # HERE cast
+
+
+def imaginary_part(x):
+    return (x.imag + x**2).sum()  # HERE imaginary_part
+
+
+def angle(x):
+    return (np.angle(x) * 0 + x**2).sum()  # HERE angle
+
+
+def transformed(x):
+    return (np.abs(np.fft.fft(x, axis=1)) ** 2).sum()  # HERE transformed
+
+
+def singular_values(x):
+    return np.linalg.svd(x, compute_uv=False).sum()  # HERE singular_values
+
+
+def into_a_buffer(x):
+    BUFFER[...] = x[0] ** 2  # HERE into_a_buffer
+    return BUFFER.sum() + (x[1:] ** 2).sum()
+
+
+def own_complex_numbers(x):
+    return np.abs(np.exp(1j * x) + 2.0).sum()  # HERE own_complex_numbers
+
+
+def shifted_by_a_real_part(x):
+    return np.exp(x - x.real.max()).sum() + x.max()  # HERE shifted_by_a_real_part
+
+
+@pytest.mark.parametrize("f", [real_part, by_float, cast, imaginary_part, angle, transformed,
+                               singular_values, into_a_buffer, own_complex_numbers,
+                               shifted_by_a_real_part], ids=lambda f: f.__name__)
+def test_what_cannot_be_continued_is_named_and_differences_decide(f):
+    with open(__file__, encoding="utf-8") as source:
+        [line] = [k for k, text in enumerate(source, 1) if text.endswith(f"# HERE {f.__name__}\n")]
+    evaluate = Evaluator(lambda a: {"f": f(a["x"])}, {"x": X})
+    slope = at_entries(evaluate, {}, {"f": np.ones(())}, {"x": np.arange(X.size)}, "ridders")["x"]
+    gradient = slope.value.reshape(X.shape)
+    report = check_gradients(f, [X], [gradient])
+    assert report.ok and "complex" not in report.rows[0].errors
+    assert f"test_continuation.py:{line}" in report.notes[0]
+    assert report.notes[0].startswith("no complex step: ")
+    assert report.notes[0].endswith("; Ridders alone decides")
+    assert check_gradients(f, [X], [gradient + 1e-3]).verdict == "wrong"
+    with pytest.raises(ValueError, match=f"got 'complex': f: .*test_continuation.py:{line}"):
+        check_gradients(f, [X], [gradient], method="complex")
+
+
+def test_what_overflows_with_complex_numbers_only_is_left_to_differences():
+    def steep(x):
+        with np.errstate(over="ignore"):
+            return (1 / (1 + np.exp(-1000 * x))).sum() + (x * x).sum()
+
+    x = np.array([-1.0, 2.0])
+    report = check_gradients(steep, [x], [2 * x])
+    assert report.ok and "not for complex ones; Ridders alone decides" in report.notes[0]
+
+
+class Hidden:
+    """Takes the absolute value where no array class sees it."""
+
+    def __call__(self, x):
+        y = np.ndarray.view(x, np.ndarray)
+        return (np.abs(y) * y).sum()
+
+
+def test_a_second_direction_of_the_complex_plane_shows_what_is_not_analytic():
+    report = check_gradients(Hidden(), [X], [2 * np.abs(X)])
+    assert report.ok and "not the same in all directions" in report.notes[0]
+    with pytest.raises(ValueError, match=r"got 'complex': .*not the same in all directions"):
+        check_gradients(Hidden(), [X], [2 * np.abs(X)], method="complex")
+
+
+def two_faced(x):
+    return (x * x).sum() * (2 if np.iscomplexobj(x) else 1)
+
+
+@pytest.mark.parametrize("extent", [{}, {"diagnosis": 0}, {"every_entry": True}, {"sample": 3},
+                                    {"together": True}, {"together": True, "diagnosis": 0}])
+@pytest.mark.parametrize("factor", [2, 4, 3])
+def test_methods_that_disagree_decide_nothing(extent, factor):
+    """Right by one of them, right by the other, and right by neither."""
+    report = check_gradients(two_faced, [X], [factor * X], **extent)
+    neither = factor == 3 and extent.get("diagnosis") == 0  # each of them says wrong
+    assert report.verdict == ("wrong" if neither else "undecided") and not report.ok
+    if not neither:
+        assert "UNDECIDED" in report.summary() and "isagree" in "".join(report.remarks())
+        with pytest.raises(AssertionError, match="undecided gradient"):
+            report.raise_if_wrong()
+
+
+def test_complex_step_alone_is_refused_where_differences_refute_it():
+    with pytest.raises(ValueError, match="got 'complex': f: real differences say otherwise"):
+        check_gradients(two_faced, [X], [4 * X], method="complex")
+
+
+# --- the run --------------------------------------------------------------------------------------
+
+
+def test_names_are_put_back_and_only_the_users_modules_change():
+    space = {"np": np, "__name__": "users"}
+    exec("def inner(x): return np.zeros(2) + x\ndef f(a): return {'y': inner(a['x'])}", space)
+    spaces = namespaces_of(space["f"])
+    assert spaces == [space]
+    found, run = continue_run(space["f"], {"x": np.array([1.0, 2e-30j])}, spaces)
+    assert found["y"].tolist() == [1.0, 2e-30j] and type(found["y"]) is np.ndarray
+    assert run.creates and not run.differs and space["np"] is np
+    with pytest.raises(ZeroDivisionError):
+        continue_run(lambda a: 1 / 0, {"x": np.ones(1)}, spaces)
+    assert space["np"] is np
+
+
+def test_a_plain_function_needs_no_continuation_after_its_first_run():
+    def f(a):
+        seen.append(type(a["x"]))
+        return {"y": np.tanh(a["x"]).sum()}
+
+    seen: list[type] = []
+    evaluate = Evaluator(f, {"x": X})
+    at_entries(evaluate, {}, {"y": np.ones(())}, {"x": np.arange(20)})
+    names = [kind.__name__ for kind in seen]
+    assert names == ["ndarray", "Continued", "LaneArray", "ndarray"]
+
+
+def test_ties_are_decided_as_real_numbers_are():
+    """A padded softmax: equal maxima, of which the complex one is larger by its imaginary part."""
+    x = np.array([1.0, 1.0, 0.5])
+
+    def f(x):
+        return np.where(x == x.max(), 0.0, x).sum()
+
+    found, run = continue_run(lambda a: {"y": f(a["x"])}, {"x": x + 1e-30j * np.arange(3)}, [])
+    assert found["y"] == 0.5 + 2e-30j and run.differs

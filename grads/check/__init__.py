@@ -34,8 +34,7 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
-from grads.check.comparison import SAFETY
-from grads.check.differentiate import Numeric, along, second_direction
+from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
@@ -45,7 +44,6 @@ METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
     "central": ("central",), "forward": ("forward",),
 }
-REFUTED = 1e-6  # of the derivative's terms: by more may methods not differ, beside their errors
 SAMPLE = 1024  # entries of a larger tensor that are differentiated to find out what is wrong
 
 Arrays = dict[str, np.ndarray]
@@ -229,21 +227,10 @@ def _suitable(
         if not np.isfinite(slope.value).all():
             why = "f: what is finite for real arguments is not for complex ones"
         elif how.method == "complex" and not why:
-            why = _refuted(evaluate, upstream, direction, slope)
+            why = real_direction(evaluate, upstream, direction, slope)
     except NotAnalytic as error:
         why = str(error)
     return _without_complex(how, why) if why else (how.methods, ())
-
-
-def _refuted(
-    evaluate: Evaluator, upstream: Arrays, direction: Mapping[str, np.ndarray], slope: Numeric
-) -> str:
-    """Why complex step, where it is the only method, may not be used: differences refute it."""
-    other = along(evaluate, evaluate.inputs, upstream, [direction], "ridders")
-    gap = np.abs(slope.value - other.value) - SAFETY * (slope.error + other.error)
-    if (gap > REFUTED * np.maximum(slope.scale, other.scale)).any():
-        return "f: real differences say otherwise: it computes something else with complex numbers"
-    return ""
 
 
 def _without_complex(how: Extent, why: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -33,7 +33,7 @@ from grads.check.kinks import Kink, agreeing_step, find_kink
 __all__ = [
     "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
     "agreeing_step", "along", "at_entries", "central_difference", "complex_step", "find_kink",
-    "forward_difference", "ridders", "second_direction",
+    "forward_difference", "real_direction", "ridders", "second_direction",
 ]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -252,26 +252,50 @@ def second_direction(
     real and the imaginary part of a difference must agree. Returns "" where they do at one of
     three step sizes, or where rounding hides what they say.
     """
-    probe = Probe(evaluate, weights_of(evaluate, upstream), Lines(evaluate.inputs, [direction]),
-                  np.zeros(1, np.int64))
+    probe = _probe(evaluate, upstream, direction)
+    if _agree(probe, 1 + 1j, lambda change, weight, k: float(change.imag @ weight)):
+        return ""
+    return ("f: the derivative is not the same in all directions of the complex plane: something "
+            "is not analytic (a complex conjugate, an absolute value outside of NumPy)")
+
+
+def real_direction(
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any], found: Numeric
+) -> str:
+    """The same after real steps, whose differences must agree with what complex step `found`."""
+    probe = _probe(evaluate, upstream, direction)
+    if _agree(probe, 1.0, lambda change, weight, k: float(found.value[k, 0])):
+        return ""
+    return "f: real differences say otherwise: it computes something else with complex numbers"
+
+
+def _probe(
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
+) -> Probe:
+    return Probe(evaluate, weights_of(evaluate, upstream), Lines(evaluate.inputs, [direction]),
+                 np.zeros(1, np.int64))
+
+
+def _agree(
+    probe: Probe, turn: complex, expected: Callable[[Array, Array, int], float]
+) -> bool:
+    """Whether central differences along `turn` have the expected slope, at one of the steps."""
     with np.errstate(all="ignore"):
-        if any(_apart(probe, h) <= 1 for h in SECOND):
-            return ""
-    return ("the derivative is not the same in all directions of the complex plane: something is "
-            "not analytic (a complex conjugate, an absolute value outside of NumPy)")
+        return any(_apart(probe, h, turn, expected) <= 1 for h in SECOND)
 
 
-def _apart(probe: Probe, h: float) -> float:
-    """How far real and imaginary parts of a difference are apart, in units of what is allowed."""
-    t = h * probe.unit[None] * (1 + 1j)
+def _apart(
+    probe: Probe, h: float, turn: complex, expected: Callable[[Array, Array, int], float]
+) -> float:
+    """How far a difference is from what is expected, in units of what is allowed."""
+    t = h * probe.unit[None] * turn
     apart = allowed = 0.0
-    for ahead, behind, base, weight in zip(probe(t), probe(-t), probe.base, probe.weights,
-                                           strict=True):
+    for k, (ahead, behind) in enumerate(zip(probe(t), probe(-t), strict=True)):
+        base, weight = probe.base[k], probe.weights[k]
         change = (ahead - behind)[0, 0] / (2 * h * probe.unit[0])
-        apart += abs(float((change.real - change.imag) @ weight))
-        noise = ROUNDINGS * EPS * np.abs(weight * base).sum() / (h * probe.unit[0])
-        allowed += ALIKE * float(np.abs(change.real) @ np.abs(weight)) + 16 * float(noise)
-        allowed += ALIKE * float(np.abs(change.imag) @ np.abs(weight))
+        apart += abs(float(change.real @ weight) - expected(change, weight, k))
+        noise = ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / (h * probe.unit[0])
+        allowed += ALIKE * float(np.abs(change) @ np.abs(weight)) + 16 * noise
     return apart / allowed if apart else 0.0 if np.isfinite(apart) else np.inf
 
 

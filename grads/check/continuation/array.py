@@ -35,7 +35,7 @@ class Continued(np.ndarray):
             if x is given and type(x) not in (float, int):
                 if type(x) is Dropped and ufunc not in DECISIONS:
                     raise refuse(REAL, x.line)
-                if _own(x) and not of_ours(1):
+                if np.iscomplexobj(x) and not of_ours(1) and _own(x):
                     raise refuse("complex numbers are used")
         if method == "__call__" and not kwargs and ufunc in SIMPLE:
             return _at_once(ufunc, bare, out)

@@ -32,6 +32,7 @@ from grads.check.analytic import (
     same_bits,
     validate_gradients,
     validate_inputs,
+    validate_upstream,
 )
 from grads.check.case import Case, Labels
 from grads.check.differentiate import along, real_direction, second_direction
@@ -44,6 +45,7 @@ METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
     "central": ("central",), "forward": ("forward",),
 }
+STREAM = 0x6772616473  # "grads": of random numbers that are not the user's
 SAMPLE = 1024  # entries of a larger tensor that are differentiated to find out what is wrong
 
 Arrays = dict[str, np.ndarray]
@@ -120,7 +122,8 @@ def check_case(
 ) -> Report:
     """Check one case: its values, and what goes with them.
 
-    Arguments: rng draws upstream gradients, samples and directions, seed 0 if None; names, which
+    Arguments: rng, from which the seed of upstream gradients, samples and directions is drawn, 0 if
+    None: their stream is one of our own (`own_stream`); names, which
     inputs to check, None for all; upstream, gradients of the outputs, None for random ones; alone,
     whether each output is also given an upstream gradient alone; vanish, whether a gradient may be
     zero throughout; empty, whether all tensors may be without entries; extent, the fields of
@@ -129,7 +132,7 @@ def check_case(
     Beside the values it is found out whether the function or its backward writes into what it is
     given, whether two runs differ, whether padding has exactly zero gradient (`case.zeros`).
     """
-    how, start, rng = Extent(**extent), time.perf_counter(), rng or np.random.default_rng(0)
+    how, start, rng = Extent(**extent), time.perf_counter(), own_stream(rng)
     validate_inputs(case.inputs)
     findings: list[Finding] = []
     with backend.using("numpy"):
@@ -138,6 +141,7 @@ def check_case(
         if findings:
             return Report([], findings, title)
         d_out = dict(upstream or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
+        validate_upstream(d_out, exact)
         analytic = _analytic(case, d_out, alone, findings)
         wanted = _wanted(case.inputs, names)
         if not findings:
@@ -149,6 +153,15 @@ def check_case(
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
     return Report(rows, findings, title, tuple(d_out), evaluate.evaluations,
                   time.perf_counter() - start, notes)
+
+
+def own_stream(rng: np.random.Generator | None) -> np.random.Generator:
+    """A generator that draws what no user's generator of a small seed has drawn.
+
+    An upstream gradient with the numbers of an input would confirm a backward that mistakes one
+    for the other, and give a normalization, whose derivative along its input is zero, nothing.
+    """
+    return np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
 
 
 def _differentiate(
@@ -182,7 +195,7 @@ def _by(
         line = lines_together(analytic["all"], names_with, rng, 1)
         return check_lines(case, evaluate, analytic, upstream, line, methods[1])
 
-    if how.method is None and len(methods) > 1 and names_with:
+    if len(methods) > 1 and names_with:
         probes = probe()
         notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
     if all(row.status == "ok" for row in [*rows, *probes]):

@@ -194,3 +194,20 @@ def validate_gradients(inputs: Arrays, gradients: Arrays) -> None:
         if gradients[name].dtype.kind != "f":
             raise ValueError(f"gradients: expected {name!r} of a real floating dtype, "
                              f"got {gradients[name].dtype}")
+
+
+def validate_upstream(upstream: Arrays, inputs: Arrays) -> None:
+    """Raise ValueError where an upstream gradient is an input, or a multiple of one.
+
+    A backward that takes one for the other would pass. Numbers that are all equal are let through.
+    """
+    for output, d in upstream.items():
+        for name, x in inputs.items():
+            if np.shape(d) != x.shape or x.size < 2 or not np.ptp(x):
+                continue
+            largest = np.argmax(np.abs(x))
+            factor = np.reshape(d, -1)[largest] / x.reshape(-1)[largest]
+            if factor and np.allclose(d, factor * x, rtol=1e-9, atol=0.0):
+                raise ValueError(f"upstream: expected other numbers than those of input {name!r}, "
+                                 f"got {factor:.6g} times them for output {output!r}: a backward "
+                                 "that mistakes one for the other would pass")

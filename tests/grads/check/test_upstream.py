@@ -1,0 +1,54 @@
+"""Upstream gradients that are nobody's input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients, check_pair
+
+
+def square(x):
+    return x**3, x
+
+
+def input_for_upstream(d, x):
+    """Takes x for dy: right where both are the same numbers."""
+    return 3 * x**2 * x
+
+
+@pytest.mark.parametrize("seed", [0, 1, 8])
+@pytest.mark.parametrize("given", [False, True])
+def test_an_input_from_the_same_seed_does_not_stand_for_the_upstream_gradient(seed, given):
+    x = np.random.default_rng(seed).normal(size=(4, 3))
+    how = {"rng": np.random.default_rng(seed)} if given else {}
+    assert not check_pair(square, input_for_upstream, [x], **how).ok
+    assert check_pair(square, lambda d, x: 3 * x**2 * d, [x], **how).ok
+
+
+def normalize(x):
+    """Rows of length 1."""
+    r = np.sqrt((x * x).sum(axis=1, keepdims=True))
+    return x / r, (x / r, r)
+
+
+def normalize_backward(dy, cache):
+    y, r = cache
+    return (dy - y * (y * dy).sum(axis=1, keepdims=True)) / r
+
+
+def test_a_right_unit_norm_layer_passes_at_seed_0():
+    """Its gradient is zero along x, which an upstream gradient of x makes all of it."""
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    assert check_pair(normalize, normalize_backward, [x]).ok
+    assert check_pair(normalize, normalize_backward, [x], rng=np.random.default_rng(0)).ok
+
+
+@pytest.mark.parametrize("factor", [1.0, -2.0])
+def test_an_upstream_gradient_that_is_an_input_is_refused(factor):
+    x = np.random.default_rng(3).normal(size=(4, 3))
+    with pytest.raises(ValueError, match=r"upstream: expected other numbers than .*'x'"):
+        check_pair(square, input_for_upstream, [x], upstream={"f": factor * x})
+    ones = np.ones((4, 3))
+    assert check_pair(square, lambda d, x: 3 * x**2 * d, [2 * ones], upstream={"f": ones}).ok
+    assert check_gradients(np.sin, 1.0, np.cos(1.0)).ok

@@ -34,11 +34,13 @@ from grads.check.analytic import (
     validate_inputs,
     validate_upstream,
 )
+from grads.check.cache import cache_findings
 from grads.check.case import Case, Labels
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
+from grads.check.precision import rounding_of
 from grads.check.report import BAD, Finding, Report, Row
 
 METHODS = {
@@ -145,8 +147,11 @@ def check_case(
         analytic = _analytic(case, d_out, alone, findings)
         wanted = _wanted(case.inputs, names)
         if not findings:
+            findings += cache_findings(case, d_out, analytic["all"])
+        if not findings:
             _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
         evaluate = Evaluator(case.outputs, exact)
+        evaluate.rounding = rounding_of(case, d_out, analytic["all"])
         rows, notes = _differentiate(case, evaluate, analytic, d_out, wanted, how, rng)
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
@@ -231,9 +236,12 @@ def _suitable(
     rng: np.random.Generator,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The methods without complex step where it is impossible, and why."""
-    if how.methods[0] != "complex" or not any(value.size for value in gradients.values()):
+    if not any(value.size for value in gradients.values()):
         return how.methods, ()
     direction = lines_together(gradients, list(gradients), rng, 1)[0].direction
+    if how.methods[0] != "complex":
+        evaluate.observe_noise(direction)
+        return how.methods, ()
     try:
         slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
         why = second_direction(evaluate, upstream, direction)
@@ -243,6 +251,8 @@ def _suitable(
             why = real_direction(evaluate, upstream, direction, slope)
     except NotAnalytic as error:
         why = str(error)
+    if why or evaluate.coarse_outputs:
+        evaluate.observe_noise(direction)
     return _without_complex(how, why) if why else (how.methods, ())
 
 

@@ -12,6 +12,7 @@ import backend
 from grads.check.case import Case, Labels
 
 Arrays = Mapping[str, Any]
+NOTHING = "does the backward return nothing?"
 FROZEN = "expected it inside the function (a lambda or functools.partial), not among the inputs"
 
 
@@ -87,7 +88,7 @@ def name_inputs(
     "0", "1", ...
     """
     if isinstance(inputs, Mapping):
-        return {str(k): host(v) for k, v in inputs.items()}, lambda g, a: g(dict(a))
+        return {str(k): _numbers(k, v) for k, v in inputs.items()}, lambda g, a: g(dict(a))
     if isinstance(inputs, np.ndarray) or not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
     names = [str(k) for k in range(len(inputs))]
@@ -97,14 +98,25 @@ def name_inputs(
         names = parameters[: len(names)] if len(parameters) >= len(names) else names
     except (TypeError, ValueError):  # a built-in without a signature
         pass
-    named = {name: host(value) for name, value in zip(names, inputs, strict=True)}
+    named = {name: _numbers(name, value) for name, value in zip(names, inputs, strict=True)}
     return named, lambda g, a: g(*a.values())
+
+
+def _numbers(name: Any, value: Any) -> np.ndarray:
+    """An input as NumPy has it. Raises ValueError where it holds anything but numbers."""
+    array = host(value)
+    if array.dtype.kind not in "fciub":
+        raise ValueError(f"inputs: expected numbers in {str(name)!r}, got {_kind(value)}; {FROZEN}")
+    return array
 
 
 def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
     """Gradients by the names of the inputs."""
     if isinstance(gradients, Mapping):
         return dict(gradients)
+    if gradients is None and len(named) > 1:
+        raise ValueError(f"gradients: expected {len(named)}, one for each of {', '.join(named)}, "
+                         f"got None: {NOTHING}")
     if len(named) == 1 and not isinstance(gradients, list):
         alone = isinstance(gradients, tuple) and len(gradients) == 1
         gradients = list(gradients) if alone else [gradients]
@@ -148,7 +160,16 @@ def host(array: Any) -> np.ndarray:
 
 
 def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
-    """A gradient written out in full: also anything with `.dense()`, or (ids, rows), summed."""
+    """A gradient written out in full: also anything with `.dense()`, or (ids, rows), summed.
+
+    Raises ValueError on what is no array of numbers.
+    """
+    if gradient is None:
+        raise ValueError(f"gradients: expected an array for {name!r}, got None: {NOTHING} If it "
+                         "has no gradient, return zeros, or leave it out of what is checked")
+    if callable(gradient) and not hasattr(gradient, "dense"):
+        raise ValueError(f"gradients: expected numbers for {name!r}, got a function; it is called "
+                         "if it is given alone, for all inputs")
     if hasattr(gradient, "dense"):
         return host(gradient.dense())
     if isinstance(gradient, tuple) and len(gradient) == 2 and name in inputs:
@@ -156,7 +177,17 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
         full = np.zeros(np.shape(inputs[name]), rows.dtype)
         np.add.at(full, ids, rows)
         return full
-    return host(gradient)
+    array = host(gradient)
+    if array.dtype.kind not in "fciub":
+        raise ValueError(f"gradients: expected numbers for {name!r}, got {_kind(gradient)}")
+    return array
+
+
+def _kind(value: Any) -> str:
+    """What something is that is no number; of a list, its first such element."""
+    while isinstance(value, (list, tuple)) and value:
+        value = next((x for x in value if not isinstance(x, (int, float))), value[0])
+    return "None" if value is None else "a function" if callable(value) else type(value).__name__
 
 
 def same_bits(found: Arrays, expected: Arrays) -> list[str]:

@@ -6,8 +6,9 @@ estimated error,
     |a - v| <= eps (8192 max(|a|, |v|) + 512 (terms + largest of the tensor) + 8 largest of all)
                + 10 error
 
-is right. `terms` is the sum of |upstream * derivative| over the outputs: what had to cancel to
-leave v. A wrong entry is examined for a kink: there is no derivative, and the report says so.
+is right; in float32 fewer eps and 10 times the rounding observed (`precision`). `terms` is the sum
+of |upstream * derivative| over the outputs: what had to cancel to leave v. A wrong entry is
+examined for a kink: there is no derivative, and the report says so.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
 from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink
+from grads.check.precision import allowance
 from grads.check.report import Row
 
 EPS = float(np.finfo(np.float64).eps)  # of the numerical derivatives
-RELATIVE, TENSOR, ALL = 8192, 512, 8  # roundings allowed: of the entry, of its tensor, of all
 SAFETY = 10  # an error estimate may be this much too small
 COARSE = 1e-3  # a second method with a larger relative error decides nothing
+NOISY = 0.02  # the same where the function itself is rounded to less than float64
 FLOOR, FLOOR_ALL = 1e-4, 1e-8  # parts of the largest gradients below which an error is not relative
 TINY = 1e-6  # part of the largest gradient of all below which uncertainty is no matter
 SLACK = 1e-6  # of a kink's slopes: their own error
@@ -103,7 +105,8 @@ def _compare_tensor(
     first = next(iter(found.values()))
     own = max(largest_of(analytic), largest_of(first.value))
     eps = float(np.finfo(gradient.dtype).eps)
-    compared = {method: compare(estimate, analytic, eps, own, largest)
+    compared = {method: compare(estimate, analytic, eps, own, largest,
+                                evaluate.rounding.get(name), NOISY if evaluate.noise else COARSE)
                 for method, estimate in found.items()}
     status = verdicts(found, compared, contradictions(found, own, largest))
     hints = _kinks(case, evaluate, numbers, choice, name, analytic, status)
@@ -138,22 +141,26 @@ class Compared(NamedTuple):
 
 
 def compare(
-    estimate: Estimate, analytic: np.ndarray, eps: float, own: float, largest: float
+    estimate: Estimate, analytic: np.ndarray, eps: float, own: float, largest: float,
+    rounding: float | None = None, unsure: float = COARSE,
 ) -> Compared:
     """The difference of an estimate from the analytic gradient, flat, and the limit for it.
 
     Arguments: eps of the analytic gradient's dtype; own and largest, the largest gradients of the
-    tensor and of all tensors.
+    tensor and of all tensors; rounding of the analytic gradient, if observed; unsure, the relative
+    error from which a method confirms nothing.
     """
+    may = allowance(eps, rounding)
     a, (_, value, error, scale) = analytic[estimate.where], estimate
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         size = np.maximum(np.abs(a), np.abs(value))
-        limit = eps * (RELATIVE * size + TENSOR * (scale + own) + ALL * largest) + SAFETY * error
+        limit = eps * (may.relative * size + may.tensor * (scale + own) + may.all * largest)
+        limit += may.absolute + SAFETY * error
         gap = np.where(a == value, 0.0, np.abs(a - value))
         floor = FLOOR * own + FLOOR_ALL * largest
         relative = np.where(gap == 0, 0.0, gap / np.maximum(size, floor))
         excess = np.where(gap == 0, 0.0, np.where(gap < np.inf, gap / limit, np.inf))
-        coarse = ~(error <= COARSE * np.maximum(np.abs(value), FLOOR * own + TINY * largest))
+        coarse = ~(error <= unsure * np.maximum(np.abs(value), FLOOR * own + TINY * largest))
     return Compared(limit, relative, excess, coarse)
 
 

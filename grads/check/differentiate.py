@@ -48,6 +48,7 @@ ITERATIONS = 3  # where the first did not do, others whose steps are
 CLOSER = 2.0**-8  # times as large
 GOOD = 1e-8  # the relative error that does
 SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps in the second direction, of which one must do
+STRETCH = 2.0**10  # times their own size, by which these steps may change small inputs, but for h
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
 
 
@@ -94,7 +95,9 @@ class Probe:
     """Some lines through the inputs, and the outputs along them.
 
     Attributes: n, the number of lines; unit (n,), a power of 2, the step along each that moves
-    the inputs by about max(1, |x|); coarse (n,), the inputs' rounding as a step, in units of eps;
+    the inputs by about max(1, |x|); near (n,), one that changes no input by more than its own
+    size; coarse (n,), the inputs' rounding as a step, in units of eps; noise, the outputs' own
+    where it was observed, (size,) or 0.0 each;
     names of the outputs; weights, their upstream gradients, (size,) each; base, the outputs
     at t = 0, likewise.
     """
@@ -107,6 +110,8 @@ class Probe:
         self.names = list(weights)
         self.n = len(which)
         self.unit, self.coarse = places.unit[which], places.coarse[which]
+        self.near = places.near[which]
+        self.noise = [evaluate.noise.get(name, 0.0) for name in weights]
         self.weights = list(weights.values())
         self.base = [evaluate.outputs[name].reshape(-1) for name in weights]
 
@@ -140,10 +145,11 @@ def forward_difference(probe: Probe, *, h: float = FORWARD_STEP) -> Numeric:
     """(L(h) - L(0)) / h; its error, h L'' / 2, from a second step 2 h. Two evaluations a place."""
     steps = np.outer([2 * h, h], probe.unit)  # (2, n)
     rows = []
-    for out, base, weight in zip(probe(steps), probe.base, probe.weights, strict=True):
+    for k, (out, base, weight) in enumerate(zip(probe(steps), probe.base, probe.weights,
+                                                strict=True)):
         change = out - base
         slope, scale = _slopes(change, weight, steps)
-        noise = _noise(change, base, weight, scale[-1], probe) * 2 / steps[1]
+        noise = _noise(change, k, scale[-1], probe) * 2 / steps[1]
         rows.append((slope[1], np.abs(slope[0] - slope[1]) + noise, scale[1]))
     return _numeric(rows)
 
@@ -153,10 +159,10 @@ def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
     steps = np.outer([2 * h, h], probe.unit)  # (2, n)
     rows = []
     outputs = probe(np.concatenate([steps, -steps]))
-    for out, base, weight in zip(outputs, probe.base, probe.weights, strict=True):
+    for k, (out, weight) in enumerate(zip(outputs, probe.weights, strict=True)):
         change = out[:2] - out[2:]
         slope, scale = _slopes(change, weight, 2 * steps)
-        noise = _noise(change, base, weight, scale[-1], probe) / steps[1]
+        noise = _noise(change, k, scale[-1], probe) / steps[1]
         rows.append((slope[1], np.abs(slope[0] - slope[1]) / 3 + noise, scale[1]))
     return _numeric(rows)
 
@@ -168,31 +174,35 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIO
     at smaller steps. To the error of the extrapolation is added half of what the one-sided slopes
     differ by, extrapolated likewise: at a kink, central differences agree on the mean of the two.
     """
-    best, rounding = _ridders_iteration(probe, h)
-    for k in range(1, iterations):
+    best, rounding = _ridders_iteration(probe, h * probe.unit)
+    for k in range(1, iterations + 1):
         fine = best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)
         again = np.flatnonzero(~fine.all(axis=0))  # not a number is not fine, either
+        if k == iterations:  # within the domain of a logarithm: near inputs that are small
+            again = again[probe.near[again] < probe.unit[again] * CLOSER]
         if not again.size:
             break
-        closer, noise = _ridders_iteration(probe.some(again), h * CLOSER**k)
+        some = probe.some(again)
+        closer, noise = _ridders_iteration(
+            some, h * some.near if k == iterations else h * CLOSER**k * some.unit)
         better = closer.error < best.error[:, again]
         for old, new in zip((*best, rounding), (*closer, noise), strict=True):
             old[:, again] = np.where(better, new, old[:, again])
     return best
 
 
-def _ridders_iteration(probe: Probe, h: float) -> tuple[Numeric, Array]:
-    """The derivatives from one iteration, and the rounding (K, n) in their errors."""
-    steps = np.outer(h * 0.5 ** np.arange(LEVELS), probe.unit)  # (m, n)
+def _ridders_iteration(probe: Probe, h: Array) -> tuple[Numeric, Array]:
+    """The derivatives from steps of h (n,), h/2, ..., and the rounding (K, n) in their errors."""
+    steps = np.outer(0.5 ** np.arange(LEVELS), h)  # (m, n)
     rows, roundings = [], []
     outputs = probe(np.concatenate([steps, -steps]))
-    for out, base, weight in zip(outputs, probe.base, probe.weights, strict=True):
+    for k, (out, base, weight) in enumerate(zip(outputs, probe.base, probe.weights, strict=True)):
         ahead, behind = out[:LEVELS] - base, base - out[LEVELS:]
         change = out[:LEVELS] - out[LEVELS:]
         slope, scale = _slopes(change, weight, 2 * steps)
         value, error = _extrapolated(slope, (2, 4, 6))  # even powers of h are in its error
         corner, _ = _extrapolated((ahead - behind) @ weight / steps, (1, 3, 5))
-        roundings.append(_noise(change, base, weight, scale[-1], probe) / steps[-1])
+        roundings.append(_noise(change, k, scale[-1], probe) / steps[-1])
         rows.append((value, error + np.abs(corner) / 2 + roundings[-1], scale[-1]))
     return _numeric(rows), np.array(roundings)
 
@@ -226,14 +236,16 @@ def _slopes(change: Array, weight: Array, steps: Array) -> tuple[Array, Array]:
     return change @ weight / steps, np.abs(change) @ np.abs(weight) / np.abs(steps)
 
 
-def _noise(change: Array, base: Array, weight: Array, scale: Array, probe: Probe) -> Array:
-    """Rounding error of projected outputs (n,).
+def _noise(change: Array, k: int, scale: Array, probe: Probe) -> Array:
+    """Rounding error of the k-th output, projected (n,).
 
-    Where a step changes anything it may have changed less than a rounding of the other elements.
+    Where a step changes anything it may have changed less than a rounding of the other elements;
+    where an output is rounded to less than float64, one that changes nothing may have, too.
     """
     moves = (change != 0).any(axis=(0, 2))  # (n,)
-    outputs = moves * np.sqrt(((weight * base) ** 2).sum())
-    return ROUNDINGS * EPS / 2 * (outputs + scale * probe.coarse)
+    outputs = moves * np.sqrt(((probe.weights[k] * probe.base[k]) ** 2).sum())
+    observed = np.sqrt(((probe.weights[k] * probe.noise[k]) ** 2).sum())
+    return ROUNDINGS / 2 * (EPS * (outputs + scale * probe.coarse) + observed)
 
 
 def _numeric(rows: Sequence[tuple[Array, Array, Array]]) -> Numeric:
@@ -288,13 +300,14 @@ def _apart(
     probe: Probe, h: float, turn: complex, expected: Callable[[Array, Array, int], float]
 ) -> float:
     """How far a difference is from what is expected, in units of what is allowed."""
-    t = h * probe.unit[None] * turn
+    t = h * np.minimum(probe.unit, STRETCH * probe.near)[None] * turn
     apart = allowed = 0.0
     for k, (ahead, behind) in enumerate(zip(probe(t), probe(-t), strict=True)):
         base, weight = probe.base[k], probe.weights[k]
-        change = (ahead - behind)[0, 0] / (2 * h * probe.unit[0])
+        change = (ahead - behind)[0, 0] * turn / (2 * t[0, 0])
         apart += abs(float(change.real @ weight) - expected(change, weight, k))
-        noise = ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / (h * probe.unit[0])
+        noise = ROUNDINGS * EPS * float(np.abs(weight * base).sum()) / abs(t[0, 0])
+        noise += float(np.abs(weight * probe.noise[k]).sum()) / abs(t[0, 0])
         allowed += ALIKE * float(np.abs(change) @ np.abs(weight)) + 16 * noise
     return apart / allowed if apart else 0.0 if np.isfinite(apart) else np.inf
 

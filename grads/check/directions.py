@@ -14,18 +14,17 @@ import numpy as np
 
 from grads.check.case import Case
 from grads.check.comparison import (
-    ALL,
     FLOOR,
     FLOOR_ALL,
-    RELATIVE,
+    NOISY,
     SAFETY,
-    TENSOR,
     index_of,
     largest_of,
 )
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
+from grads.check.precision import EXACT, allowance
 from grads.check.report import Row
 
 DIRECTIONS = 2  # a tensor
@@ -64,30 +63,45 @@ def slopes(
         rows = [k for k, output in enumerate(upstream) if choice in ("all", output)]
         parts = [part[rows].sum(axis=0) for part in numeric]  # value, error, scale
         own = {name: largest_of(gradient) for name, gradient in gradients.items()}
-        found[choice] = [_slope(gradients, own, direction, *(float(part[k]) for part in parts))
+        found[choice] = [_slope(evaluate, gradients, own, direction,
+                                *(float(part[k]) for part in parts))
                          for k, direction in enumerate(directions)]
     return found
 
 
 def _slope(
-    gradients: Arrays, own: Mapping[str, float], direction: Arrays, value: float, error: float,
-    scale: float,
+    evaluate: Evaluator, gradients: Arrays, own: Mapping[str, float], direction: Arrays,
+    value: float, error: float, scale: float,
 ) -> Slope:
     """The limit is that of `compare`, summed over the entries."""
     with np.errstate(invalid="ignore"):  # a gradient that is not finite is wrong
         products = [gradients[name].astype(np.float64) * v for name, v in direction.items()]
     analytic, largest = sum(float(product.sum()) for product in products), max(own.values())
     lengths = {name: float(np.abs(v).sum()) for name, v in direction.items()}
-    terms = sum(n * (TENSOR * own[name] + ALL * largest) for name, n in lengths.items())
+    terms = sum(_terms(evaluate, gradients[name], name, v, own[name], largest)
+                for name, v in direction.items())
     floor = sum(n * (FLOOR * own[name] + FLOOR_ALL * largest) for name, n in lengths.items())
     eps = max(float(np.finfo(gradients[name].dtype).eps) for name in direction)
+    may = allowance(eps, max((evaluate.rounding[name] for name in direction
+                              if name in evaluate.rounding), default=None))
     size = max(abs(analytic), abs(value))
-    limit = eps * (RELATIVE * size + TENSOR * scale + terms) + SAFETY * error
+    limit = eps * (may.relative * size + may.tensor * scale) + terms + SAFETY * error
     spread = max(sum(float(np.abs(product).sum()) for product in products), size)
     gap = 0.0 if analytic == value else abs(analytic - value)
-    coarse = error > max(COARSE * spread, eps * terms)
+    coarse = error > max((NOISY if evaluate.noise else COARSE) * spread, terms)
     status = "wrong" if not gap <= limit else "inconclusive" if coarse else "ok"
     return Slope(analytic, value, status, gap / max(spread, floor) if gap else 0.0)
+
+
+def _terms(
+    evaluate: Evaluator, gradient: np.ndarray, name: str, v: np.ndarray, own: float, largest: float
+) -> float:
+    """What rounding of the entries may add up to along a direction: in float64 at worst, in less
+    as errors that are independent of each other."""
+    eps = float(np.finfo(gradient.dtype).eps)
+    may = allowance(eps, evaluate.rounding.get(name))
+    one = eps * (may.tensor * own + may.all * largest) + may.absolute
+    return one * float(np.abs(v).sum() if eps < EXACT else 3 * np.sqrt((v * v).sum()))
 
 
 # --- what is checked along them -------------------------------------------------------------------

@@ -28,6 +28,9 @@ Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> 
 
 LANES = 256  # versions at once, at most: more gain nothing, and cost memory
 NUMBERS = 4_000_000  # in the largest array of a run, about: 32 MB, or 64 MB if complex
+SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
+BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
+LOUD = 2.0**16  # roundings of float64 from which an output counts as rounded to less
 ALIKE = 1e-9  # between a version run alone and beside others; they differ by rounding only
 
 
@@ -41,7 +44,9 @@ class Evaluator:
 
     Attributes: outputs, float64, of the unperturbed inputs; evaluations, versions computed,
     that one not counted; calls of f that this took, that one included; width, versions to ask
-    for at once; alone, why versions ran one at a time although lanes were wanted ("" if not so).
+    for at once; alone, why versions ran one at a time although lanes were wanted ("" if not so);
+    noise, (size,) by output, where outputs are rounded to less than float64 and it was observed;
+    rounding, of the analytic gradients by input, where observed (`grads.check.precision`).
     """
 
     def __init__(self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True) -> None:
@@ -51,6 +56,8 @@ class Evaluator:
         self.alone = ""
         self._lanes, self._buffers = lanes, Workspace()
         self._trusted: dict[Any, bool] = {}  # by what is perturbed
+        self.noise: dict[str, Array] = {}
+        self.rounding: dict[str, float] = {}
         self._plain: bool | None = None  # whether complex runs need no continuation; None: unknown
         self.outputs = {name: _output(name, a) for name, a in self._run({}, 0, False).items()}
         arrays = (*self.inputs.values(), *self.outputs.values())
@@ -84,6 +91,37 @@ class Evaluator:
         runs = [self(places.moved(which[part], t[part])) for part in parts]
         return {name: np.concatenate([run[name].reshape(len(run[name]), -1) for run in runs])
                 for name in self.outputs}
+
+    @property
+    def coarse_outputs(self) -> bool:
+        """Whether outputs look rounded to float32: fractions that it can hold, all of them."""
+        values = np.concatenate([np.ravel(out) for out in self.outputs.values()] or [np.zeros(0)])
+        values = values[np.isfinite(values) & (values != np.rint(values))]
+        with np.errstate(over="ignore"):
+            return bool(values.size) and bool((values.astype(np.float32) == values).all())
+
+    def observe_noise(self, direction: Mapping[str, Any]) -> None:
+        """Find out by how much the outputs are rounded: `noise`.
+
+        Third differences of values close by are rounding and nothing else, at the smallest
+        spacing at which anything changes. Those of values on one side are taken, the smaller: a
+        kink or a jump on the way is no rounding. Values that float32 can hold are rounded to it.
+        """
+        line = Lines(self.inputs, [direction])
+        near = min(line.unit[0], 256 * line.near[0])  # small inputs stay in their domain
+        for spacing in [*(h * near for h in SPACINGS), *(h * line.unit[0] for h in SPACINGS[1:])]:
+            found = self.at(line, np.zeros(16, np.int64), spacing * BESIDE)
+            sides = {name: (values[:8], values[8:]) for name, values in found.items()}
+            if any(all((np.ptp(side, axis=0) > 0).any() for side in both)
+                   for both in sides.values()):
+                break
+        for name, both in sides.items():
+            level = np.minimum(*(np.sqrt((np.diff(side, 3, axis=0) ** 2).mean(axis=0) / 20)
+                                 for side in both))
+            level = np.maximum(level, _spacing_of_float32(np.concatenate(both)))
+            loud = level > LOUD * np.finfo(np.float64).eps * np.abs(both[0]).max(axis=0)
+            if loud.any():
+                self.noise[name] = np.where(loud, level, 0.0)
 
     def _run(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
         """The outputs of version p, copied: f may use its buffers again."""
@@ -157,6 +195,14 @@ class Evaluator:
         return found if self._trusted[key] else None
 
 
+def _spacing_of_float32(values: Array) -> Array:
+    """(size,) the rounding of values (n, size) that float32 holds and that differ; 0 of others."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+    held = (single == values).all(axis=0) & (np.ptp(values, axis=0) > 0)
+    return np.where(held, np.spacing(np.abs(single[0])).astype(float) / 3, 0.0)
+
+
 def _real(name: str, value: Any) -> Array:
     """A private copy, float64 if floating."""
     a = np.array(value)
@@ -223,6 +269,7 @@ class Entries:
                              f"got {self._where.min()}..{self._where.max()}")
         self.coarse = np.abs(x.reshape(-1)[self._where])
         self.unit = _power_of_2(np.maximum(1.0, self.coarse))
+        self.near = np.where(self.coarse > 0, self.coarse, self.unit)
 
     def __len__(self) -> int:
         return len(self._where)
@@ -248,6 +295,14 @@ class Lines:
         d = np.where(d == 0, 1.0, d)
         self.coarse = x / d
         self.unit = _power_of_2(np.maximum(1.0, dx / d) / d)
+        self.near = np.array([self._near(k) for k in range(len(self._directions))])
+
+    def _near(self, k: int) -> float:
+        """The largest step that changes no entry by more than its own size, zeros left out."""
+        sizes = [np.abs(self._inputs[name][ok] / np.asarray(d)[ok]).min(initial=np.inf)
+                 for name, d in self._directions[k].items()
+                 for ok in [(np.asarray(d) != 0) & (self._inputs[name] != 0)]]
+        return float(min([*sizes, self.unit[k]]))
 
     def _squares(self, direction: Mapping[str, Any]) -> Array:
         """The sums of d^2, of x^2 where d is not zero, and of (d x)^2."""

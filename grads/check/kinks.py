@@ -103,13 +103,14 @@ def _changes(
     """L(-h) - L(0) and L(h) - L(0), (m,) each, and the rounding of L."""
     t = np.concatenate([-h, h, [0.0]])
     found = evaluate.at(place, np.zeros(len(t), np.int64), t)
-    total, square = np.zeros(len(t)), 0.0
+    total, square, observed = np.zeros(len(t)), 0.0, 0.0
     for name, weight in weights.items():
         out = found[name].reshape(len(t), -1)
         change = out - out[-1]
         total += change @ weight
         square += float((change != 0).any(axis=0) @ (weight * out[-1]) ** 2)
-    return total[:len(h)], total[len(h):-1], EPS * square**0.5
+        observed += float(((weight * evaluate.noise.get(name, 0.0)) ** 2).sum())
+    return total[:len(h)], total[len(h):-1], EPS * square**0.5 + observed**0.5
 
 
 def _smallest_run(difference: Array, noise: Array) -> tuple[int | None, int]:

@@ -81,10 +81,11 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """"ok", "wrong", or "undecided" where all that is bad is that two methods disagree."""
-        if self.findings or any(row.status == "wrong" for row in self.rows):
+        """"ok", "wrong", or "undecided" where two methods disagree, or nothing can be decided."""
+        bad = [found for found in self.findings if found.kind != "nothing"]
+        if bad or any(row.status == "wrong" for row in self.rows):
             return "wrong"
-        return "undecided" if self.wrong else "ok"
+        return "undecided" if self.wrong or self.findings else "ok"
 
     @property
     def ok(self) -> bool:

@@ -1,0 +1,166 @@
+"""Other precisions, small inputs, caches: what was passed in silence, or refused without need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients, check_pair
+from grads.check.differentiate import at_entries
+
+RNG = np.random.default_rng(21)
+X32, W32 = (RNG.normal(size=shape).astype(np.float32) for shape in ((16, 6), (5, 6)))
+
+
+def layer(x, W):
+    h = np.tanh(x @ W.T)
+    return h, (x, W, h)
+
+
+def layer_backward(dh, cache):
+    x, W, h = cache
+    dz = (1 - h * h) * dh
+    return dz @ W, dz.T @ x
+
+
+# --- float32 --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_float32_gradient_wrong_by_a_thousandth_is_wrong(seed):
+    def wrong(dh, cache):
+        dx, dW = layer_backward(dh, cache)
+        return dx, dW * np.float32(1.0005)
+
+    rng = np.random.default_rng(seed)
+    assert check_pair(layer, layer_backward, [X32, W32], rng=rng).ok
+    [row] = check_pair(layer, wrong, [X32, W32], rng=rng).wrong
+    assert row.name == "W" and row.analytic != 0
+
+
+def test_a_float32_gradient_that_is_given_may_be_wrong_by_less():
+    x = X32.astype(float)
+    upstream = RNG.normal(size=(16, 5))
+    right = [g.astype(np.float32) for g in layer_backward(upstream, layer(x, W32)[1])]
+    inputs = [x.astype(np.float32), W32]
+    assert check_gradients(lambda x, W: layer(x, W)[0], inputs, right, upstream=upstream).ok
+    wrong = [right[0], right[1] * np.float32(1.0009)]
+    assert not check_gradients(lambda x, W: layer(x, W)[0], inputs, wrong, upstream=upstream).ok
+
+
+def test_the_noise_of_a_float32_backward_is_observed():
+    """Large numbers cancel in the gradient: 1e-3 of it is rounding, and no mistake."""
+    x = (1 + 1e-3 * RNG.normal(size=(3, 400))).astype(np.float32)
+
+    def backward(d, x):
+        y = (x - 1) * np.float32(1e3)  # rounding of x, a thousand times enlarged
+        return [(3 * y**2 * np.float32(1e3)) * d]
+
+    assert check_pair(lambda x: (((x - 1) * 1000) ** 3, x), backward, [x]).ok
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_a_float32_loss_gives_no_false_alarm(size):
+    """Steps that float32 does not show are no derivative of zero."""
+    def loss(x, W):
+        h = np.tanh(np.asarray(x).astype(np.float32) @ np.asarray(W).astype(np.float32).T)
+        return float((h * h).sum() + np.float32(size))
+
+    x, W = X32.astype(float), W32.astype(float)
+    h = np.tanh(x @ W.T)
+    dz = 2 * h * (1 - h * h)
+    found = check_gradients(loss, [x, W], [dz @ W, dz.T @ x])
+    assert found.ok or (size > 1 and found.verdict == "undecided"), found
+    assert not found.wrong and "no complex step" in found.notes[0]
+    assert not check_gradients(loss, [x, W], [dz @ W, dz.T @ x * 1.1]).ok
+    found = check_gradients(lambda x, W: np.float32(loss(x, W)), [x, W], [dz @ W, dz.T @ x],
+                            method="ridders", every_entry=True)
+    assert not found.wrong, found
+
+
+# --- small inputs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f, slope", [(np.log, lambda x: 1 / x),
+                                      (np.sqrt, lambda x: 0.5 / np.sqrt(x))])
+@pytest.mark.parametrize("size", [1e-6, 1e-9, 1e-3, 1.0])
+def test_steps_stay_within_the_domain_of_small_inputs(f, slope, size):
+    x = size * (1 + RNG.random(12))
+    x[:3] *= 1e3
+    found = at_entries(lambda a: {"y": f(a["x"]).sum()}, {"x": x}, {"y": np.array(1.0)},
+                       {"x": np.arange(12)}, "ridders")["x"]
+    np.testing.assert_allclose(found.value[0], slope(x), rtol=1e-6)
+    assert (np.abs(found.value[0] - slope(x)) <= 10 * found.error[0]).all()
+    for how in ({}, {"method": "ridders"}, {"every_entry": True}):
+        found = check_gradients(lambda x: f(x).sum(), [x], [slope(x)], **how)
+        assert found.ok and found.rows[0].status == "ok", found
+    assert not check_gradients(lambda x: f(x).sum(), [x], [1.01 * slope(x)], method="ridders").ok
+
+
+# --- caches ---------------------------------------------------------------------------------------
+
+
+def test_a_backward_that_destroys_its_cache_is_told():
+    def destroys(d, cache):
+        _, y = cache
+        y *= d
+        return [2 * y]
+
+    [found] = check_pair(lambda x: (x * x, (x, x.copy())), destroys, [X32.astype(float)]).findings
+    assert (found.kind, found.name) == ("cache", "backward")
+    assert "second call" in found.message and "changes its cache" in found.message
+
+
+BUFFER = np.zeros((16, 6))
+
+
+@pytest.mark.parametrize("which", ["cache", "output"])
+def test_what_aliases_a_buffer_is_told(which):
+    def forward(x):
+        buffer = BUFFER if x.dtype == float else np.zeros(x.shape, x.dtype)
+        np.tanh(x, out=buffer)
+        return (buffer, buffer.copy()) if which == "output" else (buffer.copy(), buffer)
+
+    [found] = check_pair(forward, lambda d, y: [(1 - y * y) * d], [X32.astype(float)]).findings
+    assert (found.kind, found.name) == ("aliased", which if which == "cache" else "f")
+    assert "another run" in found.message
+
+
+def test_a_backward_that_keeps_its_cache_is_right():
+    def pops(d, cache):
+        x = cache["x"]
+        return [2 * x * d]
+
+    assert check_pair(lambda x: (x * x, {"x": x}), pops, [X32.astype(float)]).ok
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gradients, message", [
+    ([np.tanh], "gradients: expected numbers for 'x', got a function; it is called if it is"),
+    ([None], "gradients: expected an array for 'x', got None: does the backward return nothing"),
+    ([["a"]], "gradients: expected numbers for 'x', got str"),
+])  # fmt: skip
+def test_gradients_that_are_no_numbers(gradients, message):
+    with pytest.raises(ValueError, match=message):
+        check_gradients(lambda x: (x**2).sum(), [np.ones(3)], gradients)
+    with pytest.raises(ValueError, match=message):
+        check_pair(lambda x: (x**2, x), lambda d, x: gradients, [np.ones(3)])
+
+
+def test_a_backward_that_returns_nothing():
+    with pytest.raises(ValueError, match="got None: does the backward return nothing"):
+        check_pair(lambda x: (x**2, x), lambda d, x: None, [np.ones(3)])
+    with pytest.raises(ValueError, match="gradients: expected 2, one for each of x, y, got None"):
+        check_pair(lambda x, y: (x * y, x), lambda d, x: None, [np.ones(3), np.ones(3)])
+
+
+@pytest.mark.parametrize("inputs, message", [
+    ([np.ones(3), np.tanh], "inputs: expected numbers in 'y', got a function; expected it inside"),
+    ([np.ones(3), "relu"], "inputs: expected numbers in 'y', got str"),
+    ([np.ones(3), None], "inputs: expected numbers in 'y', got None"),
+])
+def test_inputs_that_are_no_numbers(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        check_gradients(lambda x, y: (x**2).sum(), inputs, [np.ones(3), np.ones(3)])

@@ -45,6 +45,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
                         help="differentiate so many entries of each larger tensor")
     parser.add_argument("--method", help="both, complex, ridders, central or forward (default: "
                         "complex step, and central differences where that is not enough)")
+    parser.add_argument("--rtol", type=float, metavar="R", help="let relative errors up to R "
+                        "through (default: what rounding explains)")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there")

@@ -50,6 +50,10 @@ def check(options: argparse.Namespace) -> int:
         raise UserError(f"--method: expected one of {', '.join(METHODS)}, got {options.method!r}")
     extent = {"every_entry": options.all, "sample": options.sample}
     extent |= {"method": options.method} if options.method else {}
+    if options.rtol is not None:
+        if not 0 <= options.rtol < 1:
+            raise UserError(f"--rtol: expected a number between 0 and 1, got {options.rtol:g}")
+        extent["rtol"] = options.rtol
     screen, reports = console(), []
     for report in _reports(options, known, extent):
         reports.append(report)

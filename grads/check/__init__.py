@@ -36,6 +36,7 @@ from grads.check.analytic import (
 )
 from grads.check.cache import cache_findings
 from grads.check.case import Case, Labels
+from grads.check.diagnosis.symmetry import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
@@ -101,10 +102,13 @@ class Extent:
     together: bool = False  # directions over all tensors at once and no entry: for large models
     method: str | None = None  # both, complex, ridders, central, forward; None: as said above
     diagnosis: int = SAMPLE  # entries of a larger tensor where something is wrong; 0: none
+    rtol: float = 0.0  # relative error that is let through, beside what rounding explains
 
     def __post_init__(self) -> None:
         if self.method is not None and self.method not in METHODS:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {self.method!r}")
+        if not 0 <= self.rtol < 1:
+            raise ValueError(f"rtol: expected a number between 0 and 1, got {self.rtol!r}")
 
     @property
     def by_entries(self) -> bool:
@@ -152,7 +156,11 @@ def check_case(
             _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
         evaluate = Evaluator(case.outputs, exact)
         evaluate.rounding = rounding_of(case, d_out, analytic["all"])
+        evaluate.rtol = how.rtol
         rows, notes = _differentiate(case, evaluate, analytic, d_out, wanted, how, rng)
+    if all(row.status == "ok" for row in rows):
+        notes += tuple(f"{name} is symmetric: what is right only there passes; check at other "
+                       "values, too" for name in symmetric(exact))
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))

@@ -22,6 +22,7 @@ from grads.check.case import Case
 from grads.check.diagnosis.diagnose import diagnose
 from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
+from grads.check.diagnosis.symmetry import right_where_symmetric
 from grads.check.differentiate import Numeric
 from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink
@@ -106,7 +107,8 @@ def _compare_tensor(
     own = max(largest_of(analytic), largest_of(first.value))
     eps = float(np.finfo(gradient.dtype).eps)
     compared = {method: compare(estimate, analytic, eps, own, largest,
-                                evaluate.rounding.get(name), NOISY if evaluate.noise else COARSE)
+                                evaluate.rounding.get(name), NOISY if evaluate.noise else COARSE,
+                                evaluate.rtol)
                 for method, estimate in found.items()}
     status = verdicts(found, compared, contradictions(found, own, largest))
     hints = _kinks(case, evaluate, numbers, choice, name, analytic, status)
@@ -117,6 +119,7 @@ def _compare_tensor(
         allowed = np.full(gradient.size, np.nan)
         allowed[first.where] = next(iter(compared.values())).limit
         hints = _diagnosis(case, evaluate, numbers, choice, name, allowed) + hints
+        hints = right_where_symmetric(case, evaluate, numbers.upstream, name) + hints
     elif worst == "disagree":
         hints = [_disagreement(found, at), *hints]
     elif gradient.size and not analytic.any() and not first.value.any():
@@ -142,20 +145,20 @@ class Compared(NamedTuple):
 
 def compare(
     estimate: Estimate, analytic: np.ndarray, eps: float, own: float, largest: float,
-    rounding: float | None = None, unsure: float = COARSE,
+    rounding: float | None = None, unsure: float = COARSE, rtol: float = 0.0,
 ) -> Compared:
     """The difference of an estimate from the analytic gradient, flat, and the limit for it.
 
     Arguments: eps of the analytic gradient's dtype; own and largest, the largest gradients of the
     tensor and of all tensors; rounding of the analytic gradient, if observed; unsure, the relative
-    error from which a method confirms nothing.
+    error from which a method confirms nothing; rtol, what is let through beside rounding.
     """
     may = allowance(eps, rounding)
     a, (_, value, error, scale) = analytic[estimate.where], estimate
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         size = np.maximum(np.abs(a), np.abs(value))
         limit = eps * (may.relative * size + may.tensor * (scale + own) + may.all * largest)
-        limit += may.absolute + SAFETY * error
+        limit += may.absolute + SAFETY * error + rtol * size
         gap = np.where(a == value, 0.0, np.abs(a - value))
         floor = FLOOR * own + FLOOR_ALL * largest
         relative = np.where(gap == 0, 0.0, gap / np.maximum(size, floor))

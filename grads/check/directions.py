@@ -24,11 +24,12 @@ from grads.check.comparison import (
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
-from grads.check.precision import EXACT, allowance
+from grads.check.precision import allowance
 from grads.check.report import Row
 
 DIRECTIONS = 2  # a tensor
 COARSE = 1e-5  # of the sum of |gradient * v|: with a larger error a derivative decides nothing
+ALIKE = 64  # roundings of all entries have this part of their limit in common, at worst
 TOGETHER = "all tensors"  # the name of what is checked along directions over all of them
 
 Arrays = Mapping[str, np.ndarray]
@@ -85,8 +86,9 @@ def _slope(
     may = allowance(eps, max((evaluate.rounding[name] for name in direction
                               if name in evaluate.rounding), default=None))
     size = max(abs(analytic), abs(value))
-    limit = eps * (may.relative * size + may.tensor * scale) + terms + SAFETY * error
     spread = max(sum(float(np.abs(product).sum()) for product in products), size)
+    limit = eps * (may.relative * size + may.tensor * scale) + terms + SAFETY * error
+    limit += evaluate.rtol * spread
     gap = 0.0 if analytic == value else abs(analytic - value)
     coarse = error > max((NOISY if evaluate.noise else COARSE) * spread, terms)
     status = "wrong" if not gap <= limit else "inconclusive" if coarse else "ok"
@@ -96,12 +98,11 @@ def _slope(
 def _terms(
     evaluate: Evaluator, gradient: np.ndarray, name: str, v: np.ndarray, own: float, largest: float
 ) -> float:
-    """What rounding of the entries may add up to along a direction: in float64 at worst, in less
-    as errors that are independent of each other."""
+    """What rounding of the entries may add up to along a direction: independent errors, mostly."""
     eps = float(np.finfo(gradient.dtype).eps)
     may = allowance(eps, evaluate.rounding.get(name))
     one = eps * (may.tensor * own + may.all * largest) + may.absolute
-    return one * float(np.abs(v).sum() if eps < EXACT else 3 * np.sqrt((v * v).sum()))
+    return one * max(3 * float(np.sqrt((v * v).sum())), float(np.abs(v).sum()) / ALIKE)
 
 
 # --- what is checked along them -------------------------------------------------------------------

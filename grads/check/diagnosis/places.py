@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +73,20 @@ def block_families(labels: Labels | None, ndim: int) -> list[list[Block]]:
         if restricted(block):
             found.setdefault(restricted(block), []).append(block)
     return list(found.values())
+
+
+def implied(shape: tuple[int, ...]) -> Iterator[Labels]:
+    """The equal blocks that an unlabelled tensor may be stacked of: 4, 3 or 2 along each axis."""
+    axes = ("row", "column", *(f"axis {k}" for k in range(2, len(shape))))[:len(shape)]
+    for axis, size in enumerate(shape):
+        for number in (4, 3, 2):
+            width = size // number
+            if width * number == size and width:
+                yield Labels(axes, tuple(
+                    Block(f"{start}:{start + width}", tuple(
+                        slice(start, start + width) if a == axis else slice(None)
+                        for a in range(len(shape))))
+                    for start in range(0, size, width)))
 
 
 def axis_name(labels: Labels | None, axis: int, ndim: int) -> str:

@@ -12,7 +12,13 @@ import numpy as np
 
 from grads.check.case import Block
 from grads.check.diagnosis.evidence import DIGITS, Evidence, Pair, digits, grid_axes
-from grads.check.diagnosis.places import axis_name, block_families, block_name, restricted
+from grads.check.diagnosis.places import (
+    axis_name,
+    block_families,
+    block_name,
+    implied,
+    restricted,
+)
 
 WELL = 1e4  # condition number of a weight matrix up to which it is inverted
 
@@ -64,8 +70,9 @@ def _in_brackets(names: Sequence[str]) -> str:
 def repairs(evidence: Evidence, pair: Pair) -> list[str]:
     """The phrases of all repairs of order, of copies and of sums that make the gradient right."""
     accepted = [phrase for phrase, repaired in _orders(evidence, pair) if pair.accepts(repaired)]
-    return [*accepted, *_weights_transposed(evidence, pair), *_moved_blocks(evidence, pair),
-            *_constant(pair)]
+    named = not accepted or evidence.labels is not None
+    return [*accepted, *_weights_transposed(evidence, pair),
+            *(_moved_blocks(evidence, pair) if named else ()), *_constant(pair)]
 
 
 def _weights_transposed(evidence: Evidence, pair: Pair) -> Iterator[str]:
@@ -206,21 +213,29 @@ def _in_time(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
 
 def _moved_blocks(evidence: Evidence, pair: Pair) -> Iterator[str]:
     """Blocks that hold each other's gradients: exchanged, shifted, copied."""
-    labels = evidence.labels
-    for blocks in block_families(labels, pair.analytic.ndim):
-        sources = [_source(pair, blocks, block) for block in blocks]
-        moved = {block.name: source.name for block, source in zip(blocks, sources, strict=True)
-                 if source is not None and source is not block}
-        inside = np.zeros(pair.analytic.shape, dtype=bool)
-        for block in blocks:
-            inside[block.where] = True
-        if not moved or None in sources or labels is None or (pair.wrong & ~inside).any():
-            continue
-        axes = restricted(blocks[0])
-        kind = labels.axes[axes[0]] if len(axes) == 1 else "block"
-        kind = {"column": "column block"}.get(kind, kind)
-        yield _moves(kind, moved, [block.name for block in blocks])
-        return  # smaller blocks would say the same again
+    labels, shape = evidence.labels, pair.analytic.shape
+    every = [labels] if labels is not None else implied(shape)
+    for one in every:
+        for blocks in block_families(one, len(shape)):
+            moved = _moved(pair, blocks)
+            if moved:
+                axes = restricted(blocks[0])
+                kind = one.axes[axes[0]] if len(axes) == 1 else "block"
+                kind = {"column": "column block", "row": "row block"}.get(kind, kind)
+                yield _moves(kind, moved, [block.name for block in blocks])
+                return  # smaller blocks would say the same again
+
+
+def _moved(pair: Pair, blocks: Sequence[Block]) -> dict[str, str]:
+    """Which block holds which other's gradient; empty unless that explains all that is wrong."""
+    sources = [_source(pair, blocks, block) for block in blocks]
+    inside = np.zeros(pair.analytic.shape, dtype=bool)
+    for block in blocks:
+        inside[block.where] = True
+    if None in sources or (pair.wrong & ~inside).any():
+        return {}
+    return {block.name: source.name for block, source in zip(blocks, sources, strict=True)
+            if source is not None and source is not block}
 
 
 def _source(pair: Pair, blocks: Sequence[Block], block: Block) -> Block | None:

@@ -17,7 +17,8 @@ from grads.check.case import Labels
 from grads.check.diagnosis.evidence import DIGITS, Evidence, Pair, padding_of
 from grads.check.diagnosis.places import block_families, block_name, restricted, word
 
-SUMMED = ("time", "batch", "row", "position")  # axes that a weight's gradient sums over
+UNNAMED = ("axis 0", "axis 1")  # of inputs without labels
+SUMMED = ("time", "batch", "row", "position", *UNNAMED)  # axes that a weight's gradient sums over
 MOST = 500  # groups that are tried, one by one
 RANK = 1e-9  # singular values below this part of the largest are rounding
 
@@ -58,7 +59,9 @@ def _column_blocks(evidence: Evidence) -> Iterator[tuple[str, slice]]:
 
 def _groupings(evidence: Evidence, width: int) -> Iterator[tuple[str, list[Group], int]]:
     """Every way to group the rows of an input of this width, the finest first; the rank of all."""
-    for name, labels in evidence.all_labels.items():
+    unlabelled = {name: Labels((*UNNAMED[:np.ndim(value) - 1], "column"))
+                  for name, value in evidence.inputs.items() if 2 <= np.ndim(value) <= 3}
+    for name, labels in (evidence.all_labels or unlabelled).items():
         x = np.asarray(evidence.inputs.get(name, 0.0), dtype=np.float64)
         if name == evidence.name or x.ndim < 2 or x.shape[-1] != width or (
                 len(labels.axes) != x.ndim or x.size == 0):
@@ -83,7 +86,9 @@ def _groups(x: np.ndarray, labels: Labels, along: list[int]) -> Iterator[Group]:
         for axis, k in zip(along, index, strict=True):
             where[axis] = k
             last = labels.axes[axis] == "time" and 0 < k == x.shape[axis] - 1
-            said.append(f"{word(labels.axes[axis])} {k}" + " (the last)" * last)
+            kind = labels.axes[axis]
+            said.append(f"index {k} of {kind}" if kind in UNNAMED else
+                        f"{word(kind)} {k}" + " (the last)" * last)
         yield Group(", ".join(said), _basis(x[tuple(where)].reshape(-1, x.shape[-1])))
 
 
@@ -100,7 +105,8 @@ def _found_in(part: Pair, name: str, groups: list[Group], rank: int) -> str | No
         if len(fits) != 1 or _inside(part.numeric, part, fits[0]):
             continue
         if what == "holds":
-            return f"holds only the term of {name} at {fits[0].name}, of all that it should sum"
+            return (f"holds only the term of {name} at {fits[0].name}, of all that it should sum: "
+                    "is = written for +=?")
         return (f"differs by a multiple of {name} at {fits[0].name}: this term of the sum is "
                 "missing or wrong")
     return None

@@ -51,7 +51,8 @@ def test_a_batch_item_left_out_of_the_sum():
 @pytest.mark.parametrize("t, said", [(0, "time 0"), (4, "time 4 (the last), batch item 0")])
 def test_only_one_time_step_in_the_sum(t, said):
     found = hints("T", OUTER[t].sum(0))
-    assert found[0] == (f"it holds only the term of x at {said}, of all that it should sum (seen "
+    assert found[0] == (f"it holds only the term of x at {said}, of all that it should sum: is = "
+                        "written for +=? (seen "
                         "in column block x)")
 
 

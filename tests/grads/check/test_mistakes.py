@@ -1,0 +1,201 @@
+"""Mistakes of users, in functions without labels or with few: what the report calls them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backend.errors import UserError
+from grads.check import check_gradients, check_pair
+from grads.check.case import Block, Labels
+from grads.check.user_code import check_file
+
+RNG = np.random.default_rng(31)
+H, E, B = 5, 3, 4
+X, STATE, W = RNG.normal(size=(B, E)), RNG.normal(size=(B, H)), RNG.normal(size=(4 * H, E + H))
+
+
+def lstm(x, h, W):
+    z = np.concatenate([x, h], axis=1) @ W.T
+    i, f, o = (1 / (1 + np.exp(-z[:, k * H:(k + 1) * H])) for k in range(3))
+    g = np.tanh(z[:, 3 * H:])
+    c = f * h + i * g
+    return (o * np.tanh(c), c), (x, h, W, i, f, o, g, c)
+
+
+def lstm_backward(d, cache, order=(0, 1, 2, 3)):
+    x, h, W, i, f, o, g, c = cache
+    dc = d[1] + d[0] * o * (1 - np.tanh(c) ** 2)
+    parts = [dc * g * i * (1 - i), dc * h * f * (1 - f), d[0] * np.tanh(c) * o * (1 - o),
+             dc * i * (1 - g * g)]
+    dz = np.concatenate(parts, axis=1)
+    dW = np.concatenate([parts[k] for k in order], axis=1).T @ np.concatenate([x, h], axis=1)
+    dxh = dz @ W
+    return dxh[:, :E], dxh[:, E:] + dc * f, dW
+
+
+@pytest.mark.parametrize("order, said", [
+    ((1, 0, 2, 3), "it has {} and {} exchanged"), ((0, 1, 3, 2), "it has {2} and {3} exchanged"),
+    ((3, 0, 1, 2), "it is shifted by one"), ((2, 0, 1, 3), "it has its"),
+])  # fmt: skip
+@pytest.mark.parametrize("labelled", [False, True])
+def test_permuted_gates(order, said, labelled):
+    def wrong(d, cache):
+        return lstm_backward(d, cache, order)
+
+    names = ["i", "f", "o", "g"]
+    blocks = tuple(Block(name, (slice(k * H, (k + 1) * H), slice(None)))
+                   for k, name in enumerate(names))
+    labels = {"W": Labels(("gate", "column"), blocks)} if labelled else {}
+    assert check_pair(lstm, lstm_backward, [X, STATE, W], labels=labels).ok
+    found = check_pair(lstm, wrong, [X, STATE, W], labels=labels)
+    [row] = [row for row in found.wrong if row.upstream == "all"]
+    kinds = [f"gates {name}" if labelled else f"row blocks {k * H}:{(k + 1) * H}"
+             for k, name in enumerate(names)]
+    ends = [kind.rsplit(" ", 1)[1] for kind in kinds]
+    swapped = [k for k in range(4) if order[k] != k]
+    if "exchanged" in said:
+        expected = f"it has {kinds[swapped[0]]} and {ends[swapped[1]]} exchanged"
+        assert row.hints[0] == expected
+    else:
+        kind = "gate" if labelled else "row block"
+        assert row.hints[0].startswith(said) and f"{kind} {ends[0]} holds the gradient of " \
+            f"{ends[order[0]]}" in row.hints[0]
+
+
+@pytest.mark.parametrize("by", [0.1, 1e-6])
+def test_one_entry_among_ten_thousand(by):
+    W = 0.1 * RNG.normal(size=(100, 100))
+    x = RNG.normal(size=100)
+    right = np.outer(1 - np.tanh(W @ x) ** 2, x)
+    right[37, 61] *= 1 + by
+    [row] = check_gradients(lambda W: np.tanh(W @ x).sum(), [W], [right]).wrong
+    assert row.at == (37, 61)
+    assert row.hints == ("only one entry of those compared is wrong: (37, 61)",)
+
+
+def test_right_only_for_symmetric_inputs():
+    A, x = RNG.normal(size=(4, 4)), RNG.normal(size=4)
+
+    def form(A, x):
+        return x @ A @ x, (A, x)
+
+    def wrong(d, cache):
+        A, x = cache
+        return d * np.outer(x, x), 2 * d * A @ x
+
+    [row] = check_pair(form, wrong, [A, x]).wrong
+    assert row.name == "x"
+    assert row.hints[0] == ("it is right where A is symmetric: is A used where its transpose, or "
+                            "A plus its transpose, belongs?")
+    same = check_pair(form, wrong, [A + A.T, x])
+    assert same.ok and any("A is symmetric: what is right only there passes" in note
+                           for note in same.notes)
+    assert not any("symmetric" in note for note in check_pair(form, lambda d, cache: (
+        d * np.outer(cache[1], cache[1]), d * (cache[0] + cache[0].T) @ cache[1]), [A, x]).notes)
+
+
+def test_accumulation_forgotten():
+    """dW = ... in a loop over time, where dW += ... belongs."""
+    xs = RNG.normal(size=(5, 2, 8))
+
+    def forward(W):
+        return np.tanh(xs @ W.T), W
+
+    def wrong(d, W):
+        for t in range(5):
+            dW = ((1 - np.tanh(xs[t] @ W.T) ** 2) * d[t]).T @ xs[t]
+        return dW
+
+    found = check_pair(forward, wrong, [RNG.normal(size=(3, 8))])
+    assert not found.ok
+
+    def run(x, W):
+        return np.tanh(x @ W.T), (x, W)
+
+    def also_wrong(d, cache):
+        x, W = cache
+        dz = (1 - np.tanh(x @ W.T) ** 2) * d
+        for t in range(5):
+            dW = dz[t].T @ x[t]
+        return dz @ W, dW
+
+    [row] = check_pair(run, also_wrong, [xs, RNG.normal(size=(3, 8))]).wrong
+    assert row.name == "W" and row.hints[0] == (
+        "it holds only the term of x at index 4 of axis 0, of all that it should sum: is = "
+        "written for +=?")
+
+
+# --- how much is let through ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extent", [{}, {"every_entry": True}, {"together": True, "diagnosis": 0},
+                                    {"method": "complex"}])
+def test_the_relative_tolerance_can_be_chosen(extent):
+    x = RNG.normal(size=(6, 5))
+    off = [3 * x**2 * (1 + 1e-5 * RNG.random(x.shape))]
+    assert not check_gradients(lambda x: (x**3).sum(), [x], off, **extent).ok
+    assert check_gradients(lambda x: (x**3).sum(), [x], off, rtol=3e-5, **extent).ok
+    assert not check_gradients(lambda x: (x**3).sum(), [x], off, rtol=1e-6, **extent).ok
+    with pytest.raises(ValueError, match="rtol: expected a number between 0 and 1, got 2"):
+        check_gradients(lambda x: (x**3).sum(), [x], off, rtol=2)
+
+
+# --- the user's file ------------------------------------------------------------------------------
+
+FILE = '''
+import numpy as np
+
+def layer_inputs(rng):
+    return [rng.normal(size=(4, 3)), rng.normal(size=(6, 3))]
+
+layer_labels = {"x": ("batch", "input"),
+                "W": (("gate", "input"), {"i": slice(0, 2), "f": slice(2, 4), "o": slice(4, 6)})}
+
+def layer_forward(x, W):
+    return x @ W.T, (x, W)
+
+def layer_backward(d, cache):
+    x, W = cache
+    dW = d.T @ x
+    return d @ W, dW[[2, 3, 0, 1, 4, 5]]
+
+fails_inputs, fails_forward = layer_inputs, layer_forward
+
+def fails_backward(d, cache):
+    x, W, h = cache
+    return d
+
+nothing_inputs, nothing_forward = layer_inputs, layer_forward
+
+def nothing_backward(d, cache):
+    d @ cache[1]
+
+odd_inputs, odd_forward, odd_backward = layer_inputs, layer_forward, layer_backward
+odd_labels = {"W": ("gate",)}
+late_inputs, late_forward, late_backward = layer_inputs, layer_forward, layer_backward
+late_labels = {"V": ("gate",)}
+'''
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "layer.py"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def test_labels_of_the_users_file(file):
+    [row] = check_file(f"{file}:layer", np.random.default_rng(0)).wrong
+    assert row.hints[0] == "it has gates i and f exchanged" and row.place.startswith("gate ")
+
+
+@pytest.mark.parametrize("name, message", [
+    ("fails", r"layer.py:fails: ValueError: not enough values to unpack .* at .*layer.py:21"),
+    ("nothing", "gradients: expected 2, one for each of x, W, got None: does the backward return"),
+    ("odd", r"odd_labels: expected 2 axes for 'W', of shape \(6, 3\), got \('gate',\)"),
+    ("late", "late_labels: expected names of inputs, x, W, got 'V'"),
+])
+def test_errors_in_the_users_file_say_where(file, name, message):
+    with pytest.raises(UserError, match=message):
+        check_file(f"{file}:{name}", np.random.default_rng(0))

@@ -44,6 +44,11 @@ LAYER = textwrap.dedent('''
     def cube_gradient(x):
         return 3 * x ** 2
 
+    near_inputs, near = cube_inputs, cube
+
+    def near_gradient(x):
+        return 3 * x ** 2 * (1 + 1e-6)
+
     def lonely_inputs(rng):
         return [np.arange(3)]
 
@@ -53,6 +58,20 @@ LAYER = textwrap.dedent('''
         raise RuntimeError("no data")
 
     broken, broken_gradient = cube, cube_gradient
+''')
+
+
+UNDECIDED = textwrap.dedent('''
+    import numpy as np
+
+    def both_inputs(rng):
+        return rng.normal(size=5)
+
+    def both(x):
+        return (x * x).sum() * (2 if np.iscomplexobj(x) else 1)
+
+    def both_gradient(x):
+        return 2 * x
 ''')
 
 
@@ -90,6 +109,22 @@ def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer
     assert [report["ok"] for report in json.loads(data.read_text("utf-8"))] == [False, True]
 
 
+def test_disagreement_is_status_3_and_no_error_of_the_users(capsys, layer, tmp_path):
+    path = tmp_path / "two.py"
+    path.write_text(UNDECIDED, encoding="utf-8")
+    status, out, _ = run(capsys, "check", f"{path}:both", f"{layer}:layer")
+    assert status == 3 and "2 checks, 0 wrong, 1 undecided" in out and "WRONG" not in out
+    assert run(capsys, "check", f"{path}:both", f"{layer}:wrong")[0] == 1
+    status, _, err = run(capsys, "check", f"{path}:both", "--method", "complex")
+    assert status == 2 and "got 'complex': f: real differences say otherwise" in err
+    assert run(capsys, "check", f"{path}:both", "--method", "ridders")[0] == 0
+
+
+def test_the_relative_tolerance(capsys, layer):
+    assert run(capsys, "check", f"{layer}:near")[0] == 1
+    assert run(capsys, "check", f"{layer}:near", "--rtol", "1e-5")[0] == 0
+
+
 def test_entries_by_name_and_pattern(capsys):
     status, out, _ = run(capsys, "check", "luong: as usual; ragged")
     assert status == 0 and re.search(r"encoder.0.W +\(8, 5\) +1 of 40 \+ 2 ", out)
@@ -121,6 +156,7 @@ def test_the_list_of_entries(capsys):
     (["check", "nowhere.py:f"], "nowhere.py: expected a Python file, found none"),
     (["check", "x", "--sample", "0"], "expected an integer of at least 1"),
     (["mutants", "printed sign"], "NAME: expected one of the papers' mistakes, got 'printed si"),
+    (["check", "{}:cube", "--rtol", "2"], "--rtol: expected a number between 0 and 1, got 2"),
     (["chekc"], "invalid choice: 'chekc'"),
 ])  # fmt: skip
 def test_errors_are_one_line_and_status_2(capsys, layer, arguments, message):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,13 @@ from grads.check.case import Case, Labels
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
 FROZEN = "expected it inside the function (a lambda or functools.partial), not among the inputs"
+
+
+class Kept(NamedTuple):
+    """What a user's forward returned, for the backward."""
+
+    outputs: Any  # whose form upstream gradients have
+    cache: Any
 
 
 def pair_case(
@@ -29,11 +36,10 @@ def pair_case(
             raise ValueError("forward: expected it to return outputs, cache; got "
                              f"{type(result).__name__}")
         outputs, cache = result
-        return flatten_outputs(outputs), (outputs, cache)
+        return flatten_outputs(outputs), Kept(outputs, cache)
 
-    def vjp(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
-        outputs, cache = kept
-        return name_gradients(backward(like(outputs, d), cache), named)
+    def vjp(d: Mapping[str, Any], kept: Kept) -> dict[str, Any]:
+        return name_gradients(backward(like(kept.outputs, d), kept.cache), named)
 
     return Case(named, forward_pass, vjp, labels=dict(labels),
                 decisions=_decide(decisions, rebuild))

@@ -1,10 +1,11 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
-Complex step is the first method: exact to machine precision, where the function is analytic. It
-goes along two random directions a tensor and to one entry, or to every entry. Ridders'
+Complex step is the first method: exact to machine precision, where the function can be continued to
+complex arguments (`grads.check.continuation`). It goes along two random directions a tensor and to one entry, or to every entry. Ridders'
 extrapolated central differences are the second: less exact, with an error estimate, and they ask
 nothing of the function. Where something is wrong, entries are differentiated one by one by both,
-and the report says what kind of mistake it is. Upstream gradients are random, on every output
+and the report says what kind of mistake it is; where the two methods disagree nothing is decided.
+Upstream gradients are random, on every output
 together and on each alone, so that a backward that forgets one of them is caught.
 
     check_pair(forward, backward, [x, W, b]).raise_if_wrong()       # forward -> outputs, cache
@@ -36,7 +37,7 @@ from grads.check.analytic import (
 )
 from grads.check.cache import cache_findings
 from grads.check.case import Case, Labels
-from grads.check.diagnosis.symmetry import symmetric
+from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
@@ -157,6 +158,7 @@ def check_case(
         evaluate = Evaluator(case.outputs, exact)
         evaluate.rounding = rounding_of(case, d_out, analytic["all"])
         evaluate.rtol = how.rtol
+        evaluate.eps = max(float(np.finfo(value.dtype).eps) for value in case.inputs.values())
         rows, notes = _differentiate(case, evaluate, analytic, d_out, wanted, how, rng)
     if all(row.status == "ok" for row in rows):
         notes += tuple(f"{name} is symmetric: what is right only there passes; check at other "

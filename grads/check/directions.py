@@ -82,7 +82,7 @@ def _slope(
     terms = sum(_terms(evaluate, gradients[name], name, v, own[name], largest)
                 for name, v in direction.items())
     floor = sum(n * (FLOOR * own[name] + FLOOR_ALL * largest) for name, n in lengths.items())
-    eps = max(float(np.finfo(gradients[name].dtype).eps) for name in direction)
+    eps = max(evaluate.eps, *(float(np.finfo(gradients[name].dtype).eps) for name in direction))
     may = allowance(eps, max((evaluate.rounding[name] for name in direction
                               if name in evaluate.rounding), default=None))
     size = max(abs(analytic), abs(value))
@@ -99,7 +99,7 @@ def _terms(
     evaluate: Evaluator, gradient: np.ndarray, name: str, v: np.ndarray, own: float, largest: float
 ) -> float:
     """What rounding of the entries may add up to along a direction: independent errors, mostly."""
-    eps = float(np.finfo(gradient.dtype).eps)
+    eps = max(evaluate.eps, float(np.finfo(gradient.dtype).eps))
     may = allowance(eps, evaluate.rounding.get(name))
     one = eps * (may.tensor * own + may.all * largest) + may.absolute
     return one * max(3 * float(np.sqrt((v * v).sum())), float(np.abs(v).sum()) / ALIKE)

@@ -47,7 +47,8 @@ class Evaluator:
     for at once; alone, why versions ran one at a time although lanes were wanted ("" if not so);
     noise, (size,) by output, where outputs are rounded to less than float64 and it was observed;
     rounding, of the analytic gradients by input, where observed (`grads.check.precision`);
-    rtol, the relative error that is let through beside rounding.
+    eps, that of the dtype in which gradients are computed, at least; rtol, the relative error that
+    is let through beside rounding.
     """
 
     def __init__(self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True) -> None:
@@ -59,7 +60,7 @@ class Evaluator:
         self._trusted: dict[Any, bool] = {}  # by what is perturbed
         self.noise: dict[str, Array] = {}
         self.rounding: dict[str, float] = {}
-        self.rtol = 0.0
+        self.eps = self.rtol = 0.0
         self._plain: bool | None = None  # whether complex runs need no continuation; None: unknown
         self.outputs = {name: _output(name, a) for name, a in self._run({}, 0, False).items()}
         arrays = (*self.inputs.values(), *self.outputs.values())

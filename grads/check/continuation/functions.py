@@ -282,6 +282,8 @@ def _finite(test: Any) -> Callable[..., Any]:
 FUNCTIONS.update({getattr(np, n): by_numpy(getattr(np, n)) for n in LINEAR if hasattr(np, n)})
 FUNCTIONS.update({getattr(np.linalg, n): by_numpy(getattr(np.linalg, n))
                   for n in LINALG if hasattr(np.linalg, n)})
+FUNCTIONS[np.lib.stride_tricks.sliding_window_view] = by_numpy(
+    np.lib.stride_tricks.sliding_window_view)
 FUNCTIONS.update({getattr(np, n): decided(getattr(np, n)) for n in DECIDED if hasattr(np, n)})
 FUNCTIONS.update({getattr(np, n): told(getattr(np, n)) for n in TOLD if hasattr(np, n)})
 FUNCTIONS.update({

@@ -104,6 +104,11 @@ def _vectorized(function: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
     return run
 
 
+def _strided(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """np.lib.stride_tricks.as_strided, which returns a plain array."""
+    return wrapped(np.lib.stride_tricks.as_strided(plain(x), *args, **kwargs))
+
+
 def _scalar(name: str) -> Callable[..., Any]:
     """A function of `math` that takes continued numbers too."""
     own, ufunc = getattr(math, name), getattr(np, {"pow": "power", "fabs": "absolute"}.get(
@@ -178,7 +183,10 @@ def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
     numbers = {name: _scalar(name) for name in MATH} | {"log": _log, "fsum": _sum}
     pairs: list[tuple[Any, Any]] = [(getattr(np, name), other) for name, other in arrays.items()]
     pairs += [(getattr(math, name), other) for name, other in numbers.items()]
-    pairs += [(np, Proxy(np, arrays)), (math, Proxy(math, numbers))]
+    lib = Proxy(np.lib, {"stride_tricks": Proxy(np.lib.stride_tricks, {"as_strided": _strided})})
+    pairs += [(np.lib.stride_tricks.as_strided, _strided), (np.lib, lib),
+              (np.lib.stride_tricks, lib.stride_tricks)]
+    pairs += [(np, Proxy(np, arrays | {"lib": lib})), (math, Proxy(math, numbers))]
     if scipy_is_there:
         scipy, special = sys.modules["scipy"], sys.modules["scipy.special"]
         own = {"logsumexp": _logsumexp, "softmax": _softmax, "log_softmax": _log_softmax}

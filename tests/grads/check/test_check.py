@@ -224,6 +224,26 @@ def test_a_kink_is_neither_alarm_nor_pass(method):
     assert beside.wrong[0].at == (2,)
 
 
+def test_several_kinks_in_one_place_are_no_mistake():
+    """Rows of zeros: all units at their kink, none of whose slopes is that of either side."""
+    def forward(x, W):
+        return np.maximum(0, x @ W).sum(axis=0), (x, W)
+
+    def backward(d, cache):
+        x, W = cache
+        dz = (x @ W > 0) * d
+        return dz @ W.T, x.T @ dz
+
+    x = np.random.default_rng(0).normal(size=(6, 4))
+    W = np.random.default_rng(4).normal(size=(4, 5))
+    x[4:] = 0
+    found = check_pair(forward, backward, [x, W])
+    assert found.ok and found.rows[0].inconclusive == 8
+    assert "beside it the gradient is right" in "".join(found.rows[0].hints)
+    found = check_pair(forward, lambda d, cache: [1.01 * g for g in backward(d, cache)], [x, W])
+    assert found.verdict == "wrong"
+
+
 def test_only_kinks_verify_nothing():
     found = check_gradients(relu_sum, np.zeros(2), [np.zeros(2)])
     assert not found.ok and found.findings[0].kind == "nothing"

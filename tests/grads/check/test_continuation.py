@@ -190,6 +190,12 @@ def interpolated(x):
         np.gradient(x, axis=1) * W)
 
 
+def convolved(x):
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, 1), (2, 3))
+    strided = np.lib.stride_tricks.as_strided(x, (3, 4, 2, 2), x.strides * 2)
+    return np.abs(np.einsum("ijkl,kl->ij", windows, W[:2, :3])).sum() + np.abs(strided).max()
+
+
 RIGHT = [f for f in list(globals().values()) if isinstance(f, types.FunctionType)
          and f.__module__ == __name__]
 

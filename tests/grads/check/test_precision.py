@@ -48,6 +48,18 @@ def test_a_float32_gradient_that_is_given_may_be_wrong_by_less():
     assert not check_gradients(lambda x, W: layer(x, W)[0], inputs, wrong, upstream=upstream).ok
 
 
+def test_a_float32_gradient_summed_in_float64_is_held_to_float32():
+    ids = np.array([1, 3, 3, 0])
+
+    def backward(d, cache):
+        dE = np.zeros((5, 6))
+        np.add.at(dE, ids, (d * 2 * cache).astype(np.float32))
+        return dE
+
+    E = RNG.normal(size=(5, 6)).astype(np.float32)
+    assert check_pair(lambda E: (E[ids] ** 2, E[ids]), backward, [E]).ok
+
+
 def test_the_noise_of_a_float32_backward_is_observed():
     """Large numbers cancel in the gradient: 1e-3 of it is rounding, and no mistake."""
     x = (1 + 1e-3 * RNG.normal(size=(3, 400))).astype(np.float32)

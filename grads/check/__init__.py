@@ -1,12 +1,12 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
 Complex step is the first method: exact to machine precision, where the function can be continued to
-complex arguments (`grads.check.continuation`). It goes along two random directions a tensor and to one entry, or to every entry. Ridders'
-extrapolated central differences are the second: less exact, with an error estimate, and they ask
-nothing of the function. Where something is wrong, entries are differentiated one by one by both,
-and the report says what kind of mistake it is; where the two methods disagree nothing is decided.
-Upstream gradients are random, on every output
-together and on each alone, so that a backward that forgets one of them is caught.
+complex arguments (`grads.check.continuation`). It goes along two random directions a tensor and to
+one entry, or to every entry. Ridders' extrapolated central differences are the second: less exact,
+with an error estimate, and they ask nothing of the function. Where something is wrong, entries are
+differentiated one by one by both, and the report says what kind of mistake it is; where the two
+disagree, nothing is decided. Upstream gradients are random, on every output together and on each
+alone, so that a backward that forgets one of them is caught.
 
     check_pair(forward, backward, [x, W, b]).raise_if_wrong()       # forward -> outputs, cache
     check_gradients(loss, {"W": W, "b": b}, {"W": dW, "b": db})     # analytic, at these inputs

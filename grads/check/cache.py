@@ -27,7 +27,7 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     """
     inputs = {name: np.array(value) for name, value in case.inputs.items()}
     outputs, cache = case.forward(inputs)
-    if not _holds_arrays(cache.cache if isinstance(cache, Kept) else cache):
+    if cache is inputs or not _holds_arrays(cache.cache if isinstance(cache, Kept) else cache):
         return []
     others = {name: value + np.asarray(STEP * (1 + np.abs(value)), value.dtype)
               for name, value in case.inputs.items()}

@@ -81,7 +81,7 @@ def ctc_backward(dloss, cache):
 
 
 ctc_wrong = [
-    ("da[t - 1, s] += dtotal", "da[t - 1, s] = dtotal", "da", "= for +="),
+    ("da[t - 1, s - 1] += dtotal", "da[t - 1, s - 1] = dtotal", "da", "= for +="),
     ("dy[t, label] += da[t, s]", "dy[t, label] = da[t, s]", "dy", "repeated blanks counted once"),
     ("if s > 1 and label not in (0, BLANKED[s - 2]):", "if s > 1:", "da",
      "a blank skipped"),

@@ -118,7 +118,7 @@ binary_hinge_wrong = [
     ("dw = dmargin @ x + 0.1 * w", "dw = dmargin @ x", "dw", "the weight decay forgotten"),
     ("dw = dmargin @ x + 0.1 * w", "dw = dmargin @ x + 0.05 * w", "dw",
      "the square's factor 2 forgotten"),
-    ("(SIGNS * (x @ w) < 1)", "(x @ w < 1)", "dmargin", "the label in the condition forgotten"),
+    ("dmargin = -SIGNS * ", "dmargin = -1.0 * ", "dmargin", "the label forgotten"),
 ]
 
 

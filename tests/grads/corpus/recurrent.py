@@ -144,7 +144,7 @@ def bidirectional_backward(dy, cache):
 bidirectional_wrong = [
     ("dx += dx_right[::-1]", "dx += dx_right", "dx", "not turned back in time"),
     ("run_back(dright[::-1],", "run_back(dright,", "dz", "the gradient not reversed in time"),
-    ("dleft, dright = np.hsplit(dy, 2)", "dright, dleft = np.hsplit(dy, 2)", "dright",
+    ("dleft, dright = np.hsplit(dy, 2)", "dright, dleft = np.hsplit(dy, 2)", "dleft",
      "the directions exchanged"),
     ("dU += np.outer(dz, hs[t])", "dU += np.outer(dz, hs[t + 1])", "dU", "the wrong index in time"),
 ]

@@ -49,7 +49,7 @@ small_probabilities_wrong = [
 
 
 def log_sum_exp_inputs(rng):
-    return [300 * rng.normal(size=(3, 5))]
+    return [1000 + 3 * rng.normal(size=(3, 3))]
 
 
 def log_sum_exp_forward(x):
@@ -66,8 +66,7 @@ def log_sum_exp_backward(dout, cache):
 
 log_sum_exp_wrong = [
     ("dx = np.exp(x - out[:, None]) * dout[:, None]",
-     "dx = (x == x.max(axis=1, keepdims=True)) * dout[:, None] * 0.999", "dx",
-     "the maximum for its soft form, and a scale"),
+     "dx = np.exp(x - out[:, None]) * dout", "dx", "the upstream gradient along the wrong axis"),
 ]
 
 

@@ -2,12 +2,13 @@
 
 Both compare central differences with the backward that the function was given: PyTorch's at every
 entry, JAX's along one random direction. Each check takes a case and returns whether it accepts it.
-PyTorch keeps our cache; JAX traces what it differentiates, so that its backward runs the forward
-again.
+Both are given float64, whatever the inputs' own precision. PyTorch keeps our cache; JAX traces what
+it differentiates, so that its backward runs the forward again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,9 @@ def jax_check() -> Callable[[Case], bool]:
     """`jax.test_util.check_grads` in reverse mode, of first order, with its own tolerances."""
     import jax
     from jax.test_util import check_grads
+
+    # A callback's error ends a check; its traceback is not wanted on the terminal as well.
+    logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)
 
     def wrapped(case: Case) -> Callable[..., Any]:
         """The case as a function of arrays, differentiated by its own backward."""

@@ -104,3 +104,4 @@ def pairs_of(file: Path) -> Iterator[Pair]:
 
 PAIRS = [pair for file in FILES for pair in pairs_of(file)]
 WRONG = [(pair, wrong) for pair in PAIRS for wrong in pair.wrong]
+MISTAKES = [f"{pair.name}: {wrong.what}" for pair, wrong in WRONG]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gradient_corpus import PAIRS, WRONG, Pair, Wrong
+from gradient_corpus import MISTAKES, PAIRS, WRONG, Pair, Wrong
 
 from grads.check import check_gradients, check_pair
 from grads.check.report import Report
@@ -23,7 +23,7 @@ def test_no_false_alarm(pair):
     check(pair).raise_if_wrong()
 
 
-@pytest.mark.parametrize("pair, wrong", WRONG, ids=lambda one: getattr(one, "name", None))
+@pytest.mark.parametrize("pair, wrong", WRONG, ids=MISTAKES)
 def test_no_miss(pair, wrong):
     assert not check(pair, wrong).ok, f"{wrong.what}: {wrong.old} -> {wrong.new}"
 

@@ -27,27 +27,6 @@ binary_cross_entropy_wrong = [
 ]
 
 
-def small_probabilities_inputs(rng):
-    return [np.array([1e-6, 3e-5, 0.4, 0.2]), np.array([0.1, 1e-7, 0.3, 0.6])]
-
-
-def small_probabilities_forward(p, q):
-    return (p * np.log(p / q)).sum() + np.sqrt(q).sum(), (p, q)
-
-
-def small_probabilities_backward(dout, cache):
-    p, q = cache
-    dp = (np.log(p / q) + 1) * dout
-    dq = (-p / q + 0.5 / np.sqrt(q)) * dout
-    return dp, dq
-
-
-small_probabilities_wrong = [
-    ("dp = (np.log(p / q) + 1) * dout", "dp = np.log(p / q) * dout", "dp",
-     "the term of the product rule that is 1 forgotten"),
-]
-
-
 def log_sum_exp_inputs(rng):
     return [1000 + 3 * rng.normal(size=(3, 3))]
 

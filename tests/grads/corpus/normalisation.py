@@ -284,26 +284,3 @@ unbiased_std_wrong = [
     ("dx = (ds / s)[:, None] * xc / (n - 1)", "dx = (ds / s)[:, None] * xc / n", "dx",
      "n for n - 1"),
 ]
-
-
-def float32_mean_inputs(rng):
-    return [rng.normal(size=(2, 2000)).astype(np.float32)]
-
-
-def float32_mean_forward(x):
-    m = x.mean(axis=1)
-    return np.tanh(m), (x.shape, m)
-
-
-def float32_mean_backward(dy, cache):
-    (_, n), m = cache
-    dm = dy / np.cosh(m) ** 2
-    dx = np.repeat(dm[:, None] / n, n, axis=1)
-    return dx
-
-
-float32_mean_wrong = [
-    ("dx = np.repeat(dm[:, None] / n, n, axis=1)",
-     "dx = np.repeat(dm[:, None] / (n - 1), n, axis=1)", "dx",
-     "n - 1 for n, one part in 2,000 of a float32"),
-]

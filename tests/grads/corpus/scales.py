@@ -182,7 +182,8 @@ def inputs_of_seed_0_backward(dy, cache):
 
 
 inputs_of_seed_0_wrong = [
-    ("dx = dy * (1 - y * np.tanh(x))", "dx = x * (1 - y * np.tanh(x))", "dx", "x for dy, which may be equal to it"),
+    ("dx = dy * (1 - y * np.tanh(x))", "dx = x * (1 - y * np.tanh(x))", "dx",
+     "x for dy, which may be equal to it"),
 ]
 
 

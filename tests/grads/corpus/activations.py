@@ -115,7 +115,8 @@ def gelu_inputs(rng):
 
 
 def gelu_forward(x):
-    t = np.tanh(C * (x + 0.044715 * x**3))
+    u = C * (x + 0.044715 * x**3)
+    t = np.tanh(u)
     return 0.5 * x * (1 + t), (x, t)
 
 
@@ -159,7 +160,8 @@ def swish_inputs(rng):
 
 
 def swish_forward(x, beta):
-    s = 1 / (1 + np.exp(-beta * x))
+    z = beta * x
+    s = 1 / (1 + np.exp(-z))
     return x * s, (x, beta, s)
 
 

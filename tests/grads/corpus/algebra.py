@@ -66,21 +66,22 @@ def gaussian_nll_inputs(rng):
 
 
 def gaussian_nll(p):
-    d = (p["x"] - p["mu"]) @ p["A"].T
-    return 0.5 * (d * d).sum() - len(d) * np.log(np.linalg.det(p["A"]))
+    x, mu, A = p["x"], p["mu"], p["A"]
+    e = (x - mu) @ A.T
+    return 0.5 * (e * e).sum() - len(e) * np.log(np.linalg.det(A))
 
 
 def gaussian_nll_gradient(p):
-    xc = p["x"] - p["mu"]
-    dd = xc @ p["A"].T
-    dA = dd.T @ xc - len(xc) * np.linalg.inv(p["A"]).T
-    dx = dd @ p["A"]
+    A, xc = p["A"], p["x"] - p["mu"]
+    de = xc @ A.T
+    dA = de.T @ xc - len(xc) * np.linalg.inv(A).T
+    dx = de @ A
     dmu = -dx.sum(axis=0)
     return {"x": dx, "mu": dmu, "A": dA}
 
 
 gaussian_nll_wrong = [
-    ("np.linalg.inv(p[\"A\"]).T", "np.linalg.inv(p[\"A\"])", "dA", "the inverse not transposed"),
+    ("np.linalg.inv(A).T", "np.linalg.inv(A)", "dA", "the inverse not transposed"),
     ("- len(xc) * np", "- np", "dA", "the determinant counted once"),
     ("dmu = -dx.sum(axis=0)", "dmu = -dx.mean(axis=0)", "dmu", "a mean for a sum"),
 ]

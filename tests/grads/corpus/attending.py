@@ -12,7 +12,7 @@ def softmax(s):
     return e / np.sum(e, axis=-1, keepdims=True)
 
 
-def softmax_back(da, a):
+def softmax_backward(da, a):
     return a * (da - np.sum(da * a, axis=-1, keepdims=True))
 
 
@@ -30,7 +30,7 @@ def dot_attention_forward(q, h):
 def dot_attention_backward(dc, cache):
     q, h, a = cache
     da = np.einsum("bi,bsi->bs", dc, h)
-    ds = softmax_back(da, a)
+    ds = softmax_backward(da, a)
     dq = np.einsum("bs,bsi->bi", ds, h)
     dh = np.einsum("bs,bi->bsi", a, dc)
     dh += np.einsum("bs,bi->bsi", ds, q)
@@ -41,8 +41,8 @@ dot_attention_wrong = [
     ("dh += np.einsum(\"bs,bi->bsi\", ds, q)", "pass", "dh", "the scores' use of h forgotten"),
     ("dh += np.einsum(\"bs,bi->bsi\", ds, q)", "dh = np.einsum(\"bs,bi->bsi\", ds, q)", "dh",
      "= for +="),
-    ("ds = softmax_back(da, a)", "ds = softmax_back(a, da)", "ds", "arguments exchanged"),
-    ("ds = softmax_back(da, a)", "ds = da", "ds", "the softmax forgotten"),
+    ("ds = softmax_backward(da, a)", "ds = softmax_backward(a, da)", "ds", "arguments exchanged"),
+    ("ds = softmax_backward(da, a)", "ds = da", "ds", "the softmax forgotten"),
 ]
 
 
@@ -51,8 +51,10 @@ def additive_attention_inputs(rng):
 
 
 def additive_attention_forward(s, h, W, U, v):
-    t = np.tanh(W @ s + h @ U.T)
-    a = softmax(t @ v)
+    z = W @ s + h @ U.T
+    t = np.tanh(z)
+    e = t @ v
+    a = softmax(e)
     c = a @ h
     return (c, a), (s, h, W, U, v, t, a)
 
@@ -62,7 +64,7 @@ def additive_attention_backward(d, cache):
     s, h, W, U, v, t, a = cache
     da = da + h @ dc
     dh = np.outer(a, dc)
-    de = softmax_back(da, a)
+    de = softmax_backward(da, a)
     dv = t.T @ de
     dt = np.outer(de, v)
     dz = dt * (1 - t**2)
@@ -100,7 +102,7 @@ def causal_attention_backward(dy, cache):
     x, Wq, Wk, Wv, q, k, v, a, scale = cache
     dv = a.T @ dy
     da = dy @ v.T
-    ds = softmax_back(da, a)
+    ds = softmax_backward(da, a)
     dq = ds @ k * scale
     dk = ds.T @ q * scale
     dx = dq @ Wq.T + dk @ Wk.T + dv @ Wv.T
@@ -125,10 +127,12 @@ def multi_head_inputs(rng):
 def multi_head_forward(p):
     x, W_qkv, W_o = p["x"], p["W_qkv"], p["W_o"]
     B, T, E = x.shape
-    qkv = (x @ W_qkv).reshape(B, T, 3, 2, E // 2).transpose(2, 0, 3, 1, 4)
-    q, k, v = qkv
-    a = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(E // 2))
-    y = (a @ v).transpose(0, 2, 1, 3).reshape(B, T, E)
+    qkv = x @ W_qkv
+    q, k, v = qkv.reshape(B, T, 3, 2, E // 2).transpose(2, 0, 3, 1, 4)
+    s = q @ k.swapaxes(-1, -2)
+    a = softmax(s / np.sqrt(E // 2))
+    heads = a @ v
+    y = heads.transpose(0, 2, 1, 3).reshape(B, T, E)
     return y @ W_o, (x, W_qkv, W_o, q, k, v, a, y)
 
 
@@ -140,7 +144,7 @@ def multi_head_backward(dout, cache):
     dheads = dy.reshape(B, T, 2, E // 2).transpose(0, 2, 1, 3)
     dv = a.swapaxes(-1, -2) @ dheads
     da = dheads @ v.swapaxes(-1, -2)
-    ds = softmax_back(da, a) / np.sqrt(E // 2)
+    ds = softmax_backward(da, a) / np.sqrt(E // 2)
     dq = ds @ k
     dk = ds.swapaxes(-1, -2) @ q
     dqkv = np.stack([dq, dk, dv]).transpose(1, 3, 0, 2, 4).reshape(B, T, 3 * E)
@@ -155,8 +159,8 @@ multi_head_wrong = [
     ("np.stack([dq, dk, dv])", "np.stack([dk, dq, dv])", "dqkv", "query and key exchanged"),
     ("dW_o = np.einsum(\"bte,btf->ef\", y, dout)", "dW_o = np.einsum(\"bte,btf->fe\", y, dout)",
      "dW_o", "a square matrix transposed"),
-    ("ds = softmax_back(da, a) / np.sqrt(E // 2)", "ds = softmax_back(da, a) / np.sqrt(E)", "ds",
-     "scaled by all heads' width"),
+    ("ds = softmax_backward(da, a) / np.sqrt(E // 2)", "ds = softmax_backward(da, a) / np.sqrt(E)",
+     "ds", "scaled by all heads' width"),
     (".transpose(1, 3, 0, 2, 4)", ".transpose(1, 3, 2, 0, 4)", "dqkv", "two axes exchanged"),
 ]
 
@@ -241,7 +245,7 @@ def relative_position_forward(s, bias):
 
 
 def relative_position_backward(da, a):
-    ds = softmax_back(da, a)
+    ds = softmax_backward(da, a)
     dbias = np.zeros(7)
     np.add.at(dbias, DISTANCE, ds)
     return ds, dbias

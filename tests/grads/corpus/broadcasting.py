@@ -10,14 +10,15 @@ def broadcast_inputs(rng):
 
 
 def broadcast_forward(a, b, c):
-    return np.sin(a * b) + c * a, (a, b, c)
+    p = a * b
+    return np.sin(p) + c * a, (a, b, c)
 
 
 def broadcast_backward(dy, cache):
     a, b, c = cache
-    dp = dy * np.cos(a * b)
-    da = (dp * b + dy * c).sum(axis=(0, 2))[:, None]
-    db = (dp * a).sum(axis=(0, 1))
+    dp = (dy * np.cos(a * b)).sum(axis=0)
+    da = (dp * b + (dy * c).sum(axis=0)).sum(axis=1, keepdims=True)
+    db = (dp * a).sum(axis=0)
     dc = (dy * a).sum(axis=(1, 2), keepdims=True)
     return da, db, dc
 
@@ -26,8 +27,10 @@ broadcast_wrong = [
     ("dc = (dy * a).sum(axis=(1, 2), keepdims=True)",
      "dc = (dy * a)[:, :1].sum(axis=2, keepdims=True)", "dc",
      "one axis of the broadcast not summed"),
-    ("da = (dp * b + dy * c)", "da = (dp * b)", "da", "the second use forgotten"),
-    ("dp = dy * np.cos(a * b)", "dp = -dy * np.sin(a * b)", "dp", "the slope of the cosine"),
+    ("(dp * b + (dy * c).sum(axis=0))", "(dp * b)", "da", "the second use forgotten"),
+    ("dy * np.cos(a * b)", "-dy * np.sin(a * b)", "dp", "the slope of the cosine"),
+    ("db = (dp * a).sum(axis=0)", "db = (dp * a).sum(axis=1)[[0, 1, 2, 2]]", "db",
+     "a sum over the wrong axis, made to fit"),
 ]
 
 

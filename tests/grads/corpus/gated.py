@@ -17,9 +17,12 @@ def gru_cell_forward(p):
     Wr, Wz, Wn = np.split(W, 3)
     Ur, Uz, Un = np.split(U, 3)
     br, bz, bn = np.split(b, 3)
-    r = sigmoid(x @ Wr.T + h @ Ur.T + br)
-    z = sigmoid(x @ Wz.T + h @ Uz.T + bz)
-    n = np.tanh(x @ Wn.T + (r * h) @ Un.T + bn)
+    ar = x @ Wr.T + h @ Ur.T + br
+    az = x @ Wz.T + h @ Uz.T + bz
+    r, z = sigmoid(ar), sigmoid(az)
+    rh = r * h
+    an = x @ Wn.T + rh @ Un.T + bn
+    n = np.tanh(an)
     return (1 - z) * n + z * h, (x, h, W, U, r, z, n)
 
 
@@ -77,10 +80,10 @@ def gru_loop_backward(dhs, cache):
         h, u, r, z, n = steps[t]
         dh = dh + dhs[t]
         dz = dh * (h - n)
-        dn = dh * (1 - z) * (1 - n * n)
-        dr = dn * u[6:]
-        da = np.concatenate([dr * r * (1 - r), dz * z * (1 - z), dn])
-        du = np.concatenate([da[:6], dn * r])
+        dan = dh * (1 - z) * (1 - n * n)
+        dr = dan * u[6:]
+        da = np.concatenate([dr * r * (1 - r), dz * z * (1 - z), dan])
+        du = np.concatenate([da[:6], dan * r])
         dx[t] = da @ W
         dW += np.outer(da, x[t])
         dU += np.outer(du, h)
@@ -89,7 +92,7 @@ def gru_loop_backward(dhs, cache):
 
 
 gru_loop_wrong = [
-    ("du = np.concatenate([da[:6], dn * r])", "du = da", "du", "the reset gate forgotten"),
+    ("du = np.concatenate([da[:6], dan * r])", "du = da", "du", "the reset gate forgotten"),
     ("dh = du @ U + dh * z", "dh = du @ U", "dh", "the path around the gates forgotten"),
     ("dh = du @ U + dh * z", "dh = du @ U + dh * (1 - z)", "dh", "1 - z for z"),
     ("dh = dh + dhs[t]", "dh = dh + dhs[-1]", "dh", "the last output's gradient at every step"),

@@ -78,13 +78,14 @@ hinge_wrong = [
 
 def binary_hinge(w):
     x = np.linspace(-1, 1, 15).reshape(5, 3) ** 3
-    return np.maximum(0, 1 - SIGNS * (x @ w)).mean() + 0.05 * (w @ w)
+    score = x @ w
+    return np.maximum(0, 1 - SIGNS * score).mean() + 0.05 * (w @ w)
 
 
 def binary_hinge_gradient(w):
     x = np.linspace(-1, 1, 15).reshape(5, 3) ** 3
-    dmargin = -SIGNS * (SIGNS * (x @ w) < 1) / len(x)
-    dw = dmargin @ x + 0.1 * w
+    dscore = -SIGNS * (SIGNS * (x @ w) < 1) / len(x)
+    dw = dscore @ x + 0.1 * w
     return dw
 
 
@@ -93,10 +94,10 @@ def binary_hinge_inputs(rng):
 
 
 binary_hinge_wrong = [
-    ("dw = dmargin @ x + 0.1 * w", "dw = dmargin @ x", "dw", "the weight decay forgotten"),
-    ("dw = dmargin @ x + 0.1 * w", "dw = dmargin @ x + 0.05 * w", "dw",
+    ("dw = dscore @ x + 0.1 * w", "dw = dscore @ x", "dw", "the weight decay forgotten"),
+    ("dw = dscore @ x + 0.1 * w", "dw = dscore @ x + 0.05 * w", "dw",
      "the square's factor 2 forgotten"),
-    ("dmargin = -SIGNS * ", "dmargin = -1.0 * ", "dmargin", "the label forgotten"),
+    ("dscore = -SIGNS * ", "dscore = -1.0 * ", "dscore", "the label forgotten"),
 ]
 
 

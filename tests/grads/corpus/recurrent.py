@@ -89,7 +89,8 @@ def rnn_buffer_forward(x, U, h0):
 def rnn_buffer_backward(dy, cache):
     U, kept = cache
     dx, dU, dh = [], np.zeros_like(U), dy
-    for before, h in reversed(kept):
+    for t in reversed(range(len(kept))):
+        before, h = kept[t]
         dz = dh * (1 - h * h)
         dx.insert(0, dz)
         dU += np.outer(dz, before)
@@ -116,7 +117,7 @@ def run(x, W, U):
     return np.array(hs)
 
 
-def run_back(dhs, x, W, U, hs):
+def run_backward(dhs, x, W, U, hs):
     dx, dW, dU, dh = np.zeros_like(x), np.zeros_like(W), np.zeros_like(U), np.zeros(len(U))
     for t in range(len(x) - 1, -1, -1):
         dz = (dh + dhs[t]) * (1 - hs[t + 1] ** 2)
@@ -135,15 +136,16 @@ def bidirectional_forward(x, W, U, V, Q):
 def bidirectional_backward(dy, cache):
     x, W, U, V, Q, left, right = cache
     dleft, dright = np.hsplit(dy, 2)
-    dx, dW, dU = run_back(dleft, x, W, U, left)
-    dx_right, dV, dQ = run_back(dright[::-1], x[::-1], V, Q, right)
+    dx, dW, dU = run_backward(dleft, x, W, U, left)
+    dx_right, dV, dQ = run_backward(dright[::-1], x[::-1], V, Q, right)
     dx += dx_right[::-1]
     return dx, dW, dU, dV, dQ
 
 
 bidirectional_wrong = [
     ("dx += dx_right[::-1]", "dx += dx_right", "dx", "not turned back in time"),
-    ("run_back(dright[::-1],", "run_back(dright,", "dz", "the gradient not reversed in time"),
+    ("run_backward(dright[::-1],", "run_backward(dright,", "dz",
+     "the gradient not reversed in time"),
     ("dleft, dright = np.hsplit(dy, 2)", "dright, dleft = np.hsplit(dy, 2)", "dleft",
      "the directions exchanged"),
     ("dU += np.outer(dz, hs[t])", "dU += np.outer(dz, hs[t + 1])", "dU", "the wrong index in time"),

@@ -103,7 +103,8 @@ def zero_weights_inputs(rng):
 
 
 def zero_weights_forward(x, W, b):
-    y = 1 / (1 + np.exp(-(x @ W.T + b)))
+    z = x @ W.T + b
+    y = 1 / (1 + np.exp(-z))
     return y, (x, W, y)
 
 

@@ -22,6 +22,7 @@ BENCHMARKS = {
     "attention": "attention's time against the source's length: a local window's does not grow",
     "crossover": "batch x width: where the GPU overtakes the CPU",
     "gradcheck": "our gradient check against torch.autograd.gradcheck",
+    "checkers": "gradient checkers on right and wrong functions: false alarms, misses, time",
     "two-trees": "this work tree against another one, the same work interleaved",
     "table": "rewrites the README's figures from the result files",
 }  # each is the module of that name, - written as _; its docstring says more

@@ -76,8 +76,8 @@ def rewritten(text: str, records: Records, name: str) -> str:
 def page(records: Records) -> list[str]:
     """The lines between the markers, an empty one after each section."""
     sections: list[Callable[[Records], list[str]]] = [
-        against_pytorch, rooflines, variants, recipes, parts, memory, searches, checks, ideas,
-        peers, growth, machines,
+        against_pytorch, rooflines, variants, recipes, parts, memory, searches, checks, corpus,
+        ideas, peers, growth, machines,
     ]
     return [line for section in sections if (lines := section(records)) for line in [*lines, ""]]
 
@@ -206,6 +206,15 @@ def checks(records: Records) -> list[str]:
             for kernels, record in found(records, "gradcheck")]
     return table("gradient check of a 2-layer translator | kernels | both methods | complex step | "
                  "`torch.autograd.gradcheck` | ratio, both | ratio, complex step", rows)
+
+
+def corpus(records: Records) -> list[str]:
+    """What each gradient checker makes of the corpus of right and wrong functions."""
+    rows = [f"`{row['checker']}` | {LABELS[kernels]} | **{len(row['false_alarms'])}** of "
+            f"{row['right']} | **{len(row['misses'])}** of {row['wrong']} | {ms(row['seconds'])}"
+            for kernels, record in found(records, "checkers") for row in record["rows"]]
+    return table("gradient checker, on right and wrong functions | kernels | false alarms | "
+                 "misses | time for the right ones", rows)
 
 
 def every_row(records: Records, *names: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

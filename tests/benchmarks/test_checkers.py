@@ -1,0 +1,72 @@
+"""Checkers on the corpus: what they get wrong is counted and named."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from backend.errors import UserError
+from benchmarks import checkers
+from benchmarks.timing import blas_kernels
+from grads.check.case import Case
+
+
+def double(slope):
+    """A case of y = 2 x, and a gradient that says `slope`."""
+    return Case({"x": np.array([1.0, -2.0])}, lambda a: ({"y": 2 * a["x"]}, None),
+                lambda d, _: {"x": slope * d["y"]})
+
+
+def test_quick(tmp_path):
+    checkers.main(["--quick", "--seconds", "0.1", "--output", str(tmp_path)])
+    made = json.loads((tmp_path / f"checkers-{blas_kernels()}.json").read_text())
+    assert made["rows"][0]["checker"] == checkers.OURS
+    for row in made["rows"]:
+        assert row["right"] >= 3 and row["wrong"] == row["right"] and row["seconds"]["median"] > 0
+
+
+def test_false_alarms_and_misses_are_named():
+    right, wrong = {"right": double(2.0)}, {"wrong": double(2.1)}
+    nothing = {"false_alarms": [], "misses": []}
+
+    def judged(check):
+        found = checkers.judge(check, right, wrong)
+        assert found.pop("slowest")["name"] == "right"
+        return found
+
+    assert judged(lambda case: True) == nothing | {"misses": ["wrong"]}
+    assert judged(lambda case: False) == nothing | {"false_alarms": ["right"]}
+    assert judged(lambda case: 1 / 0) == nothing | {"false_alarms": ["right"]}
+
+
+@pytest.mark.parametrize("library, name", [
+    (None, checkers.OURS), ("torch", checkers.GRADCHECK), ("jax", checkers.CHECK_GRADS)])
+def test_each_checker_knows_right_from_wrong(library, name):
+    if library is not None and find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    check = checkers.make_checks()[name]
+    assert check(double(2.0)) and not check(double(2.01))
+    assert not check(double(np.array([2.0, 2.01])))
+
+
+def test_what_is_not_installed_is_said(monkeypatch, capsys):
+    monkeypatch.setattr(checkers, "find_spec", lambda library: None)
+    assert list(checkers.make_checks()) == [checkers.OURS]
+    assert "jax check_grads: not run: jax is not installed" in capsys.readouterr().out
+
+
+def test_without_the_corpus(monkeypatch, tmp_path):
+    monkeypatch.setattr(checkers, "CORPUS", tmp_path / "none.py")
+    with pytest.raises(UserError, match="the corpus is not installed; run it in a checkout"):
+        checkers.main(["--quick", "--output", str(tmp_path)])
+
+
+def test_a_scalars_backward_follows_the_upstream_gradient():
+    corpus = checkers.load_module(checkers.CORPUS)
+    pair = next(pair for pair in corpus.PAIRS if pair.scalar)
+    case = checkers.make_case(pair)
+    one, three = (case.gradients(case.inputs, {"f": np.array(d)}) for d in (1.0, 3.0))
+    assert all(np.array_equal(three[name], 3.0 * one[name]) for name in one)

@@ -1,0 +1,107 @@
+"""The corpus of right and wrong functions: `PAIRS`, read from the files in tests/grads/corpus.
+
+A file is what a user of `grads check FILE.py:NAME` writes. It has, one after the other,
+
+    NAME_inputs(rng)                       the inputs, a sequence or a mapping
+    NAME_forward, NAME_backward            -> outputs, cache; -> gradients of the inputs
+    NAME, NAME_gradient                    or these two: a scalar, and its gradients
+    NAME_wrong                             mistakes: (old, new, first, what)
+
+A mistake replaces the text `old`, which stands once in NAME's part of the file (its functions and
+the helpers before them), by `new`. `first` is the first variable of the backward that is wrong; it
+is "second call" where gradients are right until the backward is run on the same cache again.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FILES = sorted((Path(__file__).parent / "grads" / "corpus").glob("*.py"))
+SECOND_CALL = "second call"
+
+
+class Wrong(NamedTuple):
+    """A mistake: a text of the right function, what stands there instead, and what comes of it."""
+
+    old: str
+    new: str
+    first: str  # variable of the backward, or SECOND_CALL
+    what: str
+
+
+class Functions(NamedTuple):
+    """A forward and a backward, or a scalar function and its gradient, from a file's text."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One right pair of functions, and the mistakes that can be made in it."""
+
+    name: str
+    file: Path
+    scalar: bool  # whether it is a scalar function with its gradient
+    part: tuple[int, int]  # where in the file's text a mistake's `old` is found
+    wrong: tuple[Wrong, ...]
+
+    def inputs(self) -> Any:
+        """The inputs, the same each time."""
+        return getattr(module(self.file), f"{self.name}_inputs")(
+            np.random.default_rng(list(self.name.encode())))
+
+    def source(self, wrong: Wrong | None = None) -> str:
+        """The text of the file, with a mistake if one is given."""
+        text = self.file.read_text(encoding="utf-8")
+        if wrong is None:
+            return text
+        start, stop = self.part
+        found = text.count(wrong.old, start, stop)
+        if found != 1:
+            raise ValueError(f"{self.name}: expected {wrong.old!r} once, found it {found} times")
+        return text[:start] + text[start:stop].replace(wrong.old, wrong.new) + text[stop:]
+
+    def functions(self, wrong: Wrong | None = None) -> Functions:
+        """The two functions, with a mistake if one is given."""
+        made: dict[str, Any] = {"__name__": f"corpus_{self.file.stem}"}
+        exec(compile(self.source(wrong), str(self.file), "exec"), made)
+        ends = ("", "_gradient") if self.scalar else ("_forward", "_backward")
+        return Functions(*(made[self.name + end] for end in ends))
+
+
+@cache
+def module(file: Path) -> ModuleType:
+    """A file of the corpus, executed."""
+    made = ModuleType(file.stem)
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), vars(made))
+    return made
+
+
+def pairs_of(file: Path) -> Iterator[Pair]:
+    """The pairs of a file, in its order."""
+    text = file.read_text(encoding="utf-8")
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    names, begin = vars(module(file)), 0
+    for node in ast.parse(text).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and target.id.endswith("_wrong"):
+            name = target.id.removesuffix("_wrong")
+            yield Pair(name, file, name in names, (begin, starts[node.lineno - 1]),
+                       tuple(Wrong(*one) for one in names[target.id]))
+            begin = starts[node.end_lineno or node.lineno]
+
+
+PAIRS = [pair for file in FILES for pair in pairs_of(file)]
+WRONG = [(pair, wrong) for pair in PAIRS for wrong in pair.wrong]
+MISTAKES = [f"{pair.name}: {wrong.what}" for pair, wrong in WRONG]

@@ -202,12 +202,13 @@ def _by(
         return check_entries(case, evaluate, analytic, upstream, names, methods, how.sample,
                              rng), notes
     names_with = [name for name in names if analytic["all"][name].size]
-    lines = (lines_together if how.together else lines_of)(analytic["all"], names_with, rng)
+    lines = (lines_together(evaluate.inputs, names_with, rng) if how.together
+             else lines_of(analytic["all"], names_with, rng))
     rows = check_lines(case, evaluate, analytic, upstream, lines, methods[0])
     probes: list[Row] = []
 
     def probe() -> list[Row]:
-        line = lines_together(analytic["all"], names_with, rng, 1)
+        line = lines_together(evaluate.inputs, names_with, rng, 1)
         return check_lines(case, evaluate, analytic, upstream, line, methods[1])
 
     if len(methods) > 1 and names_with:
@@ -248,7 +249,7 @@ def _suitable(
     """The methods without complex step where it is impossible, and why."""
     if not any(value.size for value in gradients.values()):
         return how.methods, ()
-    direction = lines_together(gradients, list(gradients), rng, 1)[0].direction
+    direction = lines_together(evaluate.inputs, list(gradients), rng, 1)[0].direction
     if how.methods[0] != "complex":
         evaluate.observe_noise(direction)
         return how.methods, ()

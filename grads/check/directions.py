@@ -29,6 +29,7 @@ from grads.check.report import Row
 
 DIRECTIONS = 2  # a tensor
 COARSE = 1e-5  # of the sum of |gradient * v|: with a larger error a derivative decides nothing
+APART = 1e8  # ratio of two entries whose steps have nothing in common
 ALIKE = 64  # roundings of all entries have this part of their limit in common, at worst
 TOGETHER = "all tensors"  # the name of what is checked along directions over all of them
 
@@ -130,11 +131,23 @@ def _one(gradient: np.ndarray, rng: np.random.Generator) -> int:
 
 
 def lines_together(
-    gradients: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS
+    inputs: Arrays, names: Sequence[str], rng: np.random.Generator, number: int = DIRECTIONS
 ) -> list[Line]:
     """Directions over all tensors at once."""
-    return [Line(TOGETHER, {name: rng.normal(size=gradients[name].shape) for name in names})
-            for _ in range(number)]
+    sizes = _sizes(inputs, names)
+    return [Line(TOGETHER, {name: rng.normal(size=inputs[name].shape) * sizes[name]
+                            for name in names}) for _ in range(number)]
+
+
+def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """How far a direction moves each entry: as far as another, or by its own size where these are
+    so far apart that a step which one entry needs would throw another out of its neighbourhood."""
+    sizes = {name: np.abs(inputs[name]).astype(np.float64) for name in names}
+    sizes = {name: np.where(size > 0, size, 1.0) for name, size in sizes.items()}
+    every = np.concatenate([size.reshape(-1) for size in sizes.values()] or [np.ones(1)])
+    if every.size and every.max() > APART * every.min():
+        return sizes
+    return {name: np.ones_like(size) for name, size in sizes.items()}
 
 
 def check_lines(

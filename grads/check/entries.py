@@ -42,7 +42,7 @@ def check_entries(
               for name in names}
     part = [name for name in names if len(places[name]) < analytic["all"][name].size]
     lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
-    lines += lines_together(analytic["all"], names, rng) if part and len(names) > 1 else []
+    lines += lines_together(evaluate.inputs, names, rng) if part and len(names) > 1 else []
     found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], methods[0])
     wrong: list[tuple[str, Line, Slope, str, int]] = []
     for choice, every in found.items():

@@ -67,7 +67,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
     recurrent = run.derivation.name in (*LANGUAGE, *TRANSLATION)
     return {
         "version": VERSION, "name": run.derivation.name, "title": run.derivation.title,
-        "settings": example.described(), "command": example.command(), "notes": example.notes,
+        "settings": example.described(), "command": example.command(), "notes": example.said,
         "sources": steps.sources, "steps": steps.entries,
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),

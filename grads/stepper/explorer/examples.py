@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation, Run, find
 from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
 from grads.stepper.tracing.verify import TOLERANCE, Verification
+from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
@@ -53,9 +55,21 @@ class RunExample:
 
     def verifications(self) -> list[Verification]:
         """What is known of every gradient; without central differences where tensors are large."""
+        if self.own is not None:
+            return self.own.verifications()
         return [one._replace(status="verified")
                 if one.status == "wrong" and one.error is not None and one.error <= self.tolerance
                 else one for one in self.run.verifications(self.most is None, self.most)]
+
+    @cached_property
+    def own(self) -> Own | None:
+        """The verification of a user's own functions; None for a derivation."""
+        return self.run.own(self.most) if self.run.derivation.own else None
+
+    @property
+    def said(self) -> list[str]:
+        """The notes, and of a user's own functions what is known of the gradients returned."""
+        return [*self.notes, *(self.own.notes() if self.own is not None else [])]
 
     def rerun(self, edits: Any) -> Trace:
         """The backward pass with edits, traced."""

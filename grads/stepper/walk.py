@@ -69,7 +69,7 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
         return Shown({"forward": alone}), [name]
     example = open_example(name, settings)
     traces = {"forward": example.run.forward, "backward": example.run.backward}
-    return Shown(traces, example.verifications()), [example.run.derivation.title, *example.said]
+    return Shown(traces, example.verifications()), [example.run.title, *example.said]
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:

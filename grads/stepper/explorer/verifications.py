@@ -62,7 +62,15 @@ def verifications_json(
             if id(verification) in lines:
                 one["lines"] = lines[id(verification)]
         found.append(one)
+    mark_passed_on(table)
     return found
+
+
+def mark_passed_on(table: Table) -> None:
+    """Tensors of the backward that pass on a gradient's numbers are gradients: saved['...']."""
+    for number_, entry in enumerate(table.entries):
+        if table.origins[number_][0] == BACKWARD and table.entries[table.root(number_)]["gradient"]:
+            entry["gradient"] = True
 
 
 def same_or_list(verification: Verification) -> Any:

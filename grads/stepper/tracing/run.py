@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
 from grads.stepper.tracing.breaks import Break
 from grads.stepper.tracing.examples import Example, Request, Sizes
@@ -83,6 +84,23 @@ class Run:
     backward: Trace
     arguments: tuple[Any, ...] = field(repr=False)  # of the forward, for later runs
     given: tuple[Any, ...] = field(repr=False)  # of the backward, for later runs
+
+    @property
+    def title(self) -> str:
+        """The derivation's title, with the score and the window in use."""
+        variants = [one for one in (*self.example.arguments[:1], self.example.named.get("variant"))
+                    if isinstance(one, Variant)]
+        said = {} if not variants else {"score": variants[0].score, "window": variants[0].window}
+        return self.derivation.title.format(**said) if said else self.derivation.title
+
+    @property
+    def loss_said(self) -> str:
+        """What the loss is: a projection where the derivation is of a step, or a user's own."""
+        if self.example.words:
+            return "loss"
+        if self.example.upstream is None:
+            return "value"
+        return "sum of (upstream gradient × output), which stands for a loss,"
 
     def loss(self, result: Any) -> Any:
         """The loss, from what the forward returned."""

@@ -15,8 +15,14 @@ export function showCode(panel) {
   panel.replaceChildren(...parts.flat());
   panel.querySelectorAll(".lines").forEach((box) => {
     const lit = box.querySelector(".current, .partner, .kept");
-    if (lit) box.scrollTop = lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2;
+    if (lit) box.scrollTop = wholeLine(box, lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2);
   });
+}
+
+/** The start of the first line that is seen whole from there on. */
+function wholeLine(box, from) {
+  const first = [...box.children].find((line) => line.offsetTop >= from);
+  return first && from > 0 ? first.offsetTop - 1 : 0;
 }
 
 /** The forward lines that a backward line differentiates, and those whose values it reads. */

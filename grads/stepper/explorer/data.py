@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from grads.stepper.explorer.examples import (
-    LANGUAGE,
-    TRANSLATION,
+    RECURRENT,
     RunExample,
     open_example,
     page_name,
@@ -66,7 +65,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
     table = Table(run)
     steps = Steps(run, table, verifications)
     verified = verifications_json(run, table, steps, verifications)
-    recurrent = run.derivation.name in (*LANGUAGE, *TRANSLATION)
+    recurrent = run.derivation.name in RECURRENT
     return {
         "version": VERSION, "name": run.derivation.name, "title": run.title,
         "settings": example.described(), "command": example.command(), "notes": example.said,

@@ -23,6 +23,7 @@ from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
 LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
+RECURRENT = (*LANGUAGE, *TRANSLATION, "gru", "gru-context")  # with a gradient that flows back
 LAYERED, SCORED = ("nmt", "attention"), ("attention", "attention-step")
 ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAYERED,
         "model": LANGUAGE + LAYERED, "checkpoint": LANGUAGE + LAYERED, "score": SCORED,

@@ -50,7 +50,7 @@ class Steps:
             "end_line": step.end_line, "depth": step.depth,
             "loops": [list(one) for one in step.loops], "text": step.text,
             "comment": step.comment, "equations": list(step.equations), "formula": (formula := key(step.text, self.inside(name, step))),
-            "bookkeeping": formula is None and self.is_bookkeeping(step),
+            **({"bookkeeping": True} if formula is None and self.is_bookkeeping(step) else {}),
             "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],
             "reads": [{"written": written, "tensor": one} for written, one in reads],
             "cached": [one for one in ids if name == BACKWARD and self.table.is_cached(one)],

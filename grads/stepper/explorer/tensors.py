@@ -50,7 +50,7 @@ class Table:
             if original and np.size(target.value) != int(np.prod(original["shape"])):
                 same = None  # another part of it is kept
             entry["value"] = None if same is not None else flat(target.value)
-        if is_integer(target.value):
+        if target.shape is not None and is_integer(target.value):
             entry["integer"] = True
         if target.sliced and target.shape is not None:
             entry["full_shape"] = list(target.shape)

@@ -45,8 +45,7 @@ def verifications_json(
             "status": verification.status, "reason": verification.reason,
             "other": None if verification.other is None
             else steps.assigned(BACKWARD, verification.other),
-            "method": verification.method, "complex": None, "central": None, "error": None,
-            "central_error": None, "curve": None,
+            "complex": None, "central": None, "error": None, "central_error": None, "curve": None,
         }
         if verification.error is not None:
             one |= {
@@ -57,6 +56,8 @@ def verifications_json(
             if verification.central is not None and verification.central_error is not None:
                 one |= {"central": flat(verification.central, CENTRAL),
                         "central_error": number(verification.central_error, ROUGH)}
+            if verification.method != "complex step":
+                one["method"] = verification.method
             if verification.checked < np.prod(verification.shape):
                 one["checked"] = verification.checked
             if id(verification) in lines:

@@ -33,7 +33,7 @@ class Derivative(NamedTuple):
 
     complex_step: np.ndarray  # NaN where the function cannot be run with complex numbers
     real: np.ndarray
-    estimate: float  # of the error of `real`, absolute
+    estimate: float  # of the error of `real`, absolute; infinite at a kink
 
     def scale(self, floor: float) -> float:
         """The size of the derivative, that errors are relative to."""
@@ -41,7 +41,8 @@ class Derivative(NamedTuple):
 
     def agree(self, floor: float) -> bool:
         """Whether both methods were taken and say the same."""
-        allowed = AGREE * self.scale(floor) + 10 * self.estimate
+        known = self.estimate if np.isfinite(self.estimate) else 0.0
+        allowed = AGREE * self.scale(floor) + 10 * known
         return bool(np.all(np.abs(self.complex_step - self.real) <= allowed))
 
     def verdict(self, analytic: np.ndarray, floor: float, precision: float) -> tuple[str, float]:
@@ -76,15 +77,32 @@ def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
     size = np.where(np.isfinite(size), np.abs(size), 1.0)
     scale = np.maximum(size, SMALL * size.max(initial=0.0))
     scale = np.where(scale > 0, scale, 1.0)
-    levels = []
+    middle = attempt(forward, bump, arguments, loss, named, np.zeros(len(bump.entries)))
+    levels, bends = [], []
     for relative in STEPS:
         h = relative * scale
-        wide, narrow = (
-            (attempt(forward, bump, arguments, loss, named, step)
-             - attempt(forward, bump, arguments, loss, named, -step)) / (2 * step)
+        (wide, bend), (narrow, _) = (
+            two_sided(attempt(forward, bump, arguments, loss, named, step), middle,
+                      attempt(forward, bump, arguments, loss, named, -step), step)
             for step in (h, h / 2))
         levels.append((4 * narrow - wide) / 3)  # Richardson: the error of order h^2 cancels
-    return Derivative(along, *settled(np.array(levels)))
+        bends.append(bend)
+    real, estimate = settled(np.array(levels))
+    return Derivative(along, real, np.inf if kinked(np.array(bends), real) else estimate)
+
+
+def two_sided(right: np.ndarray, middle: np.ndarray, left: np.ndarray, step: np.ndarray
+              ) -> tuple[np.ndarray, np.ndarray]:
+    """The central difference, and by how much the differences to both sides are apart."""
+    return (right - left) / (2 * step), np.abs(right + left - 2 * middle) / step
+
+
+def kinked(bends: np.ndarray, real: np.ndarray) -> bool:
+    """Whether the differences to both sides (steps, n) stay apart as steps shrink a hundredfold."""
+    if not bends.size:
+        return False
+    size = max(float(np.nan_to_num(np.abs(real)).max()), 1e-300)
+    return bool(np.any((bends[2] > bends[0] / 4) & (bends[2] > AGREE * size)))
 
 
 def settled(levels: np.ndarray) -> tuple[np.ndarray, float]:

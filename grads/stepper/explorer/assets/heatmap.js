@@ -9,6 +9,7 @@ const GATED = /^d?(a|u|T|b|W|T_x|T_h|T_t|T_s|b_t|b_s)$/;
 const LAYER = /\.\d+\.[Wb]'\]$/; // a parameter of a layer: decoder.0.W
 const TALL = 14; // rows of a table that scrolls
 const SEVERAL = 6; // tensors of one group that are shown at once
+const FEW = 2; // of a larger group
 
 /** The panel on the right: what the step writes, what it reads. */
 export function showTensors(panel) {
@@ -38,12 +39,13 @@ function unique(reads) {
 }
 
 function group(list, kind, step) {
-  const figures = list.slice(0, SEVERAL).map(({ tensor, written }) => heatmap(tensor, step, written));
+  const shown = list.length > SEVERAL ? FEW : SEVERAL;
+  const figures = list.slice(0, shown).map(({ tensor, written }) => heatmap(tensor, step, written));
   const box = el("div", { class: `group ${kind}` }, figures);
   if (list.length > SEVERAL) {
     const more = el("button", { type: "button", class: "more", onclick: () => {
-      more.replaceWith(...list.slice(SEVERAL).map(({ tensor, written }) => heatmap(tensor, step, written)));
-    } }, `and ${count(list.length - SEVERAL, "more tensor")}`);
+      more.replaceWith(...list.slice(shown).map(({ tensor, written }) => heatmap(tensor, step, written)));
+    } }, `and ${count(list.length - shown, "more tensor")}`);
     box.append(more);
   }
   return box;

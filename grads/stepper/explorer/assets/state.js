@@ -66,7 +66,7 @@ export function largest(values) {
 
 function remember() {
   const broken = state.variant ? `&break=${encodeURIComponent(state.variant.id)}` : "";
-  history.replaceState(null, "", `#step=${state.step + 1}${broken}${state.all ? "&all" : ""}`);
+  history.replaceState(null, "", `#step=${state.step + 1}${broken}${state.all ? "&all=1" : ""}`);
 }
 
 /** The variant of this name, or the only one whose name begins so. */

@@ -22,6 +22,7 @@ COMPLEX_STEP = 1e-30
 STEPS = (1e-2, 1e-3, 1e-4, 1e-5)  # of differences, relative to the entry
 SMALL = 1e-3  # an entry below this share of the largest is stepped as if it were as large
 AGREE = 1e-5  # relative difference of two methods that agree
+NOISE = 64  # rounding errors of a loss, in units of its precision
 SURE = 1e-4  # relative error estimate up to which differences alone decide
 EXACT = 1e-8  # relative error of a gradient verified by complex step
 EPSILONS = 2.0**10  # the same of one in float32, in units of its precision
@@ -67,10 +68,11 @@ class Derivative(NamedTuple):
 
 
 def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
-               named: dict[str, Any], size: np.ndarray) -> Derivative:
+               named: dict[str, Any], size: np.ndarray, precision: float) -> Derivative:
     """Both derivatives of the entries of one variable.
 
-    Arguments: size, the entries themselves, that steps are relative to.
+    Arguments: size, the entries themselves, that steps are relative to; precision, of the
+    numbers that are computed with.
     """
     along = attempt(forward, bump, arguments, loss, named,
                     np.full(len(bump.entries), COMPLEX_STEP * 1j)).imag / COMPLEX_STEP
@@ -86,7 +88,8 @@ def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
                       attempt(forward, bump, arguments, loss, named, -step), step)
             for step in (h, h / 2))
         levels.append((4 * narrow - wide) / 3)  # Richardson: the error of order h^2 cancels
-        bends.append(bend)
+        noise = NOISE * precision * np.abs(middle) / h
+        bends.append(np.where(bend > noise, bend, 0.0))
     real, estimate = settled(np.array(levels))
     return Derivative(along, real, np.inf if kinked(np.array(bends), real) else estimate)
 

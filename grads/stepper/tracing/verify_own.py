@@ -76,7 +76,7 @@ class Own:
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
         found = derivative(self.forward, bump, self.arguments, self.loss, self.named,
-                           entries_of(self.forward, bump))
+                           entries_of(self.forward, bump), self.precision)
         status, error = self.verdict(found, value, where)
         return Numbers(where, found, status, error)
 
@@ -254,4 +254,5 @@ def precision_of(*traces: Trace) -> float:
     """The relative precision of the coarsest real numbers that were computed with."""
     kinds = {np.asarray(target.value).dtype for trace in traces for step in trace.steps
              for target in step.targets if target.shape is not None}
-    return max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
+    return max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"),
+               default=float(np.finfo(float).eps))

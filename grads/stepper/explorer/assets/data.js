@@ -94,6 +94,7 @@ export function gradientsOf(id) {
 function sideOf(id) {
   const of = verificationsByTensor.get(id)?.of ?? verificationsByTensor.get(original(id))?.of;
   const names = [id, original(id), ...(of === null || of === undefined ? [] : [of, original(of)])].map((one) => tensors[one].name);
+  if (names.some((name) => /_source$/.test(name))) return "encoder";
   const said = names.map((name) => name.match(/\b(encoder|decoder)\b/)?.[1]).find(Boolean);
   if (said) return said;
   const maker = steps[makerOf(id)];
@@ -116,7 +117,7 @@ const bilingual = data.network.columns.some((column) => column.side === "encoder
 /** The rows or columns of a tensor that are words, or null. */
 export function wordsOf(id, axis, step) {
   const { shape, name } = tensors[id];
-  const variable = root(name).replace(/^d_?(?=\w)/, "");
+  const variable = /(^|\.)d?W_e(_source)?$/.test(name) ? "W_e" : /\['output\.(b|W_o)'\]$/.test(name) ? "b_hy" : root(name).replace(/^d_?(?=\w)/, "");
   const vocabulary = data.vocabularies ?? {};
   const source = data.network.columns.filter((column) => column.side === "encoder").map((column) => column.word);
   const part = step?.cell?.part;

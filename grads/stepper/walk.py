@@ -34,7 +34,8 @@ SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
 KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "\x1b[B": "down", "\x1bOB": "down",
         "\x1b[6~": "down", "\x1b[A": "up", "\x1bOA": "up", "\x1b[5~": "up",
         "\x1b[D": "back", "\x1bOD": "back", "b": "back", "\x7f": "back",
-        "n": "next time", "p": "time before", "r": "backward", "g": "first", "\x1b[H": "first", "G": "last", "\x1b[F": "last",
+        "n": "next time", "p": "time before", "r": "backward",
+        "g": "first", "\x1b[H": "first", "G": "last", "\x1b[F": "last",
         "q": "leave", "\x03": "leave", "\x04": "leave", "\r": "enter", "\n": "enter"}
 
 

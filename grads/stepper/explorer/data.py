@@ -14,6 +14,7 @@ from grads.stepper.explorer.examples import (
 )
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.network import network
+from grads.stepper.explorer.own import titled
 from grads.stepper.explorer.page import write_page
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.steps import Steps
@@ -67,7 +68,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
     verified = verifications_json(run, table, steps, verifications)
     recurrent = run.derivation.name in RECURRENT
     return {
-        "version": VERSION, "name": run.derivation.name, "title": run.title,
+        "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(), "notes": example.said,
         "sources": steps.sources, "steps": steps.entries,
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),

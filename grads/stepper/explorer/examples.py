@@ -12,7 +12,7 @@ import numpy as np
 
 from backend.errors import UserError
 from grads.stepper.explorer.network import depth
-from grads.stepper.explorer.own import guarded, is_own, own_derivation
+from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation, Run, find
@@ -95,7 +95,7 @@ class RunExample:
             made |= {"hidden": arguments[0][output].shape[1],
                      "embedding": arguments[0][next(iter(words))].shape[1]}
         model = self.settings.model
-        return made | {"seed": self.seed, "model": None if model is None else str(model)}
+        return made | {"seed": self.seed, "model": None if model is None else shown(model)}
 
     @property
     def seed(self) -> int | None:
@@ -106,7 +106,8 @@ class RunExample:
     def command(self) -> str:
         """The command line that makes the page again."""
         name = self.run.derivation.name
-        given = [f"--{key} {quoted(str(value))}" for key, value in vars(self.settings).items()
+        name = titled(name) if Path(name).is_absolute() else name
+        given = [f"--{key} {quoted(shown(value))}" for key, value in vars(self.settings).items()
                  if value is not None]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
@@ -205,6 +206,11 @@ def sentence_of(name: str, settings: Settings) -> str | None:
 def page_name(name: str) -> str:
     """The file a page is written to, unless the user says otherwise."""
     return f"{name.rpartition(':')[2]}.html"
+
+
+def shown(value: Any) -> str:
+    """A setting as a page shows it: of an absolute path the last part alone."""
+    return value.name if isinstance(value, Path) and value.is_absolute() else str(value)
 
 
 def quoted(text: str) -> str:

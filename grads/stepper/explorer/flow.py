@@ -21,8 +21,8 @@ TEXT = (
     "between. The recurrent weights are rho times an orthogonal matrix (each gate's of an LSTM), "
     "so that the product over k steps in section 2.2.2, whose factors are W_hh^T diag(tanh'), is "
     "bounded by rho^k. An LSTM's dc_{t-1} = f o dc_t does not pass through a matrix: with a bias "
-    "that holds the forget gate open the gradient lasts, whatever the recurrent weights are. A GRU's "
-    "update gate does the same: (1 - z) o dh_t does not pass through a matrix.")
+    "that holds the forget gate open the gradient lasts, whatever the recurrent weights are. "
+    "A GRU's update gate does the same: (1 - z) o dh_t does not pass through a matrix.")
 
 
 def flow_json(seed: int = 1) -> dict[str, Any]:

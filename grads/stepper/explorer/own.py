@@ -25,6 +25,11 @@ from grads.stepper.tracing.pairing import Pairing
 Result = TypeVar("Result")
 
 
+def titled(target: str) -> str:
+    """FILE.py:NAME without the directories, which are the user's own."""
+    return target.replace("\\", "/").rpartition("/")[2]
+
+
 def is_own(name: str) -> bool:
     """Whether a name is FILE.py:NAME."""
     return ".py:" in name
@@ -48,7 +53,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
                             "grads walk shows the steps")
         gradient = find(module, path, f"{name}_gradient")
         return Derivation(
-            target, target, scalar, gradient, pairing(module, scalar, gradient),
+            target, titled(target), scalar, gradient, pairing(module, scalar, gradient),
             lambda request: Example(tuple(inputs)), follow,
             loss=lambda example, result: result, given=lambda example, result: example.arguments,
             own=True)
@@ -58,7 +63,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
         raise UserError(f"{target}: expected {forward.__name__} to return (outputs, cache)")
     upstream = like(result[0], np.random.default_rng([seed, 1]))
     return Derivation(
-        target, target, forward, backward, pairing(module, forward, backward),
+        target, titled(target), forward, backward, pairing(module, forward, backward),
         lambda request: Example(tuple(inputs), upstream=upstream), follow,
         loss=lambda example, result: dotted(example.upstream, result[0]),
         given=lambda example, result: (example.upstream, result[1]), own=True)

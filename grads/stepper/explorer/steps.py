@@ -42,6 +42,7 @@ class Steps:
 
     def entry(self, name: str, step: Step) -> dict[str, Any]:
         """What the page gets of a step."""
+        formula = key(step.text, self.inside(name, step))
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
                  for read in step.reads for origin in read.origins[:OPERANDS]]
         ids = list(dict.fromkeys(one for _, one in reads))
@@ -49,7 +50,7 @@ class Steps:
             "pass": name, "source": self.source(name, step), "line": step.line,
             "end_line": step.end_line, "depth": step.depth,
             "loops": [list(one) for one in step.loops], "text": step.text,
-            "comment": step.comment, "equations": list(step.equations), "formula": (formula := key(step.text, self.inside(name, step))),
+            "comment": step.comment, "equations": list(step.equations), "formula": formula,
             **({"bookkeeping": True} if formula is None and self.is_bookkeeping(step) else {}),
             "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],
             "reads": [{"written": written, "tensor": one} for written, one in reads],

@@ -34,7 +34,8 @@ class Derivative(NamedTuple):
 
     complex_step: np.ndarray  # NaN where the function cannot be run with complex numbers
     real: np.ndarray
-    estimate: float  # of the error of `real`, absolute; infinite at a kink
+    estimate: float  # of the error of `real`, absolute
+    kink: bool  # whether the differences to both sides stay apart
 
     def scale(self, floor: float) -> float:
         """The size of the derivative, that errors are relative to."""
@@ -42,8 +43,7 @@ class Derivative(NamedTuple):
 
     def agree(self, floor: float) -> bool:
         """Whether both methods were taken and say the same."""
-        known = self.estimate if np.isfinite(self.estimate) else 0.0
-        allowed = AGREE * self.scale(floor) + 10 * known
+        allowed = AGREE * self.scale(floor) + 10 * self.estimate
         return bool(np.all(np.abs(self.complex_step - self.real) <= allowed))
 
     def verdict(self, analytic: np.ndarray, floor: float, precision: float) -> tuple[str, float]:
@@ -61,7 +61,7 @@ class Derivative(NamedTuple):
             return "undecided", float("nan")
         error = float(np.abs(analytic - exact).max(initial=0.0)) / scale
         if not agree:
-            if not self.estimate <= SURE * scale:
+            if self.kink or not self.estimate <= SURE * scale:
                 return "undecided", error
             allowed = max(allowed, 100 * self.estimate / scale)
         return ("verified" if error <= allowed else "wrong"), error  # NaN is wrong
@@ -91,7 +91,7 @@ def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
         noise = NOISE * precision * np.abs(middle) / h
         bends.append(np.where(bend > noise, bend, 0.0))
     real, estimate = settled(np.array(levels))
-    return Derivative(along, real, np.inf if kinked(np.array(bends), real) else estimate)
+    return Derivative(along, real, estimate, kinked(np.array(bends), real))
 
 
 def two_sided(right: np.ndarray, middle: np.ndarray, left: np.ndarray, step: np.ndarray

@@ -94,12 +94,16 @@ def named(backward: Trace, path: Path) -> list[Origin]:
                  if step.kind == "return" and step.depth == 0), None)
     if last is None:
         return []
-    node, rest = ast.parse(last.text.strip()).body[0].value, path  # type: ignore[attr-defined]
+    statement = ast.parse(last.text.strip()).body[0]
+    assert isinstance(statement, ast.Return)
+    node, rest = statement.value, path
     if isinstance(node, (ast.Tuple, ast.List)) and path:
         node, rest = node.elts[path[0]], path[1:]
     elif isinstance(node, ast.Dict) and path:
         keys = [getattr(key, "value", None) for key in node.keys]
-        node, rest = node.values[keys.index(path[0])] if path[0] in keys else None, path[1:]
+        if path[0] not in keys:
+            return []
+        node, rest = node.values[keys.index(path[0])], path[1:]
     if not isinstance(node, ast.Name):
         return []
     return [(step.number, i) for step in backward.steps

@@ -138,7 +138,15 @@ class Run:
                 made[memory].append(origin)
         return {origin: self._nearest(self.backward.target(origin).name, made[memory])
                 for origin, memory in self.backward.memory.items()
-                if origin[0] == 0 and memory in made}
+                if origin[0] == 0 and memory in made and (
+                    not self.derivation.own or self._as_made(origin, made[memory]))}
+
+    def _as_made(self, origin: Origin, made: list[Origin]) -> bool:
+        """Whether what the backward was given are the numbers that the forward assigned there; an
+        array that was filled later has others."""
+        target = self.backward.target(origin)
+        before = self.forward.target(self._nearest(target.name, made))
+        return bool(np.array_equal(np.asarray(target.value), np.asarray(before.value)))
 
     def _nearest(self, name: str, made: list[Origin]) -> Origin:
         """Of the places where the same numbers were assigned, the one of the same name, the

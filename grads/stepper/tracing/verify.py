@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.stepper.trace import Loops, Origin, Target, Trace, plain, relative_error
+from grads.stepper.trace import Loops, Origin, Trace, plain, relative_error
 from grads.stepper.tracing.pairing import (
     AssignedGradient,
     Pairing,

@@ -19,7 +19,7 @@ from backend.errors import UserError
 from grads.stepper.trace import Origin, Trace
 from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
 from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Partner, squeezed
-from grads.stepper.tracing.replay import Bumps, Replay
+from grads.stepper.tracing.replay import Replay
 from grads.stepper.tracing.returned import Returned, returned_gradients
 from grads.stepper.tracing.values import at
 from grads.stepper.tracing.verify import (

@@ -1,4 +1,4 @@
-"""A user's own functions: nothing right is red, and what is wrong is red from the first variable."""
+"""A user's own functions: nothing right is red; what is wrong is, from the first variable on."""
 
 from __future__ import annotations
 
@@ -109,8 +109,21 @@ def bias_backward(dy, cache):
 
 def bias_inputs(rng):
     return rng.normal(size=(5, 3)), rng.normal(size=3)
+
+def filled_forward(x):
+    y = np.zeros_like(x)
+    for i in range(len(x)):
+        y[i] = np.tanh(x[i])
+    return y, y
+
+def filled_backward(dy, y):
+    dx = (1 - y**2) * dy
+    return dx
+
+def filled_inputs(rng):
+    return rng.normal(size=4)
 '''
-RIGHT = ("norm", "loop", "attention", "scale", "kink", "bias")
+RIGHT = ("norm", "loop", "attention", "scale", "kink", "bias", "filled")
 
 
 def opened(directory, name, old="", new=""):
@@ -188,3 +201,15 @@ def test_pages_and_walks_of_right_functions(name, tmp_path, capsys):
 def test_arguments_that_are_written_into_stay_as_they_were(tmp_path):
     run = opened(tmp_path, "scale").run
     np.testing.assert_array_equal(run.arguments[0], np.random.default_rng(1).normal(size=6))
+
+
+def test_arrays_filled_by_the_forward_are_shown_as_they_are_read(tmp_path):
+    """Not as they were made: full of zeros."""
+    example = opened(tmp_path, "filled")
+    data = build(example.run.derivation.name)
+    [read] = [one["tensor"] for step in data["steps"] if step["text"].startswith("dx =")
+              for one in step["reads"] if one["written"] == "y"]
+    shown = data["tensors"][read]
+    assert shown["same_as"] is None
+    np.testing.assert_allclose(shown["value"], example.run.forward.result[1], rtol=1e-8)
+    assert data["title"] == "mine.py:filled" and str(tmp_path) not in str(data["command"])

@@ -21,8 +21,8 @@ export function showCode(panel) {
 
 /** The start of the first line that is seen whole from there on. */
 function wholeLine(box, from) {
-  const first = [...box.children].find((line) => line.offsetTop >= from);
-  return first && from > 0 ? first.offsetTop - 1 : 0;
+  const wanted = Math.min(from, box.scrollHeight - box.clientHeight) + 1;
+  return Math.max(0, ...[...box.children].map((line) => line.offsetTop - 1).filter((top) => from > 0 && top < wanted));
 }
 
 /** The forward lines that a backward line differentiates, and those whose values it reads. */

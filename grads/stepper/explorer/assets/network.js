@@ -233,6 +233,6 @@ function describe(legend, now) {
   const sample = (kind, text) => el("span", { class: `sample ${kind}` }, text);
   legend.replaceChildren(
     sample("now", "this step"), sample("forward", "forward done"),
-    ...(now.pass === "backward" ? [sample("backward", "gradient computed"), sample("kept", "read from the forward pass")] : []),
+    ...(now.pass === "backward" ? [sample("backward", "gradient computed"), sample("kept", "cached from forward")] : []),
     ...(state.variant ? [sample("wrong", "✗ wrong")] : []));
 }

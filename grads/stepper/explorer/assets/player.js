@@ -85,7 +85,8 @@ function showAbout() {
     settings.model ? `the weights of ${settings.model}` : `random weights (seed ${settings.seed})`,
     `loss ${short(loss)} nats`];
   if (!words) sizes.splice(-1, 1, `${data.loss_said} ${short(loss)}`);
-  if (!words) said.splice(0, said.length, "One step alone");
+  if (!words) said.splice(0, said.length, settings.hidden === null ? "Your own function" : "One step alone");
+  if (settings.hidden === null) sizes.splice(0, sizes.length, `inputs of seed ${settings.seed}`, `${data.loss_said} ${short(loss)}`);
   byId("about").replaceChildren(...said, `: ${sizes.filter(Boolean).join(", ")}.`);
   showNotes(data.notes ?? []);
   byId("command").replaceChildren("Made by ", el("code", {}, data.command));

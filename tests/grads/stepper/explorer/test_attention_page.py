@@ -1,4 +1,4 @@
-"""What the pages show of attention, of the two sides' words, and where a reader begins and jumps."""
+"""What pages show of attention and of both sides' words; where a reader begins, and jumps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ TARGET = ["<unk>", "</s>", "we", "read", "the", "page"]
 EDGES = """() => [...document.querySelectorAll(".attend:not([hidden])")].map((path) =>
     [path.dataset.from, path.dataset.to, parseFloat(path.style.strokeWidth)])"""
 LABELS = """(name) => [...document.querySelectorAll(".writes figure.tensor")]
-    .filter((figure) => [...figure.querySelectorAll("figcaption > code")].at(-1)?.textContent === name)
+    .filter((figure) => name ===
+        [...figure.querySelectorAll("figcaption > code")].at(-1)?.textContent)
     .map((figure) => [...figure.querySelectorAll("tbody th")].map((head) => head.textContent))"""
 CUT = """async (steps) => { const cut = []; for (const step of steps) {
     const slider = document.getElementById("slider");
@@ -23,7 +24,8 @@ CUT = """async (steps) => { const cut = []; for (const step of steps) {
     slider.dispatchEvent(new Event("input"));
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     const box = document.querySelector(".typeset");
-    if (box && box.scrollWidth > box.clientWidth + 1 && !box.classList.contains("cut-off")) cut.push(step);
+    const marked = box?.classList.contains("cut-off");
+    if (box && !marked && box.scrollWidth > box.clientWidth + 1) cut.push(step);
 } return cut; }"""
 
 
@@ -179,3 +181,26 @@ def test_a_step_takes_no_time(opened: Any) -> None:
         }
         return all.sort((a, b) => a - b)[100]; }""")
     assert median < 30
+
+
+def test_a_page_of_ones_own_function(browser: Any, tmp_path: Any) -> None:
+    """It says which gradients are right, names no path and no null."""
+    from grads.stepper.explorer.page import write_page
+    from tests.grads.stepper.explorer.conftest import Opened
+    from tests.grads.stepper.test_own_verification import SOURCE as OWN
+    for name, text, verdict in (("loop", OWN, "right"), (
+            "loop", OWN.replace("dU += np.outer(da, h[t - 1])", "dU += np.outer(da, h[t])"),
+            "WRONG")):
+        (tmp_path / "mine.py").write_text(text)
+        write_page(build(f"{tmp_path / 'mine.py'}:{name}"), tmp_path / "page.html")
+        window = Opened(browser, tmp_path / "page.html", "#all=1")
+        assert verdict in window.page.inner_text(".verdict")
+        body = window.page.inner_text("body")
+        assert "null" not in body and str(tmp_path) not in body
+        red = "document.querySelectorAll('.status.wrong, .tensor.wrong').length"
+        found = 0
+        for _ in window.walk():
+            window.page.keyboard.press("ArrowLeft")
+            found += window.page.evaluate(red)
+        assert (found > 0) == (verdict == "WRONG") and window.complaints == []
+        window.context.close()

@@ -20,7 +20,8 @@ from grads.stepper.tracing.values import is_array
 
 COMPLEX_STEP = 1e-30
 STEPS = (1e-2, 1e-3, 1e-4, 1e-5)  # of differences, relative to the entry
-SMALL = 1e-3  # an entry below this share of the largest is stepped as if it were as large
+SMALL = (1e-3, 1e-12)  # an entry below this share of the largest is stepped as if it were as
+# large; the second where the methods disagree with the first
 AGREE = 1e-5  # relative difference of two methods that agree
 NOISE = 64  # rounding errors of a loss, in units of its precision
 SURE = 1e-4  # relative error estimate up to which differences alone decide
@@ -68,16 +69,17 @@ class Derivative(NamedTuple):
 
 
 def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
-               named: dict[str, Any], size: np.ndarray, precision: float) -> Derivative:
+               named: dict[str, Any], size: np.ndarray, precision: float,
+               share: float = SMALL[0]) -> Derivative:
     """Both derivatives of the entries of one variable.
 
     Arguments: size, the entries themselves, that steps are relative to; precision, of the
-    numbers that are computed with.
+    numbers that are computed with; share, of the largest entry, below which a step does not go.
     """
     along = attempt(forward, bump, arguments, loss, named,
                     np.full(len(bump.entries), COMPLEX_STEP * 1j)).imag / COMPLEX_STEP
     size = np.where(np.isfinite(size), np.abs(size), 1.0)
-    scale = np.maximum(size, SMALL * size.max(initial=0.0))
+    scale = np.maximum(size, share * size.max(initial=0.0))
     scale = np.where(scale > 0, scale, 1.0)
     middle = attempt(forward, bump, arguments, loss, named, np.zeros(len(bump.entries)))
     levels, bends = [], []

@@ -17,13 +17,13 @@ export function drawAlignment(box) {
     const weights = valuesOf(tensor);
     const row = el("tr", { onclick: () => goTo(step) },
       el("th", { scope: "row" }, el("a", { href: `#step=${step + 1}` }, target[k]?.next ?? `t = ${t}`)),
-      source.map((word, s) => el("td", { "--weight": weights[s], title: `${word}: ${short(weights[s])}` })));
+      source.slice(0, weights.length).map((word, s) => el("td", { "--weight": weights[s], title: `${word}: ${short(weights[s])}` })));
     rows.push({ t, step, row });
     return row;
   });
   box.append(el("table", {},
     el("caption", {}, "Attention weights, by word to be predicted and word read"),
-    el("thead", {}, el("tr", {}, el("td"), source.map((word) => el("th", { scope: "col" }, el("span", {}, word))))),
+    el("thead", {}, el("tr", {}, el("td"), source.slice(0, valuesOf(data.attention[0].tensor).length).map((word) => el("th", { scope: "col" }, el("span", {}, word))))),
     el("tbody", {}, body)));
 }
 

@@ -112,7 +112,7 @@ function showAttending(now) {
   const weights = known && known.step <= state.step ? valuesOf(known.tensor) : null;
   const row = rowOf("attention");
   attends.forEach(({ index, path }, s) => {
-    const shown = to >= 0 && known && (weights || now.cell.part === "attention");
+    const shown = to >= 0 && known && (!weights || s < weights.length) && (weights || now.cell.part === "attention");
     path.toggleAttribute("hidden", !shown);
     if (!shown) return;
     const [a, b] = [spot(index, row - 1, 0, -1), spot(to, row, -0.35, -1)];

@@ -45,7 +45,7 @@ function sentence(verification) {
   if (verification.error === null || verification.error === undefined) return [name, `: ${verification.reason || "nothing is compared"}.`];
   return [name, " against the derivative of the loss for ", el("code", {}, verification.of_name || "its forward variable"),
     `: ${verification.method === "differences" ? `relative error ${magnitude(verification.error)} by differences alone; a complex step says nothing of this function`
-    : `relative error ${magnitude(verification.error)} by complex step, ${magnitude(verification.central_error)} by central differences`}.`,
+    : `relative error ${magnitude(verification.error)} by complex step${verification.central ? `, ${magnitude(verification.central_error)} by central differences` : ""}`}.`,
   verification.status === "undecided" ? ` ${verification.reason}` : ""];
 }
 

@@ -25,14 +25,17 @@ except ImportError:  # Windows: every step is printed
     pass
 
 WIDE = 200  # columns where the output is no terminal
+SCROLL = 5  # lines
 AROUND = 2  # lines printed before and after a step's where everything is printed
-HELP = "right, space: on   left, b: back   number, enter: go to step   g, G: ends   q: leave"
+HELP = "right: on  left: back  n p: time  r: backward  up down: scroll  N enter: step  q: leave"
 ESCAPE = 0.05  # seconds between the parts of what one key sends
 SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
 # What a terminal sends for a key, and what the key does
-KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "n": "on", "\x1b[B": "on", "\x1bOB": "on",
-        "\x1b[D": "back", "\x1bOD": "back", "b": "back", "\x7f": "back", "\x1b[A": "back",
-        "\x1bOA": "back", "g": "first", "\x1b[H": "first", "G": "last", "\x1b[F": "last",
+KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "\x1b[B": "down", "\x1bOB": "down",
+        "\x1b[6~": "down", "\x1b[A": "up", "\x1bOA": "up", "\x1b[5~": "up",
+        "\x1b[D": "back", "\x1bOD": "back", "b": "back", "\x7f": "back",
+        "n": "next time", "p": "time before", "r": "backward",
+        "g": "first", "\x1b[H": "first", "G": "last", "\x1b[F": "last",
         "q": "leave", "\x03": "leave", "\x04": "leave", "\r": "enter", "\n": "enter"}
 
 
@@ -69,7 +72,7 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
         return Shown({"forward": alone}), [name]
     example = open_example(name, settings)
     traces = {"forward": example.run.forward, "backward": example.run.backward}
-    return Shown(traces, example.verifications()), [example.run.derivation.title, *example.notes]
+    return Shown(traces, example.verifications()), [example.run.title, *example.said]
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:
@@ -93,15 +96,26 @@ def console() -> Console:
 
 def by_keys(shown: Shown) -> None:
     """One step on the screen at a time, until the user leaves."""
-    screen, here, typed = Console(highlight=False), 0, ""
+    screen, here, typed, top = Console(highlight=False), 0, "", 0
     descriptor = sys.stdin.fileno()
     with raw(descriptor), screen.screen(hide_cursor=False):
-        draw(screen, shown, here, typed)
+        draw(screen, shown, here, typed, top)
         for key in keys(descriptor):
             if key == "leave":
                 return
-            here, typed = moved(here, typed, key, len(shown))
-            draw(screen, shown, here, typed)
+            if key in ("up", "down"):
+                top = max(top + (SCROLL if key == "down" else -SCROLL), 0)
+            else:
+                there, typed = moved(jumped(shown, here, key), typed, key, len(shown))
+                top, here = top if there == here else 0, there
+            top = draw(screen, shown, here, typed, top)
+
+
+def jumped(shown: Shown, here: int, key: str) -> int:
+    """The step to show after a key that jumps; the same step after any other."""
+    if key in ("next time", "time before"):
+        return shown.next_time(here, 1 if key == "next time" else -1)
+    return shown.backward() if key == "backward" else here
 
 
 def moved(here: int, typed: str, key: str, count: int) -> tuple[int, str]:
@@ -114,17 +128,21 @@ def moved(here: int, typed: str, key: str, count: int) -> tuple[int, str]:
     return min(max(to.get(key, here), 0), count - 1), ""
 
 
-def draw(screen: Console, shown: Shown, here: int, typed: str) -> None:
-    """The step on an empty screen, with as many lines around it as fit."""
+def draw(screen: Console, shown: Shown, here: int, typed: str, top: int = 0) -> int:
+    """The step on an empty screen, with as many lines around it as fit; of one that does not fit,
+    the lines from `top` on. Returns `top`, no further than the last line needs."""
     space = max(screen.height - 2, 5)
     page = next((page for context in range(30, -1, -1)
                  if len((page := shown.page(here, context)).split()) <= space), None)
     lines = (shown.page(here, 0) if page is None else page).split()
+    top = min(top, max(len(lines) - space, 0))
+    left = lines[top:]
     screen.clear()
-    for line in lines if len(lines) <= space else [*lines[: space - 1], Text("...")]:
+    for line in left if len(left) <= space else [*left[: space - 1], Text("... (down)")]:
         screen.print(line, no_wrap=True, overflow="ellipsis")
     screen.print(f"go to step {typed}" if typed else HELP, style="dim", end="", no_wrap=True,
                  overflow="ellipsis")
+    return top
 
 
 @contextmanager

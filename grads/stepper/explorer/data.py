@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from grads.stepper.explorer.examples import (
-    LANGUAGE,
-    TRANSLATION,
+    RECURRENT,
     RunExample,
     open_example,
     page_name,
 )
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.network import network
+from grads.stepper.explorer.own import titled
 from grads.stepper.explorer.page import write_page
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.sums import sums_json
-from grads.stepper.explorer.tensors import Table, flat, number
+from grads.stepper.explorer.tensors import FORWARD, Table, flat, number
 from grads.stepper.explorer.variants import variants_json
 from grads.stepper.explorer.verifications import H, X, verifications_json
 from grads.stepper.tracing.derivations import Run
 
 VERSION = 1
+WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
 WORDS = 100  # of a vocabulary that is shown
 
 
@@ -64,21 +66,40 @@ def of_example(example: RunExample) -> dict[str, Any]:
     table = Table(run)
     steps = Steps(run, table, verifications)
     verified = verifications_json(run, table, steps, verifications)
-    recurrent = run.derivation.name in (*LANGUAGE, *TRANSLATION)
+    recurrent = run.derivation.name in RECURRENT
     return {
-        "version": VERSION, "name": run.derivation.name, "title": run.derivation.title,
-        "settings": example.described(), "command": example.command(), "notes": example.notes,
+        "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
+        "settings": example.described(), "command": example.command(), "notes": example.said,
         "sources": steps.sources, "steps": steps.entries,
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),
         "flow": flow_json() if recurrent else None, "network": network(run),
-        "vocabularies": vocabularies(run),
-        "loss": number(run.loss(run.forward.result)), "tensors": table.entries,
+        "vocabularies": vocabularies(run), "attention": weights_of_attention(table, steps),
+        "loss": number(run.loss(run.forward.result)), "loss_said": run.loss_said,
+        "tensors": table.entries,
     }
 
 
-def vocabularies(run: Run) -> dict[str, list[str]]:
-    """The words that rows of an embedding and of a prediction belong to, where they are few."""
+def vocabularies(run: Run) -> dict[str, dict[str, Any]]:
+    """The words that rows of an embedding and of a prediction belong to: the first ones, and how
+    many there are; input of the source, or of a language model, output of the target."""
     known = list(run.example.words.values())
     ends = {"input": known[0], "output": known[-1]} if known else {}
-    return {name: words for name, words in ends.items() if len(words) <= WORDS}
+    return {name: {"words": list(words[:WORDS]), "size": len(words)}
+            for name, words in ends.items()}
+
+
+def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, int]]:
+    """The weights over the source at each time of the decoder: their tensor, and the step that
+    knows them; empty without attention."""
+    trace, found = table.run.forward, []
+    for step in trace.steps:
+        for i, target in enumerate(step.targets):
+            named = WEIGHTS.fullmatch(target.name)
+            if named and step.kind == "assign" and step.depth == 0:
+                tensor = table.ids[FORWARD, (step.number, i)]
+                where, origin = table.origins[table.root(tensor)]
+                found.append({"t": int(named[1]), "tensor": tensor,
+                              "step": steps.numbers.get((where, origin[0]),
+                                                        steps.numbers[FORWARD, step.number])})
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,18 @@ import numpy as np
 
 from backend.errors import UserError
 from grads.stepper.explorer.network import depth
-from grads.stepper.explorer.own import guarded, is_own, own_derivation
+from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation, Run, find
 from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
 from grads.stepper.tracing.verify import TOLERANCE, Verification
+from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
 LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
+RECURRENT = (*LANGUAGE, *TRANSLATION, "gru", "gru-context")  # with a gradient that flows back
 LAYERED, SCORED = ("nmt", "attention"), ("attention", "attention-step")
 ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAYERED,
         "model": LANGUAGE + LAYERED, "checkpoint": LANGUAGE + LAYERED, "score": SCORED,
@@ -53,9 +56,21 @@ class RunExample:
 
     def verifications(self) -> list[Verification]:
         """What is known of every gradient; without central differences where tensors are large."""
+        if self.own is not None:
+            return self.own.verifications()
         return [one._replace(status="verified")
                 if one.status == "wrong" and one.error is not None and one.error <= self.tolerance
                 else one for one in self.run.verifications(self.most is None, self.most)]
+
+    @cached_property
+    def own(self) -> Own | None:
+        """The verification of a user's own functions; None for a derivation."""
+        return self.run.own(self.most) if self.run.derivation.own else None
+
+    @property
+    def said(self) -> list[str]:
+        """The notes, and of a user's own functions what is known of the gradients returned."""
+        return [*self.notes, *(self.own.notes() if self.own is not None else [])]
 
     def rerun(self, edits: Any) -> Trace:
         """The backward pass with edits, traced."""
@@ -80,7 +95,7 @@ class RunExample:
             made |= {"hidden": arguments[0][output].shape[1],
                      "embedding": arguments[0][next(iter(words))].shape[1]}
         model = self.settings.model
-        return made | {"seed": self.seed, "model": None if model is None else str(model)}
+        return made | {"seed": self.seed, "model": None if model is None else shown(model)}
 
     @property
     def seed(self) -> int | None:
@@ -91,7 +106,8 @@ class RunExample:
     def command(self) -> str:
         """The command line that makes the page again."""
         name = self.run.derivation.name
-        given = [f"--{key} {quoted(str(value))}" for key, value in vars(self.settings).items()
+        name = titled(name) if Path(name).is_absolute() else name
+        given = [f"--{key} {quoted(shown(value))}" for key, value in vars(self.settings).items()
                  if value is not None]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
@@ -190,6 +206,11 @@ def sentence_of(name: str, settings: Settings) -> str | None:
 def page_name(name: str) -> str:
     """The file a page is written to, unless the user says otherwise."""
     return f"{name.rpartition(':')[2]}.html"
+
+
+def shown(value: Any) -> str:
+    """A setting as a page shows it: of an absolute path the last part alone."""
+    return value.name if isinstance(value, Path) and value.is_absolute() else str(value)
 
 
 def quoted(text: str) -> str:

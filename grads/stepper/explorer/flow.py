@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.derivations.gru import Unit, gru, gru_grad
 from grads.derivations.lstm import lstm, lstm_grad
 from grads.derivations.rnn import rnn, rnn_grad
 from grads.stepper.explorer.tensors import flat
@@ -20,17 +21,22 @@ TEXT = (
     "between. The recurrent weights are rho times an orthogonal matrix (each gate's of an LSTM), "
     "so that the product over k steps in section 2.2.2, whose factors are W_hh^T diag(tanh'), is "
     "bounded by rho^k. An LSTM's dc_{t-1} = f o dc_t does not pass through a matrix: with a bias "
-    "that holds the forget gate open the gradient lasts, whatever the recurrent weights are.")
+    "that holds the forget gate open the gradient lasts, whatever the recurrent weights are. "
+    "A GRU's update gate does the same: (1 - z) o dh_t does not pass through a matrix.")
 
 
 def flow_json(seed: int = 1) -> dict[str, Any]:
-    """Norms for an RNN and for LSTMs at each spectral radius, and the bound for the RNN."""
+    """Norms for an RNN, a GRU and LSTMs at each spectral radius, and the bound for the RNN."""
     series = []
     for radius in RADII:
         rng = np.random.default_rng(seed)
         series.append({"unit": "rnn", "radius": radius, "forget_bias": None,
                        "norms": flat(rnn_norms(radius, rng), 4),
                        "bound": flat(radius ** np.arange(LAGS + 1), 4)})
+    for radius in RADII:
+        rng = np.random.default_rng(seed)
+        series.append({"unit": "gru", "radius": radius, "forget_bias": None,
+                       "norms": flat(gru_norms(radius, rng), 4), "bound": None})
     for bias in FORGET:
         for radius in RADII:
             rng = np.random.default_rng(seed)
@@ -67,6 +73,22 @@ def lstm_norms(radius: float, forget_bias: float, rng: np.random.Generator) -> l
     norms = [size(dh)]
     for t in range(len(x), 0, -1):
         dh, dc, *_ = lstm_grad(dh, dc, h[t - 1], c[t - 1], x[t - 1], T, b)
+        norms.append(size(dh))
+    return norms
+
+
+def gru_norms(radius: float, rng: np.random.Generator) -> list[float]:
+    """The same of the gated hidden unit (Bahdanau et al., A.2.1), without biases."""
+    W, W_z, W_r = np.split(inputs_weights(3, rng), 3)
+    U, U_z, U_r = (radius * orthogonal(rng) for _ in range(3))
+    unit = Unit(W, W_z, W_r, U, U_z, U_r, *np.zeros((3, H, 1)))
+    x, h = words(rng), [np.zeros((H, 1))]
+    for x_t in x:
+        h.append(gru(x_t, h[-1], unit))
+    dh = direction(rng)
+    norms = [size(dh)]
+    for t in range(len(x), 0, -1):
+        dh = gru_grad(dh, x[t - 1], h[t - 1], unit)[1]
         norms.append(size(dh))
     return norms
 

@@ -23,10 +23,15 @@ def formulas() -> dict[str, dict[str, str]]:
     return found
 
 
-def key(text: str) -> str | None:
-    """The key of a statement's equation, None where there is none; white space does not matter."""
+def key(text: str, inside: str = "") -> str | None:
+    """The key of a statement's equation, None where there is none; white space does not matter.
+
+    inside: "attention" for what serves attention: its softmax has another equation than that of
+    the predictions.
+    """
     statement = " ".join(text.split())
-    return statement if statement in formulas() else None
+    known = (f"{{{inside}}} {statement}", statement)
+    return next((one for one in known if one in formulas()), None)
 
 
 def used(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, str]]:

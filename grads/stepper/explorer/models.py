@@ -123,7 +123,7 @@ def exact(parameter: Any) -> np.ndarray:
 def notes(dropout: float, clip: float | None, more: Sequence[str]) -> tuple[str, ...]:
     """What is to be said about the model."""
     return tuple(note for note in (
-        "Trained weights, computed with in float64.",
+        "Trained weights; computed in float64.",
         "Without the dropout of training." if dropout else "",
         "Without the clipping of dh in training." if clip is not None else "", *more) if note)
 

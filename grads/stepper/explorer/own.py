@@ -6,6 +6,7 @@ NAME_gradient, as for `grads check`; or NAME alone, of which there is nothing to
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -22,6 +23,11 @@ from grads.stepper.tracing.examples import Example
 from grads.stepper.tracing.pairing import Pairing
 
 Result = TypeVar("Result")
+
+
+def titled(target: str) -> str:
+    """FILE.py:NAME without the directories, which are the user's own."""
+    return target.replace("\\", "/").rpartition("/")[2]
 
 
 def is_own(name: str) -> bool:
@@ -47,19 +53,20 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
                             "grads walk shows the steps")
         gradient = find(module, path, f"{name}_gradient")
         return Derivation(
-            target, target, scalar, gradient, pairing(module, scalar, gradient),
+            target, titled(target), scalar, gradient, pairing(module, scalar, gradient),
             lambda request: Example(tuple(inputs)), follow,
-            loss=lambda example, result: result, given=lambda example, result: example.arguments)
+            loss=lambda example, result: result, given=lambda example, result: example.arguments,
+            own=True)
     forward, backward = (find(module, path, f"{name}_{kind}") for kind in ("forward", "backward"))
-    result = guarded(target, lambda: forward(*inputs))
+    result = guarded(target, lambda: forward(*copy.deepcopy(inputs)))
     if not isinstance(result, tuple) or len(result) != 2:
         raise UserError(f"{target}: expected {forward.__name__} to return (outputs, cache)")
     upstream = like(result[0], np.random.default_rng([seed, 1]))
     return Derivation(
-        target, target, forward, backward, pairing(module, forward, backward),
+        target, titled(target), forward, backward, pairing(module, forward, backward),
         lambda request: Example(tuple(inputs), upstream=upstream), follow,
         loss=lambda example, result: dotted(example.upstream, result[0]),
-        given=lambda example, result: (example.upstream, result[1]))
+        given=lambda example, result: (example.upstream, result[1]), own=True)
 
 
 def trace_alone(target: str, settings: Settings) -> Trace | None:
@@ -92,8 +99,8 @@ def inputs_of(module: ModuleType, path: Path, name: str, seed: int) -> list[Any]
 def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
     """`dX` of the backward is the gradient of `X` of the forward; so for their helpers, f and
     f_backward or f_grad."""
-    helpers = {f"{one.__name__}{ending}": one.__name__ for one in functions_of(module)
-               for ending in ("_backward", "_grad")}
+    helpers = {f"{one.__name__.removesuffix('_forward')}{ending}": one.__name__
+               for one in functions_of(module) for ending in ("_backward", "_grad")}
     return Pairing({**helpers, backward.__name__: forward.__name__})
 
 

@@ -23,8 +23,9 @@ from backend.files import write_text
 from grads.stepper.explorer.formulas import ASSETS, used
 
 LIMIT = 2_000_000  # bytes of a page
-MODULES = ("format", "data", "evaluate", "state", "code", "heatmap", "network", "charts", "formula",
-           "verification", "breaks", "flow", "keys", "player")  # each after those that it imports
+MODULES = ("format", "data", "evaluate", "state", "code", "heatmap", "network", "alignment",
+           "charts", "formula", "verification", "breaks", "flow", "guide", "jumps", "keys",
+           "player")  # each after those that it imports
 STYLES = ("katex", "page")
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)

@@ -90,7 +90,10 @@ def variables(run: Run, verifications: list[Verification]) -> dict[Origin, Origi
 def forward_origin(run: Run, verification: Verification) -> Origin:
     """Where the forward variable of a verified gradient was assigned."""
     assert verification.partner is not None
-    step = verification.partner.step
-    names = [target.name for target in run.forward.steps[step].targets]
-    return step, names.index(verification.partner.name)
+    step, places = verification.partner.step, verification.partner.places.steps
+    targets = run.forward.steps[step].targets
+    names = [target.name for target in targets]
+    if verification.partner.name in names:
+        return step, names.index(verification.partner.name)
+    return step, [target.place for target in targets].index(places[0][1])  # a part of it
 

@@ -18,6 +18,8 @@ from grads.stepper.tracing.verify import Verification
 ROWS, COLUMNS = 12, 8  # of a tensor that are printed
 COMPARED = 6  # entries of a verification that are printed
 MARGIN = 10  # columns of a name
+STYLES = {"verified": "green", "wrong": "bold red", "undecided": "yellow"}
+SAID = {"other": "not compared", "unpaired": "not compared"}
 
 
 class Shown:
@@ -36,6 +38,26 @@ class Shown:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def next_time(self, number: int, direction: int) -> int:
+        """The nearest step, in a direction, of another time step or pass; its first one."""
+        def place(k: int) -> tuple[str, Any]:
+            name, step = self.steps[k]
+            return name, step.loops[:1]
+
+        other = number
+        while 0 <= other < len(self) and place(other) == place(number):
+            other += direction
+        if not 0 <= other < len(self):
+            return number if direction > 0 else 0
+        while direction < 0 and other and place(other - 1) == place(other):
+            other -= 1
+        return other
+
+    def backward(self) -> int:
+        """The first step of the backward pass; the last step where there is none."""
+        return next((k for k, (name, _) in enumerate(self.steps) if name == "backward"),
+                    len(self) - 1)
 
     def page(self, number: int, context: int) -> Text:
         """A step, by its number from 0, with so many lines of its function around it."""
@@ -106,17 +128,18 @@ class Shown:
     def verification(self, verification: Verification) -> Text:
         """What is known of a gradient."""
         if verification.error is None:
-            return Text(f"  {verification.status}: {verification.reason}\n", style="dim")
+            return Text(f"  {SAID.get(verification.status, verification.status)}: "
+                        f"{verification.reason}\n", style=STYLES.get(verification.status, "dim"))
         assert verification.partner is not None
         of = f"d loss / d {verification.forward}"
         made = self.numbers.get(("forward", verification.partner.step))
         text = Text(f"  {verification.status}: {of}" + (f" (made at step {made})" if made else ""),
-                    style="green" if verification.status == "verified" else "bold red")
+                    style=STYLES[verification.status])
         text.append(f", {verification.checked} of {int(np.prod(verification.shape))} entries, "
                     f"relative error {verification.error:.1e}"
                     + (f" (central difference {verification.central_error:.1e})\n"
                        if verification.central_error is not None else "\n"))
-        text.append(f"{'':{MARGIN}}{'':10}{'analytic':>19}{'complex step':>19}"
+        text.append(f"{'':{MARGIN}}{'':10}{'analytic':>19}{verification.method:>19}"
                     f"{'central':>19}\n", style="dim")
         exact = np.ravel(verification.complex_step)
         for entry in np.flatnonzero(~np.isnan(exact))[:COMPARED]:

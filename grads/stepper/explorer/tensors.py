@@ -50,6 +50,8 @@ class Table:
             if original and np.size(target.value) != int(np.prod(original["shape"])):
                 same = None  # another part of it is kept
             entry["value"] = None if same is not None else flat(target.value)
+        if target.shape is not None and is_integer(target.value):
+            entry["integer"] = True
         if target.sliced and target.shape is not None:
             entry["full_shape"] = list(target.shape)
         entry |= {"gradient": False, "same_as": same}
@@ -102,6 +104,11 @@ class Table:
         """The kept numbers of a tensor, flat."""
         name, origin = self.origins[number]
         return np.ravel(np.asarray(self.traces[name].target(origin).value))
+
+
+def is_integer(value: Any) -> bool:
+    """Whether numbers are integers by their type."""
+    return np.asarray(value).dtype.kind in "iu"
 
 
 def flat(values: Any, digits: int = DIGITS) -> list[Any]:

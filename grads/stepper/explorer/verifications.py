@@ -11,7 +11,7 @@ from grads.stepper.explorer.partners import forward_origin
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number
 from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.record import Target
+from grads.stepper.tracing.numerical import attempt
 from grads.stepper.tracing.replay import Bumps, rerun
 from grads.stepper.tracing.verify import LANES, MEMORY, Verification, bumps_of
 
@@ -56,12 +56,22 @@ def verifications_json(
             if verification.central is not None and verification.central_error is not None:
                 one |= {"central": flat(verification.central, CENTRAL),
                         "central_error": number(verification.central_error, ROUGH)}
+            if verification.method != "complex step":
+                one["method"] = verification.method
             if verification.checked < np.prod(verification.shape):
                 one["checked"] = verification.checked
             if id(verification) in lines:
                 one["lines"] = lines[id(verification)]
         found.append(one)
+    mark_passed_on(table)
     return found
+
+
+def mark_passed_on(table: Table) -> None:
+    """Tensors of the backward that pass on a gradient's numbers are gradients: saved['...']."""
+    for number_, entry in enumerate(table.entries):
+        if table.origins[number_][0] == BACKWARD and table.entries[table.root(number_)]["gradient"]:
+            entry["gradient"] = True
 
 
 def same_or_list(verification: Verification) -> Any:
@@ -104,8 +114,8 @@ def representative(verification: Verification) -> int:
 def bump(verification: Verification, entries: np.ndarray) -> Bumps:
     """The perturbations of some entries (flat) of a gradient's forward variable."""
     assert verification.partner is not None
-    target = Target(verification.name, "", verification.analytic, verification.shape, False, None)
-    return bumps_of(verification.partner, target, entries)
+    return bumps_of(verification.partner, np.shape(verification.analytic), verification.shape,
+                    entries)
 
 
 def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
@@ -118,10 +128,18 @@ def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarr
         group.append(bump_)
         largest = max([computed, *(int(np.prod(one.shape)) for one in group)])
         if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // largest):
-            found += rerun(run.forward, run.example.arguments, group, np.tile(steps, len(group)),
-                           run.example.named, run.loss)
+            found += perturbed(run, group, np.tile(steps, len(group)))
             group = []
     return found
+
+
+def perturbed(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
+    """The losses of one run; of a user's function, NaN where it cannot be run with such steps."""
+    if not run.derivation.own:
+        return rerun(run.forward, run.arguments, bumps, steps, run.example.named, run.loss)
+    ends = np.cumsum([len(bump.entries) for bump in bumps])[:-1]
+    return [attempt(run.forward, bump, run.arguments, run.loss, run.example.named, part)
+            for bump, part in zip(bumps, np.split(steps, ends), strict=True)]
 
 
 def largest_computed(run: Run) -> int:
@@ -151,7 +169,8 @@ def curve(
 
     def powers(slopes: np.ndarray) -> list[float | None]:
         errors = np.abs(slopes - exact) / (abs(exact) or 1.0)
-        return [round(float(np.log10(error)), 1) if error else None for error in errors]
+        return [round(float(np.log10(error)), 1) if 0 < error < np.inf else None
+                for error in errors]
 
     return {"entry": entry, "complex": powers(along.imag / H),
             "central": powers((right - left) / (2 * H)), "forward": powers((right - middle) / H)}

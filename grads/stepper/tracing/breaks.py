@@ -131,3 +131,12 @@ GRU = (
     change("state kept is forgotten", "(1 - z) o h_{i-1} left out of dh_{i-1}.",
            "gru_grad", "((1 - z) * dh ", "(0 * dh "),
 )
+GRU_CONTEXT = (
+    change("update gates swapped", "z and 1 - z change places, as between papers (erratum 17).",
+           "gru_context_grad", "ds_tilde = z * ds", "ds_tilde = (1 - z) * ds"),
+    change("context read once", "c_i gets its gradient through the candidate only, not through the "
+           "gates.", "gru_context_grad", "dc = C.T @ da + C_z.T @ da_z + C_r.T @ da_r",
+           "dc = C.T @ da + 0 * (C_z.T @ da_z + C_r.T @ da_r)"),
+    change("state kept is forgotten", "(1 - z) o s_{i-1} left out of ds_{i-1}.",
+           "gru_context_grad", "((1 - z) * ds ", "(0 * ds "),
+)

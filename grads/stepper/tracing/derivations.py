@@ -96,7 +96,7 @@ DERIVATIONS = {one.name: one for one in (
         "nmt", "Encoder-decoder, Algorithms 3 and 4", nmt.forward, nmt.backward,
         Pairing(MODEL, PAIRS), partial(translation_example, False), FOLLOW, breaks.TRANSLATION),
     Derivation(
-        "attention", "Encoder-decoder with attention and input feeding, 4.2",
+        "attention", "Encoder-decoder with attention ({score}, {window}) and input feeding, 4.2",
         attention.attentional_nmt_forward, attention.attentional_nmt_backward,
         Pairing(ATTENTIONAL, PAIRS), partial(translation_example, True), FOLLOW,
         breaks.ATTENTION),
@@ -104,7 +104,7 @@ DERIVATIONS = {one.name: one for one in (
         "rnnsearch", "RNNsearch, Bahdanau et al. A.2", rnnsearch.forward, rnnsearch.backward,
         Pairing(MODEL, PAIRS, SHARES), search_example, FOLLOW, breaks.SEARCH),
     Derivation(
-        "attention-step", "One step of attention: global, local-m, local-p, any score",
+        "attention-step", "One step of attention, {score}, {window}",
         attention_step.attend, attention_step.attend_grad,
         Pairing(PARTNERS, PAIRS), attention_step_example, FOLLOW, breaks.ATTENTION_STEP,
         of_first, upstream_second),
@@ -113,9 +113,9 @@ DERIVATIONS = {one.name: one for one in (
         Pairing(PARTNERS, PAIRS), partial(gru_example, False), FOLLOW, breaks.GRU,
         of_all, upstream_first),
     Derivation(
-        "gru-context", "The same with a context, Bahdanau et al. A.2.2",
+        "gru-context", "One step of the gated hidden unit with a context, Bahdanau et al. A.2.2",
         gru.gru_context, gru.gru_context_grad,
-        Pairing(PARTNERS, PAIRS), partial(gru_example, True), FOLLOW, (),
+        Pairing(PARTNERS, PAIRS), partial(gru_example, True), FOLLOW, breaks.GRU_CONTEXT,
         of_all, upstream_first),
 )}
 

@@ -225,6 +225,21 @@ class Pairs:
         """The forward step of an origin."""
         return self.forward.steps[origin[0]]
 
+    def whole(self, origin: Origin) -> Partner | None:
+        """A forward variable with all its entries; None for what a starred target gathers."""
+        variable = self.steps(origin).targets[origin[1]]
+        if variable.place is None or variable.shape is None:
+            return None
+        entries = np.arange(int(np.prod(variable.shape)))
+        return Partner(variable.name, origin[0], assigned(self.forward, origin),
+                       tuple(variable.shape), entries)
+
+    def fitting_whole(self, origin: Origin, target: Target) -> Partner | None:
+        """The same, if it has the shape of a gradient."""
+        found = self.whole(origin)
+        fits = found and squeezed(found.shape) == squeezed(target.shape or ())
+        return found if fits else None
+
     def direct(self, origin: Origin, step: Step, target: Target) -> Partner | None:
         """A forward variable that is perturbed where it is assigned."""
         return self.fitting(origin, assigned(self.forward, origin), step, target)

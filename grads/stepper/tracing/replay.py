@@ -7,9 +7,10 @@ touch; where the function does what lanes cannot, it is run once for each.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,6 +28,10 @@ class Places(NamedTuple):
 
     steps: tuple[tuple[int, Path], ...] = ()  # number of a step, place in the value it assigned
     readings: tuple[tuple[int, Path], ...] = ()  # number of a reading, place in the variable
+
+
+class Untouched(tuple[Any, ...]):
+    """Arguments that every run gets a copy of: the function may write into them."""
 
 
 class Bumps(NamedTuple):
@@ -131,6 +136,8 @@ class Replay:
 
     def run(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
         """What the function returns, perturbed."""
+        if isinstance(arguments, Untouched):
+            arguments = copy.deepcopy(tuple(arguments))
         return self.program.run(self, *arguments, **named)
 
     # --- what a rewritten function calls; a frame needs no state of its own
@@ -154,6 +161,8 @@ class Replay:
         return self.assign(number, value, ())
 
     def assign(self, number: int, value: Any, indices: Any) -> Any:
+        if isinstance(value, Iterator):  # what it calls was recorded before the assignment
+            value = spread(self.sites[number].targets[0], value)[0]
         here, self.step_number = self.step_number, self.step_number + 1
         bumps = self.steps.get(here)
         if bumps:

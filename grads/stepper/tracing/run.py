@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
 from grads.stepper.tracing.breaks import Break
 from grads.stepper.tracing.examples import Example, Request, Sizes
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
+from grads.stepper.tracing.replay import Untouched
 from grads.stepper.tracing.values import KEEP
 from grads.stepper.tracing.verify import Curve, Verification, curve, losses, verify
+from grads.stepper.tracing.verify_own import Own
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Derivation:
     loss: Callable[[Example, Any], Any] = lambda example, result: result[0]  # of the forward's
     given: Callable[[Example, Any], tuple[Any, ...]] = (  # the backward's arguments
         lambda example, result: (*example.arguments, result[1]))
+    own: bool = False  # a user's own functions, which may write into what they are given
 
     def run(
         self, sentence: str | None = None, *, sizes: Sizes | None = None, seed: int = 0,
@@ -52,11 +57,17 @@ class Derivation:
         request = Request(sentence, sizes or Sizes(), np.random.default_rng(seed), parameters,
                           words or {})
         example = self.example(request)
+        arguments = self.untouched(example.arguments)
         forward = trace(self.forward, *example.arguments, follow=self.follow, keep=keep,
                         **example.named)
-        backward = trace(self.backward, *self.given(example, forward.result), follow=self.follow,
-                         edits=edits, keep=keep)
-        return Run(self, example, forward, backward)
+        given = self.given(example, forward.result)
+        again = self.untouched(given)
+        backward = trace(self.backward, *given, follow=self.follow, edits=edits, keep=keep)
+        return Run(self, example, forward, backward, arguments, again)
+
+    def untouched(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments for later runs: copies of what a user's functions may write into."""
+        return Untouched(copy.deepcopy(arguments)) if self.own else arguments
 
     def broken(self, name: str) -> Edits:
         """The edits of a break; `UserError`, with the nearest name, if there is none."""
@@ -71,6 +82,25 @@ class Run:
     example: Example
     forward: Trace
     backward: Trace
+    arguments: tuple[Any, ...] = field(repr=False)  # of the forward, for later runs
+    given: tuple[Any, ...] = field(repr=False)  # of the backward, for later runs
+
+    @property
+    def title(self) -> str:
+        """The derivation's title, with the score and the window in use."""
+        variants = [one for one in (*self.example.arguments[:1], self.example.named.get("variant"))
+                    if isinstance(one, Variant)]
+        said = {} if not variants else {"score": variants[0].score, "window": variants[0].window}
+        return self.derivation.title.format(**said) if said else self.derivation.title
+
+    @property
+    def loss_said(self) -> str:
+        """What the loss is: a projection where the derivation is of a step, or a user's own."""
+        if self.example.words:
+            return "loss"
+        if self.example.upstream is None:
+            return "value"
+        return "sum of (upstream gradient × output), which stands for a loss,"
 
     def loss(self, result: Any) -> Any:
         """The loss, from what the forward returned."""
@@ -78,17 +108,25 @@ class Run:
 
     def verifications(self, central: bool = True, most: int | None = None) -> list[Verification]:
         """What is known of every gradient; `most` entries of each are compared, None for all."""
-        return verify(self.derivation.pairing, self.forward, self.backward,
-                     self.example.arguments, self.loss, self.example.named, central, most)
+        pairing, named = self.derivation.pairing, self.example.named
+        if self.derivation.own:
+            return self.own(most).verifications()
+        return verify(pairing, self.forward, self.backward, self.arguments, self.loss, named,
+                      central, most)
+
+    def own(self, most: int | None) -> Own:
+        """The verification of a user's own functions."""
+        return Own(self.derivation.pairing, self.forward, self.backward, self.arguments,
+                   self.given, self.loss, self.example.named, most)
 
     def losses(self, verification: Verification, entry: int, steps: Sequence[float]) -> np.ndarray:
         """The loss with each of `steps` added to one entry (flat) of a verification's gradient."""
-        return losses(verification, self.forward, self.example.arguments, entry, steps, self.loss,
+        return losses(verification, self.forward, self.arguments, entry, steps, self.loss,
                       self.example.named)
 
     def curve(self, verification: Verification, entry: int) -> Curve:
         """How the error of numerical derivatives for one entry depends on the step size."""
-        return curve(verification, self.forward, self.example.arguments, entry, self.loss,
+        return curve(verification, self.forward, self.arguments, entry, self.loss,
                      self.example.named)
 
     @cached_property
@@ -100,7 +138,15 @@ class Run:
                 made[memory].append(origin)
         return {origin: self._nearest(self.backward.target(origin).name, made[memory])
                 for origin, memory in self.backward.memory.items()
-                if origin[0] == 0 and memory in made}
+                if origin[0] == 0 and memory in made and (
+                    not self.derivation.own or self._as_made(origin, made[memory]))}
+
+    def _as_made(self, origin: Origin, made: list[Origin]) -> bool:
+        """Whether what the backward was given are the numbers that the forward assigned there; an
+        array that was filled later has others."""
+        target = self.backward.target(origin)
+        before = self.forward.target(self._nearest(target.name, made))
+        return bool(np.array_equal(np.asarray(target.value), np.asarray(before.value)))
 
     def _nearest(self, name: str, made: list[Origin]) -> Origin:
         """Of the places where the same numbers were assigned, the one of the same name, the

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.stepper.trace import Loops, Origin, Target, Trace, plain, relative_error
+from grads.stepper.trace import Loops, Origin, Trace, plain, relative_error
 from grads.stepper.tracing.pairing import (
     AssignedGradient,
     Pairing,
@@ -41,7 +41,8 @@ class Verification(NamedTuple):
     loops: Loops
     step: int  # of the backward trace
     target: int
-    status: str  # "verified" | "wrong" | "partial" | "same" | "share" | "zero" | "unpaired"
+    status: str  # "verified" | "wrong" | "partial" | "same" | "share" | "zero" | "unpaired";
+    # of a user's own function also "undecided" (methods disagree) | "other" (another quantity)
     reason: str  # of what is not verified by itself
     other: Origin | None  # of a partial one where it is completed, of a "same" one the original
     partner: Partner | None  # the forward variable
@@ -52,6 +53,7 @@ class Verification(NamedTuple):
     checked: int  # entries compared
     error: float | None  # largest difference from the complex step, relative to the largest entry
     central_error: float | None  # the same of the central differences
+    method: str = "complex step"  # that decided, or "differences": then complex_step holds those
 
     @property
     def forward(self) -> str:
@@ -88,32 +90,35 @@ def verify(
     trace keeps; tolerance, the relative error up to which a gradient is verified.
     """
     gradients = Pairs(pairing, forward, backward).gradients()
-    final = [(gradient, chosen(backward.target(gradient.origin), most))
-             for gradient in gradients if gradient.partner is not None]
-    bumps = [bumps_of(gradient.partner, backward.target(gradient.origin), where)
-             for gradient, where in final if gradient.partner is not None]
+    final = [(gradient, backward.target(gradient.origin)) for gradient in gradients
+             if gradient.partner is not None]
+    compared = [chosen(target.value, most) for _, target in final]
+    bumps = [bumps_of(gradient.partner, np.shape(target.value), target.shape or (), where)
+             for (gradient, target), where in zip(final, compared, strict=True)
+             if gradient.partner is not None]
     exact = derivatives(forward, bumps, arguments, loss, named or {})
     both = central_differences(forward, bumps, arguments, loss, named or {}) if central else exact
-    slopes = {gradient.origin: (where, *found) for (gradient, where), *found in zip(
-        final, exact, both, strict=True)}
+    slopes = {gradient.origin: tuple(found) for (gradient, _), *found in zip(
+        final, compared, exact, both, strict=True)}
     return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central,
                           tolerance) for gradient in gradients]
 
 
-def chosen(target: Target, most: int | None) -> np.ndarray:
+def chosen(value: Any, most: int | None) -> np.ndarray:
     """The entries (flat, of the kept value) that are compared: the largest, and some others."""
-    size = np.size(target.value)
+    size = np.size(value)
     if most is None or size <= most:
         return np.arange(size)
-    largest = np.argsort(-np.abs(np.ravel(target.value)))
+    largest = np.argsort(-np.abs(np.ravel(value)))
     others = np.random.default_rng(0).permutation(largest[(most + 1) // 2:])
     return np.sort(np.concatenate([largest[: (most + 1) // 2], others[: most // 2]]))
 
 
-def bumps_of(partner: Partner, target: Target, where: np.ndarray) -> Bumps:
-    """The perturbations that verify entries of a gradient; it may be kept in part only."""
-    whole = partner.entries.reshape(target.shape)
-    kept = whole[tuple(slice(0, n) for n in np.shape(target.value))]
+def bumps_of(partner: Partner, kept_shape: tuple[int, ...], shape: tuple[int, ...],
+             where: np.ndarray) -> Bumps:
+    """The perturbations that verify entries (flat, of what is kept) of a gradient of a shape."""
+    whole = partner.entries.reshape(shape)
+    kept = whole[tuple(slice(0, n) for n in kept_shape)]
     return Bumps(partner.places, partner.shape, kept.ravel()[where])
 
 
@@ -146,8 +151,8 @@ def losses(
     if verification.partner is None or not 0 <= entry < np.size(verification.analytic):
         raise ValueError("entry: expected one of a verified gradient's "
                          f"{np.size(verification.analytic)}, got {entry} of {verification.name}")
-    target = Target(verification.name, "", verification.analytic, verification.shape, False, None)
-    bump = bumps_of(verification.partner, target, np.full(len(steps), entry))
+    bump = bumps_of(verification.partner, np.shape(verification.analytic), verification.shape,
+                    np.full(len(steps), entry))
     return rerun(forward, arguments, [bump], np.asarray(steps), named or {}, loss)[0]
 
 
@@ -202,21 +207,26 @@ def _verification(
     pairing: Pairing, central: bool, tolerance: float,
 ) -> Verification:
     """The verification of a gradient, once its derivatives are known."""
-    step, target = backward.steps[gradient.origin[0]], backward.target(gradient.origin)
-    head = (target.name, step.function, step.line, step.text, step.loops, *gradient.origin)
-    shape = target.shape or ()
     if slopes is None:
-        reason = _reason(gradient, backward, pairing)
-        return Verification(*head, gradient.status, reason, gradient.other, None, None, None, None,
-                            shape, 0, None, None)
+        return unverified(backward, gradient.origin, gradient.status,
+                          _reason(gradient, backward, pairing), gradient.other)
     where, exact, both = slopes
-    analytic = np.asarray(target.value)
+    analytic = np.asarray(backward.target(gradient.origin).value)
     error = relative_error(analytic.ravel()[where], exact)
     status = "verified" if error <= tolerance else "wrong"  # NaN is wrong
-    return Verification(
-        *head, status, "", None, gradient.partner, analytic, placed(exact, where, analytic),
-        placed(both, where, analytic) if central else None, shape, len(where), error,
-        relative_error(both, exact) if central else None)
+    return unverified(backward, gradient.origin, status, "")._replace(
+        partner=gradient.partner, analytic=analytic, complex_step=placed(exact, where, analytic),
+        central=placed(both, where, analytic) if central else None, checked=len(where),
+        error=error, central_error=relative_error(both, exact) if central else None)
+
+
+def unverified(backward: Trace, origin: Origin, status: str, reason: str,
+               other: Origin | None = None) -> Verification:
+    """What is said of a gradient without numbers."""
+    step, target = backward.steps[origin[0]], backward.target(origin)
+    return Verification(target.name, step.function, step.line, step.text, step.loops, *origin,
+                        status, reason, other, None, None, None, None, target.shape or (), 0,
+                        None, None)
 
 
 def placed(values: np.ndarray, where: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -235,8 +245,12 @@ def _reason(gradient: AssignedGradient, backward: Trace, pairing: Pairing) -> st
         return "zero, before the first term of its sum"
     if gradient.other is None:
         return "no forward variable of this name is known: list it in the pairs"
-    step = backward.steps[gradient.other[0]]
-    where = f"{step.targets[gradient.other[1]].name}, {step.function} line {step.line}"
-    if step.loops:
-        where += f" at {loops_text(step.loops)}"
-    return f"a part of {where}" if gradient.status == "partial" else f"the same array as {where}"
+    kind = "a part of" if gradient.status == "partial" else "the same array as"
+    return line_of(backward, gradient.other, kind)
+
+
+def line_of(backward: Trace, origin: Origin, kind: str) -> str:
+    """A reason that points to another assignment."""
+    step = backward.steps[origin[0]]
+    where = f"{kind} {step.targets[origin[1]].name}, {step.function} line {step.line}"
+    return where + (f" at {loops_text(step.loops)}" if step.loops else "")

@@ -1,5 +1,6 @@
 """`grads walk`: what is printed, what keys do, a user's own functions."""
 
+import io
 import os
 import pty
 import re
@@ -10,9 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from backend.errors import UserError
-from grads.stepper.walk import first_key, moved, walk
+from grads.stepper.explorer.settings import Settings
+from grads.stepper.walk import draw, first_key, jumped, moved, open_shown, walk
 
 ROOT = Path(__file__).resolve().parents[3]
 OWN = '''
@@ -203,3 +206,31 @@ def test_in_a_terminal():
         running.kill()
         running.stderr.close()
         os.close(master)
+
+
+# --- jumps --------------------------------------------------------------------------------------
+
+
+def test_jumps_to_time_steps_and_to_the_backward_pass():
+    shown = open_shown("lstm", Settings())[0]
+    place = [(name, step.loops[:1]) for name, step in shown.steps]
+    first = shown.next_time(0, 1)
+    assert place[first] == ("forward", (("t", 1),)) and place[first - 1] == place[0]
+    second = jumped(shown, first, "next time")
+    assert place[second] == ("forward", (("t", 2),)) and place[second - 1] != place[second]
+    assert jumped(shown, second + 3, "time before") == first
+    assert jumped(shown, 0, "time before") == 0
+    back = jumped(shown, 0, "backward")
+    assert shown.steps[back][0] == "backward" and shown.steps[back - 1][0] == "forward"
+    assert jumped(shown, 4, "on") == 4
+
+
+def test_a_long_step_scrolls():
+    shown = open_shown("lstm", Settings(hidden=8))[0]
+    screen = Console(highlight=False, height=12, width=80, file=io.StringIO(), force_terminal=True)
+    last = len(shown) - 1
+    assert draw(screen, shown, last, "", 5) == 5
+    assert "down" in screen.file.getvalue()
+    end = draw(screen, shown, last, "", 10_000)
+    assert 5 < end < 10_000
+    assert "down)" not in screen.file.getvalue().rpartition("\x1b[2J")[2]

@@ -1,4 +1,4 @@
-// "Break it": wrong backward passes, what becomes wrong and from where.
+// "Inject a bug": wrong backward passes, what becomes wrong and from where.
 
 import { data, isWrong, steps, tensors, firstBackward, variants, wrongOf } from "./data.js";
 import { count, el, prose, iterations } from "./format.js";
@@ -17,9 +17,9 @@ export function showBreaks(panel) {
 
 function menu() {
   const select = el("select", { id: "break", onchange: (event) => breakIt(event.target.value) },
-    el("option", { value: "" }, "nothing: the backward pass is right"),
+    el("option", { value: "" }, "none: the backward pass is right"),
     [...variants.values()].map((variant) => el("option", { value: variant.id }, variant.title)));
-  return el("p", { class: "menu" }, el("label", { for: "break" }, "Break it: "), select);
+  return el("p", { class: "menu" }, el("label", { for: "break" }, "Inject a bug: "), select);
 }
 
 function damage(variant) {

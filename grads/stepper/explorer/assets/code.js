@@ -15,8 +15,14 @@ export function showCode(panel) {
   panel.replaceChildren(...parts.flat());
   panel.querySelectorAll(".lines").forEach((box) => {
     const lit = box.querySelector(".current, .partner, .kept");
-    if (lit) box.scrollTop = lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2;
+    if (lit) box.scrollTop = wholeLine(box, lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2);
   });
+}
+
+/** The start of the first line that is seen whole from there on. */
+function wholeLine(box, from) {
+  const wanted = Math.min(from, box.scrollHeight - box.clientHeight) + 1;
+  return Math.max(0, ...[...box.children].map((line) => line.offsetTop - 1).filter((top) => from > 0 && top < wanted));
 }
 
 /** The forward lines that a backward line differentiates, and those whose values it reads. */

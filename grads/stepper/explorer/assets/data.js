@@ -90,19 +90,46 @@ export function gradientsOf(id) {
   return gradients.get(id) ?? gradients.get(original(id)) ?? [];
 }
 
+/** The side that a tensor is of: "encoder", "decoder", or null where nothing says so. */
+function sideOf(id) {
+  const of = verificationsByTensor.get(id)?.of ?? verificationsByTensor.get(original(id))?.of;
+  const names = [id, original(id), ...(of === null || of === undefined ? [] : [of, original(of)])].map((one) => tensors[one].name);
+  if (names.some((name) => /_source$/.test(name))) return "encoder";
+  const said = names.map((name) => name.match(/\b(encoder|decoder)\b/)?.[1]).find(Boolean);
+  if (said) return said;
+  const maker = steps[makerOf(id)];
+  if (maker?.cell) return maker.cell.side;
+  const written = maker && sources.get(maker.source).function.match(/encode|decode/)?.[0];
+  if (written) return `${written}r`;
+  return maker?.loops.length ? null : nextSide(makerOf(id), tensors[id].name);
+}
+
+/** The side of the first step that goes on with a variable that was set to zero. */
+function nextSide(number, name) {
+  if (number === undefined) return null;
+  const { source } = steps[number];
+  const next = steps.slice(number + 1).find((step) => step.source === source && step.cell && step.targets.some((id) => tensors[id].name === name));
+  return next?.cell.side ?? null;
+}
+
+const bilingual = data.network.columns.some((column) => column.side === "encoder");
+
 /** The rows or columns of a tensor that are words, or null. */
 export function wordsOf(id, axis, step) {
   const { shape, name } = tensors[id];
-  const variable = root(name).replace(/^d_?(?=\w)/, "");
+  const variable = /(^|\.)d?W_e(_source)?$/.test(name) ? "W_e" : /\['output\.(b|W_o)'\]$/.test(name) ? "b_hy" : root(name).replace(/^d_?(?=\w)/, "");
   const vocabulary = data.vocabularies ?? {};
   const source = data.network.columns.filter((column) => column.side === "encoder").map((column) => column.word);
   const part = step?.cell?.part;
   let words = null;
   if (axis === 1) words = ["h_bar", "score", "source"].includes(variable) ? source : null;
   else if (["p", "s", "W_hy", "b_hy"].includes(variable) || (part === "output" && ["W", "hy"].includes(variable))) words = vocabulary.output;
-  else if (variable === "W_e") words = /'encoder/.test(name) ? vocabulary.input : source.length && step?.cell?.side !== "encoder" ? vocabulary.output : vocabulary.input;
+  else if (variable === "W_e") words = bilingual ? { encoder: vocabulary.input, decoder: vocabulary.output }[sideOf(id)] : vocabulary.input;
   else if (part === "attention" && ["a", "e"].includes(variable)) words = source;
-  return words?.length && words.length === (shape?.[axis] ?? 1) ? words : null;
+  if (!words) return null;
+  const whole = tensors[id].full_shape ?? shape;
+  const [list, size] = Array.isArray(words) ? [words, words.length] : [words.words, words.size];
+  return size === (whole?.[axis] ?? 1) && list.length >= (shape?.[axis] ?? 1) ? list : null;
 }
 
 /** The numbers that complex steps gave for a gradient: `true` stands for its own, to all digits. */
@@ -128,6 +155,9 @@ export function sumOf(id) {
   }
   return null;
 }
+
+/** Whether a step only keeps books: no equation of its own. */
+export const isBookkeeping = (number) => Boolean(steps[number]?.bookkeeping);
 
 const side = (number) => [steps[number].cell?.side ?? null];
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);

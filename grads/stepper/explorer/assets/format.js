@@ -75,10 +75,12 @@ export function shared(values) {
   return Math.floor(Math.log10(largest));
 }
 
-/** A number in a table's cell: decimals, or where they would all be zero, digit and exponent. */
-export function inCell(value, decimals) {
+/** A number in a table's cell: decimals, or where they would all be zero, digit and exponent; in a
+ * table that is scaled already, then only that it is small. */
+export function inCell(value, decimals, scaled = false) {
   const text = fixed(value, decimals);
   if (value === 0 || /[1-9∞a-z]/.test(text)) return text;
+  if (scaled) return "≈ 0";
   return signed(value.toExponential(0).replace("e-", "e\u2212"));
 }
 
@@ -88,6 +90,10 @@ const INDEX = /(?<=(?:\b(?:d?[A-Za-z]|\d)\p{M}?|[ρσ]|_[a-z]{1,4}|\}))([_^](?:\
 
 /** Text with its letters and indices set: h_{t-1}, W_hh^T, h~_t, hbar_s, rho^k. */
 export function prose(text) {
+  return text.split(/`([^`]+)`/).flatMap((part, k) => (k % 2 ? [el("code", {}, part)] : lettered(part)));
+}
+
+function lettered(text) {
   const letters = ACCENTS.reduce((said, [from, to]) => said.replace(from, to), text);
   return letters.split(INDEX).map((part, k) => {
     if (k % 2 === 0) return part;

@@ -9,6 +9,7 @@ import { inspected, pick, state } from "./state.js";
 const MOST = 6; // terms of a sum that are written out
 const EXACT = 1e-4; // by how much a line's numbers may miss what it gave, relative
 const ROUNDED = 1e-2; // the same in a wrong variant, whose numbers have five digits
+const SMALLEST = 0.9; // em, of an equation that is made to fit
 const SIGNS = { "-": "−", "*": "×", "/": "÷" };
 
 /** The panel in the centre. */
@@ -21,16 +22,27 @@ function equation(step) {
   const formula = formulas[step.formula];
   if (!formula) {
     return el("div", { class: "formula plain" }, el("pre", {}, step.text),
-      el("p", { class: "note" }, "Bookkeeping: no equation of its own."));
+      step.bookkeeping ? el("p", { class: "note" }, "Bookkeeping: no equation of its own.") : null);
   }
   const box = el("div", { class: "formula" });
   const set = el("div", { class: "typeset" });
   set.innerHTML = formula.html; // KaTeX's, made at development time
   box.append(set);
+  requestAnimationFrame(() => fit(set));
   if (formula.tag) box.append(el("p", { class: "tag" }, `(${formula.tag})`));
   if (editOf(state.step)) box.append(el("p", { class: "note changed" }, "✗ This is what the line should compute; broken, it is ", el("code", {}, editOf(state.step).text)));
   if (formula.note) box.append(el("p", { class: "note" }, prose(formula.note)));
   return box;
+}
+
+/** An equation that is too wide breaks between its terms (page.css), then shrinks; what is then still cut shows that it scrolls. */
+function fit(set) {
+  const inner = set.querySelector(".katex-display > .katex");
+  if (!inner) return;
+  const over = set.scrollWidth / set.clientWidth;
+  if (over > 1) inner.style.fontSize = `${Math.max(SMALLEST, 1.25 / over)}em`;
+  set.classList.toggle("cut-off", set.scrollWidth > set.clientWidth + 1);
+  set.tabIndex = set.scrollWidth > set.clientWidth + 1 ? 0 : -1;
 }
 
 /** The inspected entry, with the numbers that it was computed from. */

@@ -5,8 +5,11 @@ import { count, el, exact, inCell, place, power, root, shared, iterations } from
 import { inspected, pick, state } from "./state.js";
 
 const GATES = ["i", "f", "o", "ĥ"];
-const GATED = /^d?(a|u|T|b|T_x|T_h|T_t|T_s|b_t|b_s)$/;
+const GATED = /^d?(a|u|T|b|W|T_x|T_h|T_t|T_s|b_t|b_s)$/;
+const LAYER = /\.\d+\.[Wb]'\]$/; // a parameter of a layer: decoder.0.W
+const TALL = 14; // rows of a table that scrolls
 const SEVERAL = 6; // tensors of one group that are shown at once
+const FEW = 2; // of a larger group
 
 /** The panel on the right: what the step writes, what it reads. */
 export function showTensors(panel) {
@@ -19,7 +22,7 @@ export function showTensors(panel) {
   const groups = [
     ["Writes", step.targets.map((tensor) => ({ tensor })), "writes"],
     ["Reads gradients", reads.filter(gradient), "reads"],
-    [step.pass === "backward" ? "Reads, kept from the forward pass" : "Reads",
+    [step.pass === "backward" ? "Cached from forward" : "Reads",
       reads.filter((one) => !gradient(one) && (step.pass === "forward" || cached.has(one.tensor))), "kept"],
     ["Reads", reads.filter((one) => !gradient(one) && step.pass === "backward" && !cached.has(one.tensor)), "reads"],
     ["Is the gradient for", of !== null && of !== undefined && !cached.has(of) ? [{ tensor: of }] : [], "kept"],
@@ -36,12 +39,13 @@ function unique(reads) {
 }
 
 function group(list, kind, step) {
-  const figures = list.slice(0, SEVERAL).map(({ tensor, written }) => heatmap(tensor, step, written));
+  const shown = list.length > SEVERAL ? FEW : SEVERAL;
+  const figures = list.slice(0, shown).map(({ tensor, written }) => heatmap(tensor, step, written));
   const box = el("div", { class: `group ${kind}` }, figures);
   if (list.length > SEVERAL) {
     const more = el("button", { type: "button", class: "more", onclick: () => {
-      more.replaceWith(...list.slice(SEVERAL).map(({ tensor, written }) => heatmap(tensor, step, written)));
-    } }, `and ${count(list.length - SEVERAL, "more tensor")}`);
+      more.replaceWith(...list.slice(shown).map(({ tensor, written }) => heatmap(tensor, step, written)));
+    } }, `and ${count(list.length - shown, "more tensor")}`);
     box.append(more);
   }
   return box;
@@ -62,10 +66,10 @@ function heatmap(id, step, written = null) {
   const rows = Array.from({ length: Math.max(1, values.length / columns) }, (_, i) => el("tr",
     { class: labels?.starts(i) ? "block" : null },
     labels ? (labels.text(i) ? el("th", { scope: "row" }, labels.text(i)) : el("td")) : null,
-    Array.from({ length: columns }, (_, j) => cell(id, i * columns + j, { values, exponent, columns, right, largest }))));
+    Array.from({ length: columns }, (_, j) => cell(id, i * columns + j, { values, exponent, columns, right, largest, integer: tensor.integer }))));
   return el("figure", { class: `tensor${tensor.gradient ? " gradient" : ""}${wrong ? " wrong" : ""}`, "data-tensor": id },
     caption(id, step, exponent, wrong, written),
-    el("div", { class: "scroll" }, el("table", {},
+    el("div", { class: `scroll${rows.length > TALL ? " tall" : ""}`, tabindex: rows.length > TALL ? 0 : null }, el("table", {},
       heads ? el("thead", {}, el("tr", {}, labels ? el("td") : null, heads.map((word) => el("th", { scope: "col" }, word)))) : null,
       el("tbody", {}, rows))),
     tensor.full_shape ? el("p", { class: "cut" }, `the first entries of ${tensor.full_shape.join(" × ")}`) : null);
@@ -92,12 +96,12 @@ function caption(id, step, exponent, wrong, written) {
 
 const link = (number) => `#step=${number + 1}${state.variant ? `&break=${state.variant.id}` : ""}`;
 
-function cell(id, entry, { values, exponent, columns, right, largest }) {
+function cell(id, entry, { values, exponent, columns, right, largest, integer }) {
   const value = values[entry];
   const number = typeof value === "number";
   const differs = right && value !== right[entry];
-  const decimals = columns > 6 ? 2 : 3;
-  const text = inCell(number ? value / 10 ** exponent : value, exponent ? decimals - 1 : decimals);
+  const decimals = integer ? 0 : columns > 6 ? 2 : 3;
+  const text = inCell(number ? value / 10 ** exponent : value, exponent ? decimals - 1 : decimals, exponent !== 0);
   const name = `${tensors[id].name}${place(entry, tensors[id].shape)} = ${exact(value)}`;
   const title = differs ? `${name}; right would be ${exact(right[entry])}` : name;
   return el("td", {}, el("button", {
@@ -120,8 +124,8 @@ function rowLabels(id, step, { name, shape }) {
   if (words) return { starts: () => false, text: (i) => words[i] };
   const hidden = data.settings.hidden;
   const variable = root(name);
-  const unit = steps[makerOf(id)]?.cell?.part === "unit" || /^d?[Tb]/.test(variable);
-  if (!unit || !GATED.test(variable) || shape[0] !== 4 * hidden || data.name === "rnn") return null;
+  const unit = steps[makerOf(id)]?.cell?.part === "unit" || /^d?[Tb]/.test(variable) || LAYER.test(name);
+  if (!unit || data.name === "rnnsearch" || !GATED.test(variable) || shape[0] !== 4 * hidden || data.name === "rnn") return null;
   return { starts: (i) => i > 0 && i % hidden === 0, text: (i) => (i % hidden === 0 ? GATES[i / hidden] : "") };
 }
 

@@ -1,7 +1,7 @@
 // Keys: one step, one cell, the ends, play or pause; up and down from number to number.
 
 import { steps } from "./data.js";
-import { goTo, state } from "./state.js";
+import { advance, goTo, state } from "./state.js";
 
 const place = ({ pass, cell }) => JSON.stringify([pass, cell ? [cell.side, cell.t, cell.part, cell.layer] : null]);
 
@@ -20,13 +20,13 @@ export function otherCell(direction) {
 /** Listen to the keyboard; `play` starts and stops. */
 export function listen(play) {
   const moves = {
-    ArrowLeft: (cells) => goTo(cells ? otherCell(-1) : state.step - 1),
-    ArrowRight: (cells) => goTo(cells ? otherCell(1) : state.step + 1),
-    Home: () => goTo(0), End: () => goTo(steps.length - 1), " ": play,
+    ArrowLeft: (cells) => goTo(cells ? otherCell(-1) : advance(-1)),
+    ArrowRight: (cells) => goTo(cells ? otherCell(1) : advance(1)),
+    Home: () => goTo(advance(1, -1)), End: () => goTo(steps.length - 1), " ": play,
   };
   document.addEventListener("keydown", (event) => {
     if (event.target.matches?.("input") && event.key === " ") return;
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target.matches?.("select")) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.matches?.("select, summary")) return;
     if (event.key === " " && event.target.matches?.("button, a, summary")) return;
     if (moves[event.key]) {
       event.preventDefault();

@@ -1,7 +1,7 @@
 // The network unrolled in time and depth, and the playhead that runs forward, then backward.
 
-import { data, makerOf, stepIsWrong, steps, firstBackward } from "./data.js";
-import { draw, el } from "./format.js";
+import { data, makerOf, stepIsWrong, steps, firstBackward, valuesOf } from "./data.js";
+import { draw, el, short } from "./format.js";
 import { goTo, state } from "./state.js";
 
 const WIDTH = 96; // of a column
@@ -19,6 +19,7 @@ const parts = [ // from the bottom up
 const top = 46;
 const height = top + parts.length * ROW + 22;
 const nodes = new Map();
+const attends = []; // one edge for each source position, into the current step of the decoder
 let playhead;
 
 // A cell's name; a line of no layer, or of no part, is the top unit's.
@@ -28,16 +29,16 @@ const yOf = (row) => top + ROW * (parts.length - 1 - row) + ROW / 2;
 
 /** Draw the network once; its states are set by `showNetwork`. */
 export function drawNetwork(box) {
-  if (!columns.length) { box.parentElement.hidden = true; return; } // a single step has no time
+  if (!columns.length) { box.closest(".stage").hidden = true; return; } // a single step has no time
   const width = WIDTH * columns.length + 40;
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": summary(),
     "--natural": `${width}px` });
   svg.append(draw("defs", {}, arrow("tip"), hatch()));
   playhead = draw("g", { class: "playhead" },
-    draw("line", { x1: 0, x2: 0, y1: 24, y2: height - 20 }),
+    draw("line", { x1: 0, x2: 0, y1: top + 2, y2: height - 20 }),
     draw("path", { class: "to-right", d: "M-6 7 L8 14 L-6 21 Z" }),
     draw("path", { class: "to-left", d: "M6 7 L-8 14 L6 21 Z" }));
-  svg.append(playhead, ...edges(), ...boxes(), ...words());
+  svg.append(playhead, ...edges(), ...attending(), ...boxes(), ...words());
   box.replaceChildren(svg);
 }
 
@@ -65,7 +66,6 @@ function edge(kind, a, b) {
   const middle = (a.x + b.x) / 2;
   const bend = Math.sign(b.y - a.y) * 6;
   const paths = {
-    source: () => `M${a.x} ${a.y} Q${middle - 30} ${(a.y + b.y) / 2} ${b.x} ${b.y}`,
     fed: () => `M${a.x} ${a.y} H${middle - 6} q6 0 6 ${bend} V${b.y - bend} q0 ${bend} 6 ${bend} H${b.x}`,
     past: () => `M${a.x} ${a.y} C${a.x + 16} ${a.y - 8} ${b.x + 16} ${b.y + 8} ${b.x} ${b.y}`,
   };
@@ -79,16 +79,12 @@ const spot = (index, row, dx = 0, dy = 0) => ({
 
 /** What flows where: up the column, along time, from attention and into it. */
 function edges() {
-  const first = columns.findIndex((one) => one.side !== "encoder");
-  return columns.flatMap((column, index) => parts.flatMap(({ part, layer }, row) => {
+  return columns.flatMap((column, index) => parts.flatMap(({ part }, row) => {
     if (!has(column, part)) return [];
     const next = index + 1 < columns.length;
     const found = [];
     if (row > 0) found.push(upward(column, index, row));
     if (part === "unit" && next) found.push(...along(column, index, row));
-    if (part === "unit" && layer === layers && attention && column.side === "encoder") {
-      found.push(edge("source", spot(index, row, 0, -1), spot(first, rowOf("attention"), -1)));
-    }
     if (part === "attention" && next && !search) found.push(edge("fed", spot(index, row, 1), spot(index + 1, 0, -1)));
     if (part === "attention" && search) {
       found.push(edge("past", spot(index, row - 1, 0.9, -1), spot(index, row + 1, 0.9, 1)));
@@ -96,6 +92,39 @@ function edges() {
     }
     return found;
   }));
+}
+
+/** The edges of attention, which `showAttending` leads to the step that attends. */
+function attending() {
+  if (attention) columns.forEach((column, index) => {
+    if (column.side !== "encoder") return;
+    const path = draw("path", { class: "attend", "data-from": keyOf(index, rowOf("attention") - 1) }, draw("title"));
+    attends.push({ index, path });
+  });
+  return attends.map(({ path }) => path);
+}
+
+/** From every source state to the step that attends, as wide as the weight; faint before it is known. */
+function showAttending(now) {
+  const t = now.cell && now.cell.side !== "encoder" ? now.cell.t : null;
+  const to = columns.findIndex((one) => one.side !== "encoder" && one.t === t);
+  const known = data.attention.find((one) => one.t === t);
+  const weights = known && known.step <= state.step ? valuesOf(known.tensor) : null;
+  const row = rowOf("attention");
+  attends.forEach(({ index, path }, s) => {
+    const shown = to >= 0 && known && (!weights || s < weights.length) && (weights || now.cell.part === "attention");
+    path.toggleAttribute("hidden", !shown);
+    if (!shown) return;
+    const [a, b] = [spot(index, row - 1, 0, -1), spot(to, row, -0.35, -1)];
+    const y = b.y - 13;
+    path.setAttribute("d", `M${a.x} ${a.y} C${a.x} ${y} ${a.x + 20} ${y} ${(a.x + b.x) / 2} ${y} S${b.x} ${y} ${b.x} ${b.y}`);
+    path.dataset.to = keyOf(to, row);
+    path.style.strokeWidth = weights ? 0.5 + 6 * weights[s] : 0.8;
+    path.style.opacity = weights ? 0.3 + 0.7 * weights[s] : 0.5;
+    path.classList.toggle("backward", now.pass === "backward");
+    path.classList.toggle("unknown", !weights);
+    path.firstElementChild.textContent = weights ? `weight of ${columns[index].word}: ${short(weights[s])}` : "";
+  });
 }
 
 /** From the row below; RNNsearch's context goes down into the unit. */
@@ -169,12 +198,13 @@ export function showNetwork(box, legend) {
   }
   box.querySelectorAll(".edge").forEach((line) => {
     const [from, to] = [line.dataset.from, line.dataset.to];
-    const back = seen.backward.has(to) && (seen.backward.has(from) || from === cellKey(now) || line.classList.contains("source"));
+    const back = seen.backward.has(to) && (seen.backward.has(from) || from === cellKey(now));
     line.classList.toggle("backward", back);
     line.classList.toggle("forward", seen.forward.has(from) && seen.forward.has(to));
     line.setAttribute(back ? "marker-start" : "marker-end", "url(#tip)");
     line.removeAttribute(back ? "marker-end" : "marker-start");
   });
+  if (attention) showAttending(now);
   movePlayhead(box, now);
   describe(legend, now);
 }
@@ -203,6 +233,6 @@ function describe(legend, now) {
   const sample = (kind, text) => el("span", { class: `sample ${kind}` }, text);
   legend.replaceChildren(
     sample("now", "this step"), sample("forward", "forward done"),
-    ...(now.pass === "backward" ? [sample("backward", "gradient computed"), sample("kept", "read from the forward pass")] : []),
+    ...(now.pass === "backward" ? [sample("backward", "gradient computed"), sample("kept", "cached from forward")] : []),
     ...(state.variant ? [sample("wrong", "✗ wrong")] : []));
 }

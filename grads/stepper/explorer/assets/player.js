@@ -5,14 +5,16 @@ import { showBreaks } from "./breaks.js";
 import { showCode } from "./code.js";
 import { showFlow } from "./flow.js";
 import { showFormula } from "./formula.js";
-import { el, short, iterations } from "./format.js";
+import { count, el, short, iterations } from "./format.js";
 import { showPicked, showTensors } from "./heatmap.js";
 import { listen, otherCell } from "./keys.js";
+import { drawAlignment, showAlignment } from "./alignment.js";
+import { drawGuide } from "./guide.js";
+import { drawJumps, showJumps } from "./jumps.js";
 import { drawNetwork, showNetwork } from "./network.js";
 import { showVerification } from "./verification.js";
-import { goTo, onChange, readAddress, state } from "./state.js";
+import { advance, goTo, onChange, readAddress, state } from "./state.js";
 
-const PACE = 900; // milliseconds a step
 const byId = (id) => document.getElementById(id);
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 let timer = null;
@@ -22,6 +24,8 @@ function show(what) {
     showPicked(byId("tensors"));
   } else {
     showNetwork(byId("network"), byId("legend"));
+    showAlignment();
+    showJumps(byId("all"));
     showCode(byId("algorithm"));
     showTensors(byId("tensors"));
     showWhere();
@@ -58,10 +62,10 @@ function showMarks() {
 
 function play() {
   if (timer === null && still.matches) return;
-  if (timer === null && state.step === steps.length - 1) goTo(0);
+  if (timer === null && state.step === steps.length - 1) goTo(advance(1, -1));
   const playing = timer === null;
   if (playing) {
-    timer = setInterval(() => (state.step === steps.length - 1 ? play() : goTo(state.step + 1)), PACE);
+    timer = setInterval(() => (state.step === steps.length - 1 ? play() : goTo(advance(1))), Number(byId("speed").value));
   } else {
     clearInterval(timer);
     timer = null;
@@ -80,19 +84,33 @@ function showAbout() {
   const sizes = [`hidden size ${settings.hidden}`, `embedding ${settings.embedding}`, network.layers > 1 ? `${network.layers} layers` : null,
     settings.model ? `the weights of ${settings.model}` : `random weights (seed ${settings.seed})`,
     `loss ${short(loss)} nats`];
-  if (!words) said.splice(0, said.length, "One step alone");
+  if (!words) sizes.splice(-1, 1, `${data.loss_said} ${short(loss)}`);
+  if (!words) said.splice(0, said.length, settings.hidden === null ? "Your own function" : "One step alone");
+  if (settings.hidden === null) sizes.splice(0, sizes.length, `inputs of seed ${settings.seed}`, `${data.loss_said} ${short(loss)}`);
   byId("about").replaceChildren(...said, `: ${sizes.filter(Boolean).join(", ")}.`);
-  byId("notes").replaceChildren(...(data.notes ?? []).map((note) => el("p", { class: "note" }, note)));
+  showNotes(data.notes ?? []);
   byId("command").replaceChildren("Made by ", el("code", {}, data.command));
+}
+
+/** What a user's backward returns, in view; other notes behind a click, so that the page begins with the network. */
+function showNotes(notes) {
+  const verdicts = notes.filter((note) => note.startsWith("What the backward returns"));
+  const others = notes.filter((note) => !verdicts.includes(note));
+  byId("notes").replaceChildren(...verdicts.map((note) => el("p", { class: `note verdict${note.includes("WRONG") ? " wrong" : ""}` }, note)),
+    ...(others.length ? [el("details", {}, el("summary", {}, `About this run: ${count(others.length, "note")}`), others.map((note) => el("p", { class: "note" }, note)))] : []));
 }
 
 function start() {
   showAbout();
+  drawGuide(byId("guide"));
   drawNetwork(byId("network"));
+  drawAlignment(byId("alignment"));
+  drawJumps(byId("jump"), byId("all"));
+  byId("speed").addEventListener("change", () => { if (timer !== null) { play(); play(); } });
   byId("slider").max = steps.length;
   byId("slider").addEventListener("input", (event) => goTo(Number(event.target.value) - 1));
-  const clicks = { first: () => goTo(0), "back-cell": () => goTo(otherCell(-1)), previous: () => goTo(state.step - 1), play,
-    next: () => goTo(state.step + 1), "next-cell": () => goTo(otherCell(1)), last: () => goTo(steps.length - 1) };
+  const clicks = { first: () => goTo(advance(1, -1)), "back-cell": () => goTo(otherCell(-1)), previous: () => goTo(advance(-1)), play,
+    next: () => goTo(advance(1)), "next-cell": () => goTo(otherCell(1)), last: () => goTo(steps.length - 1) };
   for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", act);
   byId("play").hidden = still.matches;
   still.addEventListener("change", () => { byId("play").hidden = still.matches; });

@@ -1,8 +1,8 @@
 // Where the reader stands: the step, the wrong variant if any, the entry picked; and the address.
 
-import { data, steps, tensors, valuesOf, variants } from "./data.js";
+import { data, isBookkeeping, steps, tensors, valuesOf, variants } from "./data.js";
 
-export const state = { step: 0, variant: null, picked: null, picks: 0 };
+export const state = { step: 0, variant: null, picked: null, picks: 0, all: false };
 
 const listeners = [];
 
@@ -19,6 +19,20 @@ export function goTo(number) {
   if (!Number.isFinite(wanted) || wanted === state.step) return;
   state.step = wanted;
   state.picked = null;
+  remember();
+  tell("step");
+}
+
+/** The next step in a direction: unless all are shown, the next that does more than keep books. */
+export function advance(direction, from = state.step) {
+  let number = from + direction;
+  while (!state.all && isBookkeeping(number) && steps[number + direction]) number += direction;
+  return !state.all && isBookkeeping(number) ? Math.max(from, 0) : number;
+}
+
+/** Show every step, or fold away those that only keep books. */
+export function setAll(all) {
+  state.all = all;
   remember();
   tell("step");
 }
@@ -52,7 +66,7 @@ export function largest(values) {
 
 function remember() {
   const broken = state.variant ? `&break=${encodeURIComponent(state.variant.id)}` : "";
-  history.replaceState(null, "", `#step=${state.step + 1}${broken}`);
+  history.replaceState(null, "", `#step=${state.step + 1}${broken}${state.all ? "&all=1" : ""}`);
 }
 
 /** The variant of this name, or the only one whose name begins so. */
@@ -66,7 +80,8 @@ export function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const step = Number(wanted.get("step"));
   state.variant = named(wanted.get("break"));
-  state.step = step >= 1 ? Math.min(Math.trunc(step), data.steps.length) - 1 : 0;
+  if (wanted.has("all")) state.all = true;
+  state.step = step >= 1 ? Math.min(Math.trunc(step), data.steps.length) - 1 : advance(1, -1);
   state.picked = null;
   tell("variant");
 }

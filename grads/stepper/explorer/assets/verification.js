@@ -10,7 +10,7 @@ const FLOOR = 1e-18; // where an error of zero is drawn
 const ROUNDED = 1e-6; // relative: numerical derivatives are kept to seven digits
 const SAID = {
   verified: "✓ verified", wrong: "✗ wrong", partial: "… not complete yet", same: "= passed on", zero: "0 to begin with",
-  unpaired: "? not compared", share: "… a part by rows",
+  unpaired: "not compared", share: "… a part by rows", undecided: "? undecided", other: "not compared",
 };
 
 /** The strip below the bench. */
@@ -44,7 +44,9 @@ function sentence(verification) {
   const name = el("code", {}, verification.name);
   if (verification.error === null || verification.error === undefined) return [name, `: ${verification.reason || "nothing is compared"}.`];
   return [name, " against the derivative of the loss for ", el("code", {}, verification.of_name || "its forward variable"),
-    `: relative error ${magnitude(verification.error)} by complex step, ${magnitude(verification.central_error)} by central differences.`];
+    `: ${verification.method === "differences" ? `relative error ${magnitude(verification.error)} by differences alone; a complex step says nothing of this function`
+    : `relative error ${magnitude(verification.error)} by complex step${verification.central ? `, ${magnitude(verification.central_error)} by central differences` : ""}`}.`,
+  verification.status === "undecided" ? ` ${verification.reason}` : ""];
 }
 
 const magnitude = (x) => (x === 0 ? "0" : typeof x === "number" ? scientific(x, 1) : exact(x ?? "not taken"));
@@ -65,11 +67,11 @@ function table(verification) {
     return el("tr", { class: [entry === chosen ? "chosen" : "", off > ROUNDED ? "differs" : ""].join(" ").trim() || null },
       el("th", { scope: "row" }, el("button", { type: "button", onclick: () => pick(verification.target, entry) }, place(entry, shape) || "value")),
       ...[a, c, d].map((value) => el("td", { title: missing(value) ? null : exact(value) }, missing(value) ? "–" : short(value, 5))),
-      el("td", {}, missing(c) ? "–" : off > ROUNDED ? `✗ ${short(off, 2)}` : "✓"));
+      el("td", {}, missing(c) || verification.status === "undecided" ? "–" : off > ROUNDED ? `✗ ${short(off, 2)}` : "✓"));
   };
   const rest = values.length - order.length;
   return el("div", { class: "scroll" }, el("table", { class: "compare" },
-    el("thead", {}, el("tr", {}, ["entry", "by hand", "complex step", "central", "off by"].map((text) => el("th", { scope: "col" }, text)))),
+    el("thead", {}, el("tr", {}, ["entry", "analytic", verification.method === "differences" ? "differences" : "complex step", "central", "relative error"].map((text) => el("th", { scope: "col" }, text)))),
     el("tbody", {}, order.map(row))),
   rest > 0 ? el("p", { class: "note" }, `${rest} more: choose a number in the tensor.`) : null);
 }
@@ -94,9 +96,11 @@ function vCurve(verification) {
     label: `Error against step size for entry ${place(curve.entry, tensors[verification.target].shape)}: central and forward differences fall, then rise again; the complex step stays at rounding error`,
   });
   const line = (errors, kind) => path(h.map((step, k) => [toX(step), toY(errors[k] === null ? FLOOR : Math.min(10, Math.max(FLOOR, 10 ** errors[k])))]), kind);
-  svg.append(line(curve.forward, "forward"), line(curve.central, "central"), line(curve.complex, "complex"));
-  return figure(svg, "Why a step size is chosen with care", key(
-    ["forward", "forward difference"], ["central", "central difference"], ["complex", "complex step"]));
+  svg.append(line(curve.forward, "forward"), line(curve.central, "central"));
+  const own = verification.method === "differences"; // a complex step says nothing
+  if (!own) svg.append(line(curve.complex, "complex"));
+  return figure(svg, "Error against step size", key(
+    ["forward", "forward difference"], ["central", "central difference"], ...(own ? [] : [["complex", "complex step"]])));
 }
 
 const ten = (value) => (value === 1 ? "1" : power(Math.round(Math.log10(value))));
@@ -113,7 +117,7 @@ function tangent(verification) {
   const [low, high] = [Math.min(...losses), Math.max(...losses)];
   const margin = (high - low || Math.abs(data.loss) * 1e-3 || 1) * 0.2;
   const { svg, toX, toY, inner } = chart({
-    width: 380, height: 230, xTitle: "added to the weight", yTitle: "change of the loss, nats",
+    width: 380, height: 230, xTitle: "added to the weight", yTitle: data.network.columns.length ? "change of the loss, nats" : "change of the projection",
     x: { from: x[0], to: x.at(-1) }, y: { from: low - margin, to: high + margin },
     label: `The loss along the weight, and its tangent of slope ${short(slope)}`,
   });

@@ -63,7 +63,8 @@ def test_equations_sources_and_network_of_the_lstm():
     words = [(column["word"], column["next"]) for column in d["network"]["columns"]]
     assert words == [("we", "read"), ("read", "the"), ("the", "page"), ("page", "</s>")]
     assert d["settings"]["sentence"] == ["we", "read", "the", "page"]
-    assert d["vocabularies"]["output"] == ["<unk>", "</s>", "we", "read", "the", "page"]
+    assert d["vocabularies"]["output"] == {
+        "words": ["<unk>", "</s>", "we", "read", "the", "page"], "size": 6}
 
 
 @pytest.mark.parametrize(("text", "partner"), [

@@ -54,7 +54,7 @@ def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, made: An
 def test_every_step_shows_the_numbers_of_the_trace(opened: Any, made: Any) -> None:
     """Also with numbers put into its line, which the page shows only if they give the same."""
     data, _ = made("lstm")
-    walked = opened("lstm").walk()
+    walked = opened("lstm", "#all=1").walk()
     assert len(walked) == len(data["steps"])
     for step, (entry, shown) in enumerate(zip(data["steps"], walked, strict=True)):
         assert shown["where"].startswith(f"Step {step + 1} of {len(walked)}")
@@ -75,7 +75,7 @@ def test_numbers_put_into_a_product(opened: Any, made: Any) -> None:
     window.page.click('.side.writes [data-entry="1"]')
     labels = window.page.eval_on_selector_all(
         ".numbers .label", "all => all.map(x => x.textContent)")
-    words = len(data["vocabularies"]["output"])
+    words = len(data["vocabularies"]["output"]["words"])
     assert labels[:3] == ["dh[1]", "W_hy[0, 1]", "ds[0]"] and len(labels) == 1 + 2 * words
     shown = window.page.eval_on_selector_all(
         ".numbers .number",
@@ -109,7 +109,7 @@ def test_a_backward_line_lights_its_forward_partner(opened: Any, made: Any) -> N
 
 def test_keys(opened: Any, made: Any) -> None:
     data, _ = made("lstm")
-    window = opened("lstm")
+    window = opened("lstm", "#all=1")
     steps, seen = [], window.page.keyboard
     for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowRight", "Home", "ArrowLeft"):
         seen.press(key)
@@ -143,7 +143,7 @@ def test_links(opened: Any, made: Any) -> None:
     window.page.evaluate("location.hash = '#step=5'")
     window.page.wait_for_selector("#where b:text-is('Step 5')")
     assert window.page.input_value("#break") == ""
-    for wrong in ("#step=0", "#step=-3", "#step=x", "#break=nothing"):
+    for wrong in ("#all=1&step=0", "#all=1&step=-3", "#all=1&step=x", "#all=1&break=nothing"):
         assert opened("lstm", wrong).step() == 1
     assert opened("lstm", "#step=99999").step() == len(data["steps"])
 

@@ -1,0 +1,111 @@
+"""Which argument of the forward each gradient that a user's backward returns is the gradient of.
+
+The gradients are returned as `grads check` takes them: in the order of the inputs, or by their
+names. A returned array is known by its memory, so that its own name in the backward is free.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.pairing import Partner, root_of
+from grads.stepper.tracing.replay import Places
+from grads.stepper.tracing.values import Path, is_array, leaves, memory_of, text_of
+
+
+class Returned(NamedTuple):
+    """A gradient that the backward returned."""
+
+    path: Path  # of it in what was returned
+    value: np.ndarray
+    partner: Partner  # the forward's argument
+    last: Origin | None  # the assignment that completed it; None where no variable holds it
+
+
+def returned_gradients(forward: Trace, backward: Trace, arguments: tuple[Any, ...]
+                       ) -> list[Returned]:
+    """The gradients returned, each with its argument; those that fit none are left out."""
+    names = forward_names(forward, len(arguments))
+    given = {path: np.asarray(leaf) for path, leaf in leaves(tuple(arguments)) if is_real(leaf)}
+    found = []
+    for path, leaf in leaves(backward.result):
+        place = argument_of(path, backward.result, names, arguments)
+        if place in given and is_real(leaf) and np.size(leaf) == given[place].size:
+            shape = given[place].shape
+            name = next((target.name for target in forward.steps[0].targets
+                         if target.place == place), names[place[0]])
+            partner = Partner(name, 0, Places(steps=((0, place),)), shape,
+                              np.arange(int(np.prod(shape))))
+            found.append(Returned(path, np.array(leaf, float), partner,
+                                  completed_at(backward, path, leaf)))
+    return found
+
+
+def forward_names(forward: Trace, count: int) -> list[str]:
+    """The names of the forward's parameters."""
+    targets = forward.steps[0].targets if forward.steps else ()
+    found = {target.place[0]: root_of(target.name) for target in targets if target.place}
+    return [found.get(i, str(i)) for i in range(count)]
+
+
+def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any, ...]) -> Path:
+    """The place among the arguments of a leaf of what was returned."""
+    if isinstance(result, Mapping):
+        alone = len(arguments) == 1 and isinstance(arguments[0], Mapping)
+        return (0, *path) if alone else (
+            (names.index(path[0]), *path[1:]) if path[0] in names else ())
+    if len(arguments) > 1 or (isinstance(result, (list, tuple)) and len(result) == 1):
+        return path
+    return (0, *path)
+
+
+def is_real(leaf: Any) -> bool:
+    """Whether a leaf is a real array or number."""
+    return (is_array(leaf) and np.asarray(leaf).dtype.kind == "f") or isinstance(leaf, float)
+
+
+def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
+    """The last assignment to the variable that holds what was returned, or into it: known by its
+    memory, else by the name in the return statement."""
+    memory = memory_of(leaf)
+    held = [origin for origin, one in backward.memory.items()
+            if memory is not None and one == memory
+            and backward.steps[origin[0]].kind == "assign"]
+    held = held or named(backward, path)
+    if not held:
+        return None
+    step, name = backward.steps[held[-1][0]], root_of(backward.target(held[-1]).name)
+    written = [(one.number, i) for one in backward.steps[step.number:]
+               if one.kind == "assign" and one.frame == step.frame
+               for i, target in enumerate(one.targets)
+               if root_of(target.name) == name and ("[" in target.written
+                                                    or (one.number, i) in held)]
+    return max([held[-1], *written])
+
+
+def named(backward: Trace, path: Path) -> list[Origin]:
+    """The assignments to the name that stands in the return statement for one of its parts."""
+    last = next((step for step in reversed(backward.steps)
+                 if step.kind == "return" and step.depth == 0), None)
+    if last is None:
+        return []
+    statement = ast.parse(last.text.strip()).body[0]
+    assert isinstance(statement, ast.Return)
+    node, rest = statement.value, path
+    if isinstance(node, (ast.Tuple, ast.List)) and path:
+        node, rest = node.elts[path[0]], path[1:]
+    elif isinstance(node, ast.Dict) and path:
+        keys = [getattr(key, "value", None) for key in node.keys]
+        if path[0] not in keys:
+            return []
+        node, rest = node.values[keys.index(path[0])], path[1:]
+    if not isinstance(node, ast.Name):
+        return []
+    return [(step.number, i) for step in backward.steps
+            if step.kind == "assign" and step.frame == last.frame
+            for i, target in enumerate(step.targets) if target.name == node.id + text_of(rest)]

@@ -1,0 +1,215 @@
+"""A user's own functions: nothing right is red; what is wrong is, from the first variable on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.stepper.explorer.data import build
+from grads.stepper.explorer.examples import open_example
+from grads.stepper.explorer.settings import Settings
+from grads.stepper.walk import walk
+
+SOURCE = '''
+import numpy as np
+
+def norm_forward(x, g, b):
+    mean = x.mean(axis=1, keepdims=True)
+    inv = 1 / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    xhat = (x - mean) * inv
+    return g * xhat + b, (xhat, inv, g)
+
+def norm_backward(dy, cache):
+    xhat, inv, g = cache
+    dx = np.zeros_like(xhat)
+    dg, db = np.zeros_like(g), np.zeros_like(g)
+    for i in range(len(xhat)):
+        dg += dy[i] * xhat[i]
+        db += dy[i]
+        dxhat = dy[i] * g
+        dx[i] = inv[i] * (dxhat - dxhat.mean() - xhat[i] * (dxhat * xhat[i]).mean())
+    return dx, dg, db
+
+def norm_inputs(rng):
+    return rng.normal(size=(3, 5)), rng.normal(size=5), rng.normal(size=5)
+
+def loop_forward(x, h0, W, U):
+    h = {-1: h0}
+    states = np.zeros((len(x), len(h0)))
+    for t in range(len(x)):
+        h[t] = np.tanh(W @ x[t] + U @ h[t - 1])
+        states[t] = h[t]
+    return states, (x, h, W, U)
+
+def loop_backward(dh_all, cache):
+    x, h, W, U = cache
+    dx, dW, dU = np.zeros_like(x), np.zeros_like(W), np.zeros_like(U)
+    dh = np.zeros(len(U))
+    for t in reversed(range(len(x))):
+        dh = dh + dh_all[t]
+        da = (1 - h[t] ** 2) * dh
+        dW += np.outer(da, x[t])
+        dU += np.outer(da, h[t - 1])
+        dx[t] = W.T @ da
+        dh = U.T @ da
+    return dx, dh, dW, dU
+
+def loop_inputs(rng):
+    return [rng.normal(size=shape) for shape in ((3, 2), (4,), (4, 2), (4, 4))]
+
+def attention_forward(q, K, V):
+    s = q @ K.T / np.sqrt(len(K[0]))
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    a = e / e.sum(axis=1, keepdims=True)
+    return a @ V, (q, K, V, a)
+
+def attention_backward(do, cache):
+    q, K, V, a = cache
+    da = do @ V.T
+    dV = a.T @ do
+    ds = a * (da - (da * a).sum(axis=1, keepdims=True)) / np.sqrt(len(K[0]))
+    dq = ds @ K
+    dK = ds.T @ q
+    return {"q": dq, "K": dK, "V": dV}
+
+def attention_inputs(rng):
+    return [rng.normal(size=shape) for shape in ((2, 3), (4, 3), (4, 5))]
+
+def scale_forward(x):
+    x -= x.mean()
+    return np.abs(x), x
+
+def scale_backward(dy, x):
+    dx = dy * np.sign(x)
+    dx -= dx.mean()
+    return dx
+
+def scale_inputs(rng):
+    return rng.normal(size=6)
+
+def kink_forward(x):
+    y = np.maximum(x, 0)
+    return y, x
+
+def kink_backward(dy, x):
+    dx = dy * (x > 0)
+    return dx
+
+def kink_inputs(rng):
+    return np.array([0.0, 1.0, -1.0])
+
+def bias_forward(x, b):
+    z = x + b
+    return z - z.mean(axis=0), ()
+
+def bias_backward(dy, cache):
+    dx = dy - dy.mean(axis=0)
+    db = dx.sum(axis=0)
+    return dx, db
+
+def bias_inputs(rng):
+    return rng.normal(size=(5, 3)), rng.normal(size=3)
+
+def filled_forward(x):
+    y = np.zeros_like(x)
+    for i in range(len(x)):
+        y[i] = np.tanh(x[i])
+    return y, y
+
+def filled_backward(dy, y):
+    dx = (1 - y**2) * dy
+    return dx
+
+def filled_inputs(rng):
+    return rng.normal(size=4)
+'''
+RIGHT = ("norm", "loop", "attention", "scale", "kink", "bias", "filled")
+
+
+def opened(directory, name, old="", new=""):
+    """The example of a function of SOURCE, with a mistake if one is given."""
+    assert SOURCE.count(old) == 1 or not old
+    file = directory / "mine.py"
+    file.write_text(SOURCE.replace(old, new) if old else SOURCE)
+    return open_example(f"{file}:{name}", Settings())
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_nothing_right_is_wrong(name, tmp_path):
+    example = opened(tmp_path, name)
+    found = example.verifications()
+    assert not [str(one) for one in found if one.status == "wrong"]
+    ends = {one.name for one in found if one.status == "verified"}
+    assert ends or name == "kink"
+    assert "WRONG" not in example.said[-1]
+
+
+def test_what_initialisations_and_parts_are_called(tmp_path):
+    found = {(one.name, one.line): one for one in opened(tmp_path, "norm").verifications()}
+    starts = [one for (name, _), one in found.items() if "zeros_like" in one.text]
+    assert {one.status for one in starts} == {"partial"} and len(starts) == 3
+    parts = [one for one in opened(tmp_path, "norm").verifications() if one.name.startswith("dx[")]
+    assert [one.status for one in parts] == ["verified"] * 3
+    scaled = {one.name: one for one in opened(tmp_path, "attention").verifications()}["ds"]
+    assert scaled.status == "other" and "another quantity" in scaled.reason
+
+
+def test_a_kink_is_undecided(tmp_path):
+    example = opened(tmp_path, "kink")
+    assert {one.status for one in example.verifications()} == {"undecided"}
+    assert "undecided for x" in example.said[-1]
+
+
+def test_the_method_that_decides(tmp_path):
+    """`var` and `abs` of complex numbers are not those of real ones continued."""
+    dx = [one for one in opened(tmp_path, "scale").verifications() if one.name == "dx"][-1]
+    assert (dx.status, dx.method) == ("verified", "differences") and dx.error < 1e-8
+    dx = [one for one in opened(tmp_path, "bias").verifications() if one.name == "dx"][-1]
+    assert (dx.status, dx.method) == ("verified", "complex step") and dx.error < 1e-14
+
+
+@pytest.mark.parametrize(("name", "old", "new", "first"), [
+    ("norm", "dxhat - dxhat.mean() -", "dxhat -", "dx"),
+    ("norm", "dg += dy[i] * xhat[i]", "dg = dy[i] * xhat[i]", "dg"),
+    ("loop", "dU += np.outer(da, h[t - 1])", "dU += np.outer(da, h[t])", "dU"),
+    ("attention", "da = do @ V.T", "da = 2 * do @ V.T", "da"),
+    ("attention", "dq = ds @ K", "dq = ds @ K[::-1]", "dq"),
+    ("scale", "dx = dy * np.sign(x)", "dx = dy * x", "dx"),
+    ("bias", "db = dx.sum(axis=0)", "db = dy.sum(axis=0)", "db"),
+])
+def test_the_first_wrong_variable_is_red(name, old, new, first, tmp_path):
+    example = opened(tmp_path, name, old, new)
+    wrong = [one.name.partition("[")[0] for one in example.verifications()
+             if one.status == "wrong"]
+    assert wrong and wrong[0] == first
+    assert "WRONG" in example.said[-1]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_pages_and_walks_of_right_functions(name, tmp_path, capsys):
+    opened(tmp_path, name)
+    target = f"{tmp_path / 'mine.py'}:{name}"
+    data = build(target)
+    assert all(one["status"] != "wrong" for one in data["verifications"])
+    assert {source["file"] for source in data["sources"]} == {"mine.py"}
+    walk(target)
+    printed = capsys.readouterr().out
+    assert "wrong" not in printed.lower() and "null" not in printed
+    assert printed.count(str(tmp_path)) <= 1  # the target, as it was given
+
+
+def test_arguments_that_are_written_into_stay_as_they_were(tmp_path):
+    run = opened(tmp_path, "scale").run
+    np.testing.assert_array_equal(run.arguments[0], np.random.default_rng(1).normal(size=6))
+
+
+def test_arrays_filled_by_the_forward_are_shown_as_they_are_read(tmp_path):
+    """Not as they were made: full of zeros."""
+    example = opened(tmp_path, "filled")
+    data = build(example.run.derivation.name)
+    [read] = [one["tensor"] for step in data["steps"] if step["text"].startswith("dx =")
+              for one in step["reads"] if one["written"] == "y"]
+    shown = data["tensors"][read]
+    assert shown["same_as"] is None
+    np.testing.assert_allclose(shown["value"], example.run.forward.result[1], rtol=1e-8)
+    assert data["title"] == "mine.py:filled" and str(tmp_path) not in str(data["command"])

@@ -1,0 +1,45 @@
+"""The corpus of right and wrong functions in the explorer: no red on what is right, red on what is
+wrong, and mostly from the recorded variable on (one without a forward variable of its name cannot
+be compared: then it is the first after it that can)."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from gradient_corpus import PAIRS, SECOND_CALL, WRONG
+
+from grads.stepper.explorer.examples import open_example
+from grads.stepper.explorer.settings import Settings
+
+# What is computed by methods that are not followed, or inside the return statement: only the
+# note on what the backward returns can say that it is wrong.
+NOT_SEEN = {"dense_object", "oscillator", "neuron", "float32_inside"}
+SAMPLE = [(pair, wrong) for pair, wrong in WRONG[::6] if wrong.first != SECOND_CALL]
+
+
+def opened(directory, pair, wrong=None):
+    """The example of a function of the corpus."""
+    file = directory / "mine.py"
+    file.write_text(pair.source(wrong))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        example = open_example(f"{file}:{pair.name}", Settings())
+        return example, example.verifications()
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_nothing_right_is_red(pair, tmp_path):
+    example, found = opened(tmp_path, pair)
+    assert not [str(one) for one in found if one.status == "wrong"]
+    assert "WRONG" not in example.said[-1]
+
+
+def test_the_wrong_ones_are_red_and_most_at_their_first_variable(tmp_path):
+    at_first = 0
+    for pair, wrong in SAMPLE:
+        _example, found = opened(tmp_path, pair, wrong)
+        red = [one.name.partition("[")[0] for one in found if one.status == "wrong"]
+        assert red or pair.name in NOT_SEEN, (pair.name, wrong)
+        at_first += red[:1] == [wrong.first]
+    assert at_first > 0.75 * len(SAMPLE)

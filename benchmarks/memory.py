@@ -110,7 +110,8 @@ class Gauge:
 
     def start(self) -> None:
         """Count from what is held now."""
-        _ = np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
+        ready = np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
+        del ready
         self._before = 0 if self._pool is not None else _status("VmRSS")
 
     def reset(self) -> None:

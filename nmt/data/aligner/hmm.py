@@ -52,8 +52,8 @@ def expectation(corpus: WordPairs, table: Floats, jumps: Jumps) -> tuple[Floats,
     for group in corpus.groups:
         rows = group.of(flat)
         matrix = jumps.matrix(group.width - 1)
-        before, scales = _forward(group, rows, matrix, jumps.null)
-        expected = _backward(group, rows, matrix, jumps.null, before, scales)
+        before, scales = _alphas(group, rows, matrix, jumps.null)
+        expected = _betas(group, rows, matrix, jumps.null, before, scales)
         places = _places(group.width - 1, len(counts))
         counts += np.bincount(places.ravel(), expected.ravel(), len(counts))
     return flat, Jumps(counts, jumps.null, jumps.uniform)
@@ -64,10 +64,11 @@ def _places(length: int, size: int) -> np.ndarray:
     return np.arange(1, length + 1) - np.arange(length + 1)[:, None] + size // 2
 
 
-def _forward(
+def _alphas(
     group: Group, table: Floats, matrix: Floats, null: float
 ) -> tuple[Floats, list[Floats]]:
-    """Of each target word: p(position before it | words before it) and p(word | words before it).
+    """The recursion forward. Of each target word: p(position before it | words before it) and
+    p(word | words before it).
 
     table: t(f_j | NULL), t(f_j | e_1) .. of each row, (rows, I + 1).
     Returns an array like it, and (n_j, 1) for each target position.
@@ -86,11 +87,12 @@ def _forward(
     return before, scales
 
 
-def _backward(
+def _betas(
     group: Group, table: Floats, matrix: Floats, null: float, before: Floats,
     scales: list[Floats],
 ) -> Floats:
-    """Posteriors, written over `table`, and the expected number of each jump, (I + 1, I)."""
+    """The recursion backward: posteriors, written over `table`, and the expected number of each
+    jump, (I + 1, I)."""
     expected = np.zeros_like(matrix)
     later = np.empty((0, group.width))  # p(words after | position) / p(words after | words before)
     for rows, scale in zip(reversed(list(group.steps())), reversed(scales), strict=True):

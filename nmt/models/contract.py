@@ -67,7 +67,8 @@ class Searchable(Protocol):
         """Feed one token per row; return logits (N, V), the new state, and an alignment or None.
 
         The logits are unnormalised log-probabilities in nats; the alignment (N, at least the
-        longest source still in the state) must not be written to by later steps.
+        longest source still in the state), its columns in the order of the written words, must
+        not be written to by later steps.
         """
         ...
 

@@ -139,9 +139,16 @@ class SearchState(NamedTuple):
 class RNNSearch(Model):
     """p(y | x) of A.2; used as `nmt.models.translator.Translator` is."""
 
-    def __init__(self, config: RNNSearchConfig, source_size: int, target_size: int) -> None:
-        """`source_size` and `target_size` are the sizes of the two vocabularies."""
+    def __init__(
+        self, config: RNNSearchConfig, source_size: int, target_size: int,
+        reverse_source: bool = False,
+    ) -> None:
+        """`source_size` and `target_size` are the sizes of the two vocabularies.
+
+        reverse_source, whether the batches' sources are reversed: alignments are by written word.
+        """
         self.config, self.source_size, self.target_size = config, source_size, target_size
+        self._variant = ADDITIVE._replace(reverse=reverse_source)
         self.workspace = Workspace()
 
     def weights(self) -> dict[str, Weight]:
@@ -234,7 +241,8 @@ class RNNSearch(Model):
         )
         memory = None
         if self.config.searches:                           # U_a h_j, once a sentence
-            memory = memory_forward(states, padding, ADDITIVE, parameters, "attention")
+            memory = memory_forward(states, padding, self._variant, parameters,
+                                    "attention")
         return last[0][-1][0], memory, cache
 
     def _states(self, steps: int) -> slice:
@@ -306,7 +314,7 @@ def _first_state_backward(
 
 def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:
     """The model of a configuration."""
-    return RNNSearch(config, tables.sources[0], tables.target)
+    return RNNSearch(config, tables.sources[0], tables.target, tables.reverse_source)
 
 
 def variants() -> dict[str, Variants]:

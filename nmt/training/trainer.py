@@ -158,10 +158,10 @@ class Trainer:
         return self.counters
 
     def _tell_notes(self) -> None:
-        """Say what was found about the data."""
-        for text in self._notes:
+        """Say what was found about the data, once a run."""
+        for text in self._notes if self.counters.step == 0 else ():
             self._observer.on_note(text)
-            self._log.write("note", step=self.counters.step, epoch=self.counters.epoch, text=text)
+            self._log.write("note", step=0, epoch=self.counters.epoch, text=text)
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""

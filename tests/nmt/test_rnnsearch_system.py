@@ -8,11 +8,13 @@ import yaml
 from tiny_run import RECIPE, Crash, CrashAt
 
 from backend.errors import UserError
+from nmt.data.batches import make_sources
 from nmt.data.vocabulary import END
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
+from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.system import System, train
 from nmt.training.progress import Observer
@@ -91,3 +93,17 @@ def test_an_ensemble_reads_the_end_marker_in_all_members_or_in_none(corpus) -> N
                for end in ("true", "false")]
     with pytest.raises(UserError, match=r"expected the data\.source_end of a in one ensemble"):
         System.together(["a", "b"], systems, "probabilities")
+
+
+def test_a_reversed_source_is_aligned_by_written_words(corpus) -> None:
+    """As Luong's: the columns are those of the sentence, whichever end the encoder began at."""
+    recipe = recipe_of(corpus, "--data.reverse_source=true", initialisation="uniform", scale=1.0)
+    system = train(recipe, corpus / "run", Observer())
+    words = ["one", "two", "three", "four"]
+    ((ours,),) = system.translate([words], SearchOptions())
+    by_steps = RNNSearch(system.recipe.model, len(system.source.words), len(system.target.words))
+    sources = make_sources([system.source.ids(words)[::-1]], False)
+    (found,) = greedy(by_steps, system.parameters, sources, SearchOptions())
+    assert ours.alignment is not None and found.alignment is not None
+    np.testing.assert_allclose(ours.alignment, found.alignment[:, ::-1], rtol=1e-5)
+    assert np.abs(ours.alignment - ours.alignment[:, ::-1]).max() > 0.01

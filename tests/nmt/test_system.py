@@ -19,8 +19,9 @@ from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.system import System, build_vocabularies, score_bleu, train
 from nmt.training import checkpoint
+from nmt.training.log import read_log
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST
+from nmt.training.trainer import BEST, LAST, LOG
 
 SENTENCES = [line.split() for line in
              ("one two three", "six", "", "four four zero one two", "two unseen five")]
@@ -240,3 +241,28 @@ def test_a_directory_in_use_is_left_alone(corpus, occupied) -> None:
         train(recipe, corpus / "out", Observer())
     assert files_in(corpus / "out") == {occupied}
     assert (corpus / "out" / occupied).read_text() == "mine"
+
+
+@pytest.mark.parametrize("model, expected", [
+    ({"score": "location", "location_length": 2}, r"model\.location_length: \d+ of \d+ training "),
+    ({"score": "location", "location_length": 6}, None),
+    ({"attention": "local-m", "window": 3}, r"model\.window: 2 x 3 \+ 1 words hold any training "),
+    ({"attention": "local-m", "window": 1}, None), ({}, None)])
+def test_what_attention_by_position_cannot_do_is_noted_once(corpus, model, expected) -> None:
+    """Said and logged when the run begins, and not again when it goes on."""
+    class Notes(Observer):
+        def __init__(self) -> None:
+            self.found: list[str] = []
+
+        def on_note(self, text: str) -> None:
+            self.found.append(text)
+
+    recipe = load_recipe(Recipe, write_recipe(corpus / "r.yaml", model=model))
+    first, second = Notes(), Notes()
+    train(recipe, corpus / "run", first)
+    longer = replace(recipe, train=replace(recipe.train, epochs=recipe.train.epochs + 1))
+    train(longer, corpus / "run", second, resume=True)
+    logged = [one["text"] for one in read_log(corpus / "run" / LOG) if one["event"] == "note"]
+    assert second.found == [] and logged == first.found
+    assert len(logged) == (expected is not None)
+    assert expected is None or re.match(expected, logged[0])

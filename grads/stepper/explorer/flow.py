@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,21 @@ def flow_json(seed: int = 1) -> dict[str, Any]:
 def rnn_norms(radius: float, rng: np.random.Generator) -> list[float]:
     """|dh_{t-k}| for k = 0 .. LAGS of the recurrent unit (2.3), line 8 of Algorithm 1."""
     T = np.hstack([inputs_weights(1, rng), radius * orthogonal(rng)])
+    return norms_through(lambda x, h: rnn(x, h, T), lambda dh, x, h: rnn_grad(dh, x, h, T)[0], rng)
+
+
+def norms_through(
+    forward: Callable[..., np.ndarray], backward: Callable[..., np.ndarray],
+    rng: np.random.Generator,
+) -> list[float]:
+    """|dh_{t-k}| of a unit whose state is h alone: h_t of x_t, h_{t-1}, and dh_{t-1} of dh_t."""
     x, h = words(rng), [np.zeros((H, 1))]
     for x_t in x:
-        h.append(rnn(x_t, h[-1], T))
+        h.append(forward(x_t, h[-1]))
     dh = direction(rng)
     norms = [size(dh)]
     for t in range(len(x), 0, -1):
-        dh = rnn_grad(dh, x[t - 1], h[t - 1], T)[0]
+        dh = backward(dh, x[t - 1], h[t - 1])
         norms.append(size(dh))
     return norms
 
@@ -82,15 +91,8 @@ def gru_norms(radius: float, rng: np.random.Generator) -> list[float]:
     W, W_z, W_r = np.split(inputs_weights(3, rng), 3)
     U, U_z, U_r = (radius * orthogonal(rng) for _ in range(3))
     unit = Unit(W, W_z, W_r, U, U_z, U_r, *np.zeros((3, H, 1)))
-    x, h = words(rng), [np.zeros((H, 1))]
-    for x_t in x:
-        h.append(gru(x_t, h[-1], unit))
-    dh = direction(rng)
-    norms = [size(dh)]
-    for t in range(len(x), 0, -1):
-        dh = gru_grad(dh, x[t - 1], h[t - 1], unit)[1]
-        norms.append(size(dh))
-    return norms
+    return norms_through(lambda x, h: gru(x, h, unit),
+                         lambda dh, x, h: gru_grad(dh, x, h, unit)[1], rng)
 
 
 def orthogonal(rng: np.random.Generator) -> np.ndarray:

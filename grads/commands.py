@@ -94,8 +94,8 @@ def _reports(
 ) -> Iterator[Report]:
     """One report for each file's function, and for each check whose name fits a pattern."""
     for name in options.names or ["*"]:
-        if ".py:" in name:
-            yield check_file(name, np.random.default_rng(options.seed), **extent)
+        if ".py:" in name or name.endswith(".py"):
+            yield check_file(name if ".py:" in name else f"{name}:", np.random.default_rng(options.seed), **extent)
             continue
         found = [one for one in known if fnmatch.fnmatchcase(one, name)
                  or fnmatch.fnmatchcase(one.partition(";")[0], name)]

@@ -19,6 +19,7 @@ from grads.check import METHODS
 from grads.check.report import Report, html_page, json_page
 from grads.check.user_code import check_file
 from grads.derivations.errata import MISTAKES
+from grads.progress import watching
 from grads.stepper import walk as terminal
 from grads.stepper.explorer.data import explore as write_page_of
 from grads.verification import catalogue, derivations
@@ -40,7 +41,8 @@ def console() -> Console:
 
 
 def check(options: argparse.Namespace) -> int:
-    """`grads check`: 0 if all is right, 1 if something is wrong, 3 if something is undecided."""
+    """`grads check`: 0 if all is right, 1 if something is wrong, 3 if something is undecided, or
+    the time was up."""
     tiers = (options.tier,) if options.tier else ("tiny", "real")
     known = {**_catalogue(tiers, options.seed), **_derivations()}
     if options.list:
@@ -54,6 +56,8 @@ def check(options: argparse.Namespace) -> int:
         if not 0 <= options.rtol < 1:
             raise UserError(f"--rtol: expected a number between 0 and 1, got {options.rtol:g}")
         extent["rtol"] = options.rtol
+    if options.time_limit is not None and options.time_limit <= 0:
+        raise UserError(f"--time-limit: expected seconds above 0, got {options.time_limit:g}")
     screen, reports = console(), []
     for report in _reports(options, known, extent):
         reports.append(report)
@@ -61,15 +65,16 @@ def check(options: argparse.Namespace) -> int:
             screen.print(report)
         else:
             print(report.summary())
-    wrong, undecided = (sum(report.verdict == word for report in reports)
-                        for word in ("wrong", "undecided"))
+    wrong, undecided, stopped = (sum(report.verdict == word for report in reports)
+                                 for word in ("wrong", "undecided", "unfinished"))
     print(f"{len(reports)} check{'s' * (len(reports) != 1)}, {wrong} wrong"
-          + f", {undecided} undecided" * bool(undecided))
+          + f", {undecided} undecided" * bool(undecided)
+          + f", {stopped} not finished" * bool(stopped))
     if options.json:
         write_text(options.json, json_page(reports))
     if options.html:
         write_text(options.html, html_page(reports))
-    return 1 if wrong else 3 if undecided else 0
+    return 1 if wrong else 3 if undecided or stopped else 0
 
 
 Checks = dict[str, Callable[..., Report]]  # name -> how it is run, given an extent
@@ -95,7 +100,10 @@ def _reports(
     """One report for each file's function, and for each check whose name fits a pattern."""
     for name in options.names or ["*"]:
         if ".py:" in name or name.endswith(".py"):
-            yield check_file(name if ".py:" in name else f"{name}:", np.random.default_rng(options.seed), **extent)
+            target = name if ".py:" in name else f"{name}:"
+            rng = np.random.default_rng(options.seed)
+            with watching(name, options.time_limit) as watch:
+                yield check_file(target, rng, watch=watch, **extent)
             continue
         found = [one for one in known if fnmatch.fnmatchcase(one, name)
                  or fnmatch.fnmatchcase(one.partition(";")[0], name)]
@@ -104,7 +112,8 @@ def _reports(
                             f"{name!r}{nearest(name, [one.partition(';')[0] for one in known])} "
                             "(see grads check --list)")
         for one in found:
-            yield known[one](**extent)
+            with watching(one, options.time_limit) as watch:
+                yield known[one](watch=watch, **extent)
 
 
 def nearest(name: str, known: list[str]) -> str:

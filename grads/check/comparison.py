@@ -28,6 +28,8 @@ from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink
 from grads.check.precision import allowance
 from grads.check.report import Row
+from grads.check.stopped import UNSURE, uncovered
+from grads.check.watch import TimeUp
 
 EPS = float(np.finfo(np.float64).eps)  # of the numerical derivatives
 SAFETY = 10  # an error estimate may be this much too small
@@ -76,10 +78,24 @@ def compare_case(case: Case, evaluate: Evaluator, numbers: Numbers) -> list[Row]
     for choice, gradients in numbers.analytic.items():
         largest = max((largest_of(gradients[name]) for name in _names(numbers)), default=0.0)
         for name in _names(numbers):
-            row = _compare_tensor(case, evaluate, numbers, choice, name, largest)
-            if choice == "all" or row.status not in ("ok", "inconclusive"):
+            row = _row(case, evaluate, numbers, choice, name, largest)
+            if choice == "all" or row.status not in ("ok", "inconclusive", "unfinished"):
                 rows.append(row)
     return rows
+
+
+def _row(
+    case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, largest: float
+) -> Row:
+    """One tensor, one choice; where the time is up before a kink is ruled out, nothing is said."""
+    shape = numbers.analytic[choice][name].shape
+    checked = len(next(iter(numbers.places.values()))[name])
+    if evaluate.watch.stopped and not checked:
+        return uncovered(name, choice, shape)
+    try:
+        return _compare_tensor(case, evaluate, numbers, choice, name, largest)
+    except TimeUp:
+        return uncovered(name, choice, shape, checked, (UNSURE,))
 
 
 def _names(numbers: Numbers) -> list[str]:

@@ -22,6 +22,7 @@ from backend.workspace import Workspace
 from grads.check.continuation import NotAnalytic, continue_run, namespaces_of
 from grads.check.continuation.state import is_users
 from grads.check.lanes import LanesError, in_lanes
+from grads.check.watch import Watch
 
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
@@ -48,11 +49,14 @@ class Evaluator:
     noise, (size,) by output, where outputs are rounded to less than float64 and it was observed;
     rounding, of the analytic gradients by input, where observed (`grads.check.precision`);
     eps, that of the dtype in which gradients are computed, at least; rtol, the relative error that
-    is let through beside rounding.
+    is let through beside rounding; watch, of the check that this is for.
     """
 
-    def __init__(self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True) -> None:
-        self.f = f
+    def __init__(
+        self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True,
+        watch: Watch | None = None,
+    ) -> None:
+        self.f, self.watch = f, watch or Watch()
         self.inputs = {name: _real(name, a) for name, a in inputs.items()}
         self.evaluations = self.calls = 0
         self.alone = ""

@@ -192,3 +192,21 @@ def test_mutants_writes_the_page_and_is_status_1_on_a_survivor(capsys, monkeypat
     status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)
     assert status == 1 and "lstm.f: c + d -> c - d: survives" in out
     assert "`c + d -> c - d`" in page.read_text("utf-8")
+
+
+def test_a_time_limit_is_status_3_and_says_what_was_covered(capsys, tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text(LAYER + textwrap.dedent("""
+        import time
+
+        def slow_forward(x, W):
+            time.sleep(0.3)
+            return layer_forward(x, W)
+
+        slow_inputs, slow_backward = layer_inputs, layer_backward
+    """), encoding="utf-8")
+    status, out, err = run(capsys, "check", f"{path}:slow", "--time-limit", "0.1")
+    assert (status, err) == (3, "") and "1 check, 0 wrong, 1 not finished" in out
+    assert "nothing of x, W" in out and "WRONG" not in out
+    status, _, err = run(capsys, "check", f"{path}:slow", "--time-limit", "0")
+    assert status == 2 and "--time-limit: expected seconds above 0, got 0" in err

@@ -51,7 +51,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
                         "so long and say what was covered: exit status 3, unless that is wrong")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
+                        "map of the relative error over each tensor; of your own code every entry "
+                        "is differentiated, of tensors with more than 1024 a sample")
     parser.set_defaults(run=commands.check)
 
 

@@ -15,8 +15,9 @@ from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import write_text
-from grads.check import METHODS
-from grads.check.report import Report, html_page, json_page
+from grads.check import METHODS, SAMPLE
+from grads.check.page import html_page
+from grads.check.report import Report, json_page
 from grads.check.user_code import check_file
 from grads.derivations.errata import MISTAKES
 from grads.progress import watching
@@ -31,6 +32,7 @@ from grads.verification.mutation.report import problems, summary
 from grads.verification.mutation.run import check_mistake
 from grads.verification.mutation.run import run as run_mutants
 
+METHOD = "complex step and Ridders' differences, where the function suits them"
 WIDE = 200  # columns of a table in a pipe
 
 
@@ -50,7 +52,7 @@ def check(options: argparse.Namespace) -> int:
         return 0
     if options.method is not None and options.method not in METHODS:
         raise UserError(f"--method: expected one of {', '.join(METHODS)}, got {options.method!r}")
-    extent = {"every_entry": options.all, "sample": options.sample}
+    extent: dict[str, Any] = {"every_entry": options.all, "sample": options.sample}
     extent |= {"method": options.method} if options.method else {}
     if options.rtol is not None:
         if not 0 <= options.rtol < 1:
@@ -73,8 +75,18 @@ def check(options: argparse.Namespace) -> int:
     if options.json:
         write_text(options.json, json_page(reports))
     if options.html:
-        write_text(options.html, html_page(reports))
+        write_text(options.html, html_page(reports, _facts(options)))
     return 1 if wrong else 3 if undecided or stopped else 0
+
+
+def _facts(options: argparse.Namespace) -> dict[str, str]:
+    """What the page says of how it was made."""
+    facts = {"seed": str(options.seed), "method": options.method or METHOD}
+    facts["accepted"] = "what rounding explains" + (
+        f", or a relative error of {options.rtol:g}" if options.rtol else "")
+    if options.time_limit is not None:
+        facts["time limit"] = f"{options.time_limit:g} s for each check"
+    return facts
 
 
 Checks = dict[str, Callable[..., Report]]  # name -> how it is run, given an extent
@@ -103,7 +115,7 @@ def _reports(
             target = name if ".py:" in name else f"{name}:"
             rng = np.random.default_rng(options.seed)
             with watching(name, options.time_limit) as watch:
-                yield check_file(target, rng, watch=watch, **extent)
+                yield check_file(target, rng, watch=watch, **_mapped(extent, options.html))
             continue
         found = [one for one in known if fnmatch.fnmatchcase(one, name)
                  or fnmatch.fnmatchcase(one.partition(";")[0], name)]
@@ -114,6 +126,12 @@ def _reports(
         for one in found:
             with watching(one, options.time_limit) as watch:
                 yield known[one](watch=watch, **extent)
+
+
+def _mapped(extent: dict[str, Any], page: Any) -> dict[str, Any]:
+    """The extent for a page: its maps show entries that were differentiated one by one."""
+    asked = extent["every_entry"] or extent["sample"] is not None
+    return extent if asked or page is None else {**extent, "sample": SAMPLE}
 
 
 def nearest(name: str, known: list[str]) -> str:

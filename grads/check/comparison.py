@@ -27,7 +27,7 @@ from grads.check.differentiate import Numeric
 from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink
 from grads.check.precision import allowance
-from grads.check.report import Row
+from grads.check.report import ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
 
@@ -146,8 +146,20 @@ def _compare_tensor(
         sum(word == "inconclusive" for word in status.values()),
         {method: _largest_error(found_here.relative) for method, found_here in compared.items()},
         worst, index, place(case.labels.get(name), index), _value_at(analytic, at),
-        _numeric_at(found, at), tuple(hints),
+        _numeric_at(found, at), tuple(hints), _map(case, name, found, compared, status),
     )
+
+
+def _map(
+    case: Case, name: str, found: Mapping[str, Estimate], compared: Mapping[str, Compared],
+    status: Mapping[int, str],
+) -> ErrorMap:
+    """The errors of the entries by the first method, the most exact."""
+    method, estimate = next(iter(found.items()))
+    labels = case.labels.get(name)
+    return ErrorMap(estimate.where, compared[method].relative,
+                    np.array([status[int(k)] for k in estimate.where], object), method,
+                    labels.axes if labels else ())
 
 
 class Compared(NamedTuple):

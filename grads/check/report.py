@@ -1,13 +1,14 @@
-"""What a gradient check found, as objects, a terminal table, JSON and HTML."""
+"""What a gradient check found, as objects, a terminal table and JSON."""
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 VERDICTS = {
     "ok": "ok",
@@ -21,6 +22,16 @@ SAID = {"ok": "ok", "wrong": "WRONG", "undecided": "UNDECIDED",
         "unfinished": "NOT FINISHED"}  # of a report
 HEADINGS = {"complex": "complex step", "ridders": "Ridders", "central": "central",
             "forward": "forward", "directions": "directions"}
+
+
+class ErrorMap(NamedTuple):
+    """The relative error at the entries that were differentiated one by one; (n,) each."""
+
+    where: np.ndarray  # flat positions
+    relative: np.ndarray
+    status: np.ndarray  # as of a row, by all methods
+    method: str  # the one whose errors these are
+    axes: tuple[str, ...]  # what they count, where labels say so
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Row:
     analytic: float
     numeric: float
     hints: tuple[str, ...] = ()
+    entries: ErrorMap | None = field(default=None, compare=False, repr=False)
 
     @property
     def error(self) -> float:
@@ -118,7 +130,7 @@ class Report:
         extent = [f"{len(tensors)} tensors, {checked} of {size} entries"] if tensors else []
         extent += [f"{directions} random directions"] if directions else []
         return (f"{self.title}: {SAID[self.verdict]}; {' and '.join(extent)}{alone}; "
-                f"{self.evaluations} evaluations in {self.seconds:.2g} s")
+                f"{self.evaluations} evaluations in {said_seconds(self.seconds)}")
 
     def table(self, digits: int = 9) -> tuple[list[str], list[list[str]]]:
         """Headings and cells; digits of the gradients at the worst entry."""
@@ -176,14 +188,26 @@ class Report:
         return json_page([self])
 
     def to_html(self) -> str:
-        """A page of its own, without scripts or anything from elsewhere."""
+        """A page of its own, without scripts or anything from elsewhere: `grads.check.page`."""
+        from grads.check.page import html_page
+
         return html_page([self])
 
 
+def said_seconds(seconds: float) -> str:
+    """A time to two digits."""
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
 def json_page(reports: Sequence[Report]) -> str:
-    """The reports as a list, or the only one as it is."""
-    made = [_plain({"ok": report.ok, "verdict": report.verdict, **asdict(report)})
+    """The reports as a list, or the only one as it is; without the errors of single entries."""
+    bare = [replace(report, rows=[replace(row, entries=None) for row in report.rows])
             for report in reports]
+    made = [_plain({"ok": report.ok, "verdict": report.verdict, **asdict(report)})
+            for report in bare]
+    for report in made:
+        for row in report["rows"]:
+            del row["entries"]
     return json.dumps(made[0] if len(made) == 1 else made, indent=1, allow_nan=False) + "\n"
 
 
@@ -191,7 +215,8 @@ def _worst(row: Row, digits: int) -> tuple[str, str, str]:
     """The worst entry and its two numbers; nothing where none was compared."""
     if not row.errors:
         return "", "", ""
-    return str(row.at), f"{row.analytic:.{digits}g}", f"{row.numeric:.{digits}g}"
+    analytic, numeric = row.analytic + 0.0, row.numeric + 0.0  # -0 reads badly
+    return str(row.at), f"{analytic:.{digits}g}", f"{numeric:.{digits}g}"
 
 
 def coverage(row: Row) -> str:
@@ -211,40 +236,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #111; background: #fff }
-table { border-collapse: collapse; font: 13px/1.4 ui-monospace, monospace; margin: .5em 0 }
-th, td { text-align: left; padding: .15em .8em .15em 0; border-bottom: 1px solid #ddd }
-div { overflow-x: auto }
-tr.wrong { background: #fdd; font-weight: bold }
-tr.inconclusive, tr.disagree { background: #ffc }
-li { max-width: 60em }
-@media (prefers-color-scheme: dark) {
-  body { color: #eee; background: #111 } th, td { border-color: #444 }
-  tr.wrong { background: #511 } tr.inconclusive, tr.disagree { background: #440 }
-}
-"""
-
-
-def html_page(reports: Sequence[Report]) -> str:
-    """The reports one below the other on a self-contained page."""
-    parts = []
-    for report in reports:
-        headings, body = report.table()
-        lines = ["<tr>" + "".join(f"<th>{html.escape(h)}</th>" for h in headings) + "</tr>"]
-        for row, cells in zip(report.rows, body, strict=True):
-            inside = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-            lines.append(f'<tr class="{row.status}">{inside}</tr>')
-        remarks = "".join(f"<li>{html.escape(text)}</li>" for text in report.remarks())
-        parts.append(
-            f"<section><h2>{html.escape(report.title)}</h2><p>{html.escape(report.summary())}</p>"
-            f"<div><table>{''.join(lines)}</table></div><ul>{remarks}</ul></section>"
-        )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>Gradient check</title><style>{STYLE}</style></head><body>"
-        f"<h1>Gradient check</h1>{''.join(parts)}</body></html>\n"
-    )

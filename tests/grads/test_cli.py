@@ -105,7 +105,7 @@ def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer
     status, out, _ = run(capsys, "check", f"{layer}:wrong", f"{layer}:layer", "--html", page,
                          "--json", data)
     assert status == 1 and "WRONG" in out and "sign" in out and "2 checks, 1 wrong" in out
-    assert page.read_text("utf-8").count("<section>") == 2
+    assert page.read_text("utf-8").count("<section id=") == 2
     assert [report["ok"] for report in json.loads(data.read_text("utf-8"))] == [False, True]
 
 

@@ -112,6 +112,7 @@ class Report:
 
     def raise_if_wrong(self) -> None:
         """Raise AssertionError, with the table, unless the report is ok."""
+        __tracebackhide__ = True  # pytest shows the test's own line, then the report
         if not self.ok:
             names = [f"{row.name}: {VERDICTS[row.status].lower()}" for row in self.wrong]
             names += [f"{found.name}: {found.message}" for found in self.findings]

@@ -198,7 +198,7 @@ def _prepared(
         findings += cache_findings(case, d_out, analytic["all"])
     if not findings:
         _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
-    evaluate = Evaluator(case.outputs, exact, watch=watch)
+    evaluate = Evaluator(case.outputs, exact, outputs=outputs, watch=watch)
     evaluate.rounding = rounding_of(case, d_out, analytic["all"])
     evaluate.eps = max(float(np.finfo(value.dtype).eps) for value in case.inputs.values())
     return Ready(evaluate, analytic, d_out)
@@ -330,7 +330,7 @@ def _without_complex(how: Extent, why: str) -> tuple[tuple[str, ...], tuple[str,
 def _outputs(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
     """The outputs, once the function is known to be finite, deterministic and without a trace."""
     given = {name: value.copy() for name, value in exact.items()}
-    outputs = {name: host(out) for name, out in case.outputs(given).items()}
+    outputs = {name: np.array(host(out)) for name, out in case.outputs(given).items()}
     for name in same_bits(given, exact):
         findings.append(Finding("mutated", name, "the function writes into its input"))
     again = {name: host(out) for name, out in case.outputs(

@@ -23,7 +23,7 @@ def gradient_checked(
     forward: Callable[..., Any], backward: Callable[..., Any], *, scalar: bool = False,
     seed: int = 0, **how: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """A decorator of a function of `rng` that returns the inputs: a test, which fails with a report.
+    """A decorator of a function of `rng` that returns inputs: a test, which fails with a report.
 
     Arguments: forward and backward as in `check_pair`, or, if scalar, a function that returns a
     number and one that returns its gradients; seed of rng; the rest as in `check_pair`. The other

@@ -40,7 +40,8 @@ class Evaluator:
 
     Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays are computed
     with in float64, others (ids, masks) are passed as they are; lanes, whether versions may run
-    at once; outputs at these inputs, where they are known. f gets private copies, so that nothing it does to its arguments is seen elsewhere.
+    at once; outputs at these inputs, where they are known. f gets private copies, so that nothing
+    it does to its arguments is seen elsewhere.
     Raises ValueError where an input is complex or an output is not a real number.
 
     Attributes: outputs, float64, of the unperturbed inputs; evaluations, versions computed,

@@ -5,30 +5,17 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
+import tanh_layer
 
 from grads import commands
 from grads.cli import main
 from grads.verification.mutation.execution import Outcome
 from grads.verification.mutation.record import Mutant
 
-LAYER = textwrap.dedent('''
-    """A user's own layer, and three mistakes."""
-    import numpy as np
-
-    def layer_inputs(rng):
-        return [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))]
-
-    def layer_forward(x, W):
-        h = np.tanh(x @ W.T)
-        return h, (x, W, h)
-
-    def layer_backward(dh, cache):
-        x, W, h = cache
-        dz = (1 - h * h) * dh
-        return dz @ W, dz.T @ x
-
+LAYER = Path(tanh_layer.__file__).read_text(encoding="utf-8") + textwrap.dedent('''
     wrong_inputs, wrong_forward = layer_inputs, layer_forward
 
     def wrong_backward(dh, cache):

@@ -17,7 +17,7 @@ import numpy as np
 
 from backend.errors import UserError
 from grads.stepper.trace import Origin, Trace
-from grads.stepper.tracing.numerical import SMALL, Derivative, derivative, entries_of
+from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
 from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Partner, squeezed
 from grads.stepper.tracing.replay import Replay
 from grads.stepper.tracing.returned import Returned, returned_gradients
@@ -75,12 +75,8 @@ class Own:
         """The derivatives for a gradient of this value, which is kept perhaps in part."""
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
-        given = (self.forward, bump, self.arguments, self.loss, self.named,
-                 entries_of(self.forward, bump), self.precision)
-        found = derivative(*given)
-        if not found.agree(self.floor):
-            other = derivative(*given, SMALL[1])
-            found = other if other.agree(self.floor) else found
+        found = derivative(self.forward, bump, self.arguments, self.loss, self.named,
+                           entries_of(self.forward, bump), self.precision)
         status, error = self.verdict(found, value, where)
         return Numbers(where, found, status, error)
 

@@ -14,21 +14,10 @@ from grads.check.testing import gradient_checked
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = '''
-import numpy as np
 import pytest
+from tanh_layer import layer_backward, layer_forward
 
 from grads.check.testing import gradient_checked
-
-
-def layer_forward(x, W):
-    h = np.tanh(x @ W.T)
-    return h, (x, W, h)
-
-
-def layer_backward(dh, cache):
-    x, W, h = cache
-    dz = (1 - h * h) * dh
-    return dz @ W, dz.T @ x
 
 
 def wrong_backward(dh, cache):
@@ -65,7 +54,7 @@ def test_pytest_collects_it_and_a_failure_is_the_report(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"})
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "COLUMNS": "120"})
     assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     failure = done.stdout.partition("= FAILURES =")[2].partition("= short test summary")[0]
     assert "AssertionError: wrong gradient: W: wrong" in failure

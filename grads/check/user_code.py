@@ -144,7 +144,7 @@ def _hint(name: str, known: list[str]) -> str:
     """A hint at the known function of the same kind whose name is close."""
     end = next((end for end in ENDS if name.endswith(end)), "")
     stems = [key.removesuffix(end) for key in known if key.endswith(end)]
-    close = difflib.get_close_matches(name.removesuffix(end), stems, 1, 0.6)
+    close = difflib.get_close_matches(name.removesuffix(end), stems, 1, 0.6 if end else 0.5)
     return f"; did you mean {close[0] + end!r}?" if close else ""
 
 

@@ -57,8 +57,8 @@ class Shown:
         """`Watch.told`."""
         if time.perf_counter() - self.start < AFTER:
             return
-        if self.task is None:
-            self.progress.start()
-            self.task = self.progress.add_task("", total=of)
         title = Text(f"{self.title}: {what}").markup  # a name may have brackets
+        if self.task is None:
+            self.task = self.progress.add_task(title, total=of)
+            self.progress.start()
         self.progress.update(self.task, description=title, completed=done, total=of)

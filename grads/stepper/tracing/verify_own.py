@@ -38,7 +38,7 @@ from grads.stepper.tracing.verify import (
     unverified,
 )
 
-MOST = 64  # assignments of a line whose forward variables are guessed
+GUESSES = 256  # derivatives that are taken for guesses at forward variables
 ROUNDING = 1e-6  # of the largest gradient: what is below is compared as if it were as large
 INDEX = re.compile(r"\[(-?\d+)\]")
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
@@ -205,10 +205,14 @@ class Own:
         """
         if all(one.status != "wrong" for one in self.results):
             return {}
+        left = GUESSES
         for line in self.lines(origins):
-            if (before is not None and line[0] > before) or len(line) > MOST:
+            if before is not None and line[0] > before:
                 continue
             for partners in self.by_order(line):
+                left -= len(partners)
+                if left < 0:
+                    return {}
                 made = {origin: (partner, self.numbers(
                     partner, self.backward.target(origin).value,
                     self.backward.target(origin).shape or ()))

@@ -22,13 +22,16 @@ SHARES_HERE = {
 PAIRING = Pairing({**PARTNERS, **PARTNERS_HERE, **WHOLES}, {**PAIRS, **PAIRS_HERE}, SHARES_HERE)
 
 
-def translator(name: str, title: str, example: Example) -> Derivation:
-    """A translator, run on an example; name, of the derivation it stands beside."""
-    return Derivation(name, title, models.translator_forward, models.translator_backward, PAIRING,
-                      lambda request: example, (*FOLLOW, *MODULES))
+TRANSLATOR, LANGUAGE_MODEL = "translator", "language-model"
 
 
-def language_model(name: str, title: str, example: Example) -> Derivation:
+def translator(title: str, example: Example) -> Derivation:
+    """A translator, run on an example."""
+    return Derivation(TRANSLATOR, title, models.translator_forward, models.translator_backward,
+                      PAIRING, lambda request: example, (*FOLLOW, *MODULES))
+
+
+def language_model(title: str, example: Example) -> Derivation:
     """A language model, run on an example."""
-    return Derivation(name, title, models.language_forward, models.language_backward, PAIRING,
-                      lambda request: example, (*FOLLOW, *MODULES))
+    return Derivation(LANGUAGE_MODEL, title, models.language_forward, models.language_backward,
+                      PAIRING, lambda request: example, (*FOLLOW, *MODULES))

@@ -36,12 +36,17 @@ def search(config: RNNSearchConfig) -> Model:
                  context=config.context, layer=config.layer, deep_state=config.deep_state)
 
 
+def stacked(config: Any) -> str:
+    """How deep a stack is, and of what."""
+    return f"{config.layers} layer{'s' * (config.layers > 1)} of {config.unit}"
+
+
 def described(config: Any) -> str:
     """What a model is, for a page's title."""
     if isinstance(config, RNNSearchConfig):
         kind = "RNNsearch" if config.searches else "RNNencdec"
         return f"{kind}: unit {config.unit}, {config.layer} output, state {config.deep_state}"
-    parts = [f"{config.layers} layer{'s' * (config.layers > 1)} of {config.unit}"]
+    parts = [stacked(config)]
     parts += ["bidirectional encoder"] * config.bidirectional + ["bridge"] * config.bridge
     if config.attention != "none":
         parts += [f"attention ({variant_of(config, False).score}, {config.attention})"]

@@ -26,6 +26,7 @@ from grads.stepper.tracing.derivations import Run
 
 VERSION = 1
 WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
+DEPTH = 1  # calls around a decoder's loop
 WORDS = 100  # of a vocabulary that is shown
 
 
@@ -96,7 +97,7 @@ def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, int]]:
     for step in trace.steps:
         for i, target in enumerate(step.targets):
             named = WEIGHTS.fullmatch(target.name)
-            if named and step.kind == "assign" and step.depth == 0:
+            if named and step.kind == "assign" and step.depth <= DEPTH:
                 tensor = table.ids[FORWARD, (step.number, i)]
                 where, origin = table.origins[table.root(tensor)]
                 found.append({"t": int(named[1]), "tensor": tensor,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from grads.stepper import trained as package
+from grads.stepper.assembled.derivation import LANGUAGE_MODEL, TRANSLATOR
+from grads.stepper.explorer.models import Trained, open_model
 from grads.stepper.explorer.network import depth
 from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
@@ -23,10 +26,10 @@ from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
 LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
-RECURRENT = (*LANGUAGE, *TRANSLATION, "gru", "gru-context")  # with a gradient that flows back
+RECURRENT = (*LANGUAGE, *TRANSLATION, TRANSLATOR, LANGUAGE_MODEL, "gru", "gru-context")
 LAYERED, SCORED = ("nmt", "attention"), ("attention", "attention-step")
 ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAYERED,
-        "model": LANGUAGE + LAYERED, "checkpoint": LANGUAGE + LAYERED, "score": SCORED,
+        "model": LANGUAGE + TRANSLATION, "checkpoint": LANGUAGE + TRANSLATION, "score": SCORED,
         "window": SCORED}
 OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
 KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
@@ -39,10 +42,12 @@ VERIFIED = 2  # entries of each gradient that are verified where tensors are sli
 class RunExample:
     """A derivation that has been run, and what is to be said about it."""
 
+    name: str  # what was asked for
     run: Run
     settings: Settings
     keep: int  # numbers of one tensor that the traces hold
     notes: list[str] = field(default_factory=list)
+    trained: Trained | None = None
 
     @property
     def most(self) -> int | None:
@@ -52,7 +57,7 @@ class RunExample:
     @property
     def tolerance(self) -> float:
         """The relative error up to which a gradient is verified."""
-        return TOLERANCE if self.settings.model is None else TRAINED
+        return TOLERANCE if self.trained is None else TRAINED
 
     def verifications(self) -> list[Verification]:
         """What is known of every gradient; without central differences where tensors are large."""
@@ -90,10 +95,8 @@ class RunExample:
         said = [[vocabulary[i] for i in ids]
                 for vocabulary, ids in zip(words.values(), arguments[1:], strict=False)]
         made |= dict(zip(("sentence", "target"), said, strict=False))
-        if self.settings.model is not None:
-            output = "W_hy" if "W_hy" in arguments[0] else "output.W_hy"
-            made |= {"hidden": arguments[0][output].shape[1],
-                     "embedding": arguments[0][next(iter(words))].shape[1]}
+        if self.trained is not None:
+            made |= {"hidden": self.trained.hidden, "embedding": self.trained.embedding}
         model = self.settings.model
         return made | {"seed": self.seed, "model": None if model is None else shown(model)}
 
@@ -101,12 +104,11 @@ class RunExample:
     def seed(self) -> int | None:
         """The seed of random parameters; None for a trained model's."""
         given = self.settings.seed
-        return None if self.settings.model is not None else SEED if given is None else given
+        return None if self.trained is not None else SEED if given is None else given
 
     def command(self) -> str:
         """The command line that makes the page again."""
-        name = self.run.derivation.name
-        name = titled(name) if Path(name).is_absolute() else name
+        name = titled(self.name) if Path(self.name).is_absolute() else self.name
         given = [f"--{key} {quoted(shown(value))}" for key, value in vars(self.settings).items()
                  if value is not None]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
@@ -115,32 +117,54 @@ class RunExample:
 def open_example(name: str, settings: Settings) -> RunExample:
     """A derivation by name, or a user's own pair of functions, FILE.py:NAME, run.
 
+    With the weights of `settings.model`; without one with those of the package's own model, unless
+    something of a random model is asked for or a word is not known to it.
     Raises `UserError` for a name that does not exist, with the nearest that does; for a setting
     that the derivation has no use for; for a sentence without words; for a run directory that
-    is none, or whose model is of another kind than the derivation.
+    is none, or whose model cannot be shown.
     """
     if is_own(name):
         run, keep = guarded(name, lambda: fitting(own_derivation(name, settings), {}))
-        return RunExample(run, settings, keep, sliced(keep))
+        return RunExample(name, run, settings, keep, sliced(keep))
     derivation = find(name)
     check_settings(derivation, settings)
-    notes: list[str] = []
-    if settings.model is None:
-        how: dict[str, Any] = {"sentence": sentence_of(name, settings), "sizes": sizes_of(settings),
-                               "seed": SEED if settings.seed is None else settings.seed}
-    else:
-        from grads.stepper.explorer.models import (
-            open_model,  # nmt's tokenisers take a while to load
-        )
+    if settings.model is not None:
+        model = open_model(Path(settings.model), settings.sentence, settings.target,
+                           settings.checkpoint or DEFAULT)
+        return on_trained(name, settings, model, [])
+    notes = []
+    if name in package.facts() and all(getattr(settings, one) is None for one in OWN):
+        model = of_package(name, settings)
+        if not model.unknown:
+            return on_trained(name, settings, model, [package.note(name)])
+        notes.append("Random weights: the tiny model that comes with the package does not know "
+                     f"{', '.join(model.unknown)}.")
+    run, keep = fitting(derivation, {
+        "sentence": sentence_of(name, settings), "sizes": sizes_of(settings),
+        "seed": SEED if settings.seed is None else settings.seed})
+    return RunExample(name, run, settings, keep, [*notes, *sliced(keep)])
 
-        trained = open_model(name, Path(settings.model), settings.sentence, settings.target,
-                             settings.checkpoint or DEFAULT)
-        derivation = replace(derivation, example=lambda request: trained.example)
-        how, notes = {}, [*trained.notes, (
-            f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
-            "model is sure of a word, p - 1_y has lost digits.")]
-    run, keep = fitting(derivation, how)
-    return RunExample(run, settings, keep, [*notes, *sliced(keep)])
+
+def on_trained(
+    name: str, settings: Settings, model: Trained, notes: Sequence[str]
+) -> RunExample:
+    """A trained model, run; a model of another kind than was asked for is shown as what it is."""
+    run, keep = fitting(model.derivation, {})
+    shown_as = model.derivation.name
+    other = () if name == shown_as else (f"The model decides what is shown: {run.title}.",)
+    return RunExample(name, run, settings, keep, [*notes, *other, *model.notes, (
+        f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
+        "model is sure of a word, p - 1_y has lost digits."), *sliced(keep)], model)
+
+
+def of_package(name: str, settings: Settings) -> Trained:
+    """The package's own model on the sentence that was given, or on one of its own."""
+    sentence, target = settings.sentence, settings.target
+    if name in TRANSLATION and sentence is not None and target is None and "|||" in sentence:
+        sentence, _, target = (part.strip() for part in sentence.partition("|||"))
+    usual = package.TEXT if name in LANGUAGE else package.SENTENCE
+    return open_model(package.DIRECTORY / name, usual if sentence is None else sentence, target,
+                      DEFAULT)
 
 
 def sliced(keep: int) -> list[str]:

@@ -6,27 +6,30 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from grads.stepper.assembled.models import Model
 from grads.stepper.trace import Step, Trace
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.examples import END
 
 TIME = {"t": "decoder", "i": "decoder", "s": "encoder", "j": "encoder", "k": "encoder"}  # loops
 LAYER = "l"
-ATTENTIVE = ("attention", "rnnsearch")
 
 # Which part of a column a function, and a variable of the functions that hold the loops, is of.
 PARTS = {
     "embed": ("embed", "embed_grad"),
     "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
-             "gru", "gru_grad", "gru_context", "gru_context_grad"),
-    "attention": ("attend", "attend_grad", "context", "context_grad"),
-    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad"),
+             "gru", "gru_grad", "gru_context", "gru_context_grad", "rnn_step", "rnn_step_grad",
+             "gru_step", "gru_step_grad", "deep_step", "deep_step_grad"),
+    "attention": ("attend", "attend_grad", "context", "context_grad", "the_last", "the_last_grad"),
+    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad", "tanh_output",
+               "tanh_output_grad"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
-    "unit": ("h", "c", "g", "k", "dh", "dc", "dg", "dk", "dT", "db"),
-    "attention": ("h_tilde", "a", "dW_c", "dh_bar", "d_fed", "d_source", "dw"),
-    "output": ("p", "l", "dW_hy", "db_hy", "dh_tilde"),
+    "unit": ("h", "c", "g", "k", "dh", "dc", "dg", "dk", "dT", "db",
+             "dW", "s", "ds", "right", "left", "right_c", "left_c", "dright", "dleft"),
+    "attention": ("h_tilde", "a", "alpha", "dW_c", "dh_bar", "d_fed", "d_source", "dw"),
+    "output": ("p", "l", "above", "d_above", "dW_hy", "db_hy", "dh_tilde"),
 }
 PART_OF_FUNCTION = {name: part for part, names in PARTS.items() for name in names}
 PART_OF_VARIABLE = {name: part for part, names in VARIABLES.items() for name in names}
@@ -48,13 +51,31 @@ def network(run: Run) -> dict[str, Any]:
         columns += decoder_columns([END, *y], [*y, END], words["decoder.W_e"], shift)
     else:
         columns = []
-    return {"columns": columns, "layers": depth(run), "attention": name in ATTENTIVE}
+    return {"columns": columns, "layers": depth(run), **kind(run)}
+
+
+def kind(run: Run) -> dict[str, bool]:
+    """Whether there is attention; whether it comes before the unit; whether the encoder reads from
+    both ends; whether weights stand in the order of the written words where it reads from the last.
+    """
+    named = run.example.named
+    model: Model | None = named.get("model")
+    search = run.derivation.name == "rnnsearch"
+    variant = named.get("variant") if model is None else model.variant
+    attends = search or run.derivation.name == "attention"
+    return {
+        "attention": attends if model is None else model.decoder != "plain",
+        "search": search if model is None else model.decoder == "context",
+        "both_ends": search if model is None else model.encoder == "both ends",
+        "mirrored": bool(variant and variant.reverse),
+    }
 
 
 def depth(run: Run) -> int:
     """Layers of units in a column."""
     names = run.example.arguments[0] if run.example.words else ()
-    return max(1, sum(key.startswith("decoder.") and key.endswith(".W") for key in names))
+    return max(1, sum(key.startswith(("decoder.", "rnn.")) and key.endswith(".W")
+                      for key in names))
 
 
 def decoder_columns(

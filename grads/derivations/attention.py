@@ -118,8 +118,8 @@ def attentional_nmt_backward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: AttentionTrace
 ) -> tuple[dict[str, Array], Layers, Layers]:
     """The gradient of J for every parameter, and the encoder's dh_0, dc_0 by layer."""
-    decoder, dh_bar, dg_last, dk_last = decoder_grad(parameters, y, trace)
-    encoder, dg_0, dk_0 = encoder_grad(parameters, x, trace, dh_bar, dg_last, dk_last)
+    decoder, d_read, dg_last, dk_last = decoder_grad(parameters, y, trace)
+    encoder, dg_0, dk_0 = encoder_grad(parameters, x, trace, d_read, dg_last, dk_last)
     gradients = {**encoder, **decoder}
     return {name: gradients[name] for name in parameters}, dg_0, dk_0
 
@@ -127,7 +127,8 @@ def attentional_nmt_backward(
 def decoder_grad(
     parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
-    """From the losses to the decoder's first states: gradients by name, dh_bar, dh_0, dc_0."""
+    """From the losses to the decoder's first states: gradients by name, dh_bar in the order in
+    which the encoder read, dh_0, dc_0."""
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(side.W_e, side.T)
     L, E = len(side.T), side.W_e.shape[1]
@@ -155,8 +156,8 @@ def decoder_grad(
     gradients = by_name("decoder", Weights(dW_e, dT, db))
     output = {"output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
     attention = {"attention.W_c": dW_c, **parameters_of(dw)}
-    dh_bar = as_written(dh_bar, trace.variant)
-    return {**gradients, **output, **attention}, dh_bar, dh[0], dc[0]
+    d_read = as_written(dh_bar, trace.variant)                   # as the encoder read them
+    return {**gradients, **output, **attention}, d_read, dh[0], dc[0]
 
 
 def encoder_grad(

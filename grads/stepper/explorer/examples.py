@@ -32,7 +32,7 @@ ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAY
         "model": LANGUAGE + TRANSLATION, "checkpoint": LANGUAGE + TRANSLATION, "score": SCORED,
         "window": SCORED}
 OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
-KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
+KEPT = (4096, 256, 64, 36, 16, 9, 4)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
 VERIFIED = 2  # entries of each gradient that are verified where tensors are sliced

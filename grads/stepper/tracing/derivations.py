@@ -55,6 +55,7 @@ PAIRS = {
     "attentional_nmt_backward.gradients": "parameters",
 }
 SHARES = {
+    "decoder_grad.d_read": "dh_bar in the order in which the encoder read, added to dg_s in turn",
     "encode_grad.dh_right": "the rows of dh that belong to ->h_1 .. ->h_S, added to each in turn",
     "encode_grad.dh_left": "the rows of dh that belong to <-h_1 .. <-h_S, added to each in turn",
 }
@@ -98,7 +99,7 @@ DERIVATIONS = {one.name: one for one in (
     Derivation(
         "attention", "Encoder-decoder with attention ({score}, {window}) and input feeding, 4.2",
         attention.attentional_nmt_forward, attention.attentional_nmt_backward,
-        Pairing(ATTENTIONAL, PAIRS), partial(translation_example, True), FOLLOW,
+        Pairing(ATTENTIONAL, PAIRS, SHARES), partial(translation_example, True), FOLLOW,
         breaks.ATTENTION),
     Derivation(
         "rnnsearch", "RNNsearch, Bahdanau et al. A.2", rnnsearch.forward, rnnsearch.backward,

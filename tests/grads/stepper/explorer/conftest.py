@@ -9,12 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from explored import fresh
 
 from grads.stepper.explorer import build
 from grads.stepper.explorer.page import write_page
+from nmt.recipe import Recipe
+from nmt.system import System
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-SENTENCES = {"lstm": "we read the page", "attention": "wir lesen die Seite ||| we read the page"}
+RANDOM = {"hidden": 3, "seed": 1}
+PAGES: dict[str, tuple[str, dict[str, Any]]] = {  # a derivation, and settings
+    "lstm": ("lstm", {"sentence": "we read the page", **RANDOM}),
+    "attention": ("attention", {"sentence": "wir lesen die Seite ||| we read the page", **RANDOM}),
+    "trained": ("attention", {}),  # the default page
+    "own": ("attention", {"sentence": "one two <script> three", "target": "two one"}),
+}
+OWN = {  # a model whose encoder reads from both ends, the last word first; local attention
+    "data": {"corpus": "cldr", "reverse_source": True},
+    "model": {"layers": 2, "hidden_size": 3, "embedding_size": 2, "bidirectional": True,
+              "bridge": True, "attention": "local-m", "window": 1}}
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +38,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict
 
     def make(name: str) -> tuple[dict[str, Any], Path]:
         if name not in kept:
-            data = build(name, sentence=SENTENCES[name], hidden=3, seed=1)
-            kept[name] = data, directory / f"{name}.html"
+            derivation, settings = PAGES[name]
+            if name == "own":
+                fresh(directory / "run", OWN, System, Recipe)
+                settings = {**settings, "model": directory / "run"}
+            kept[name] = build(derivation, **settings), directory / f"{name}.html"
             write_page(*kept[name])
         return kept[name]
 

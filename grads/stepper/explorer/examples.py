@@ -36,6 +36,7 @@ KEPT = (4096, 256, 64, 36, 16, 9, 4)  # numbers of one tensor that are kept: the
 LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
 VERIFIED = 2  # entries of each gradient that are verified where tensors are sliced
+LARGE = 100_000  # parameters of a model of which one entry of each gradient is verified
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class RunExample:
     @property
     def most(self) -> int | None:
         """How many entries of each gradient are verified, None for all."""
-        return None if self.keep == KEPT[0] else VERIFIED
+        if self.keep == KEPT[0]:
+            return None
+        return 1 if self.trained is not None and self.trained.parameters > LARGE else VERIFIED
 
     @property
     def tolerance(self) -> float:
@@ -149,7 +152,8 @@ def on_trained(
     name: str, settings: Settings, model: Trained, notes: Sequence[str]
 ) -> RunExample:
     """A trained model, run; a model of another kind than was asked for is shown as what it is."""
-    run, keep = fitting(model.derivation, {})
+    first = KEPT[-2] if model.parameters > LARGE else KEPT[3]
+    run, keep = fitting(model.derivation, {}, first)
     shown_as = model.derivation.name
     other = () if name == shown_as else (f"The model decides what is shown: {run.title}.",)
     return RunExample(name, run, settings, keep, [*notes, *other, *model.notes, (
@@ -170,15 +174,18 @@ def of_package(name: str, settings: Settings) -> Trained:
 def sliced(keep: int) -> list[str]:
     """What is to be said where not all numbers are shown."""
     return [] if keep == KEPT[0] else [
-        f"Of a tensor with more than {keep} numbers the first entries along each axis are shown; "
-        f"of each gradient up to {VERIFIED} entries are verified, by complex step alone."]
+        f"Shown in part: of a tensor with more than {keep} numbers the first entries along each "
+        f"axis; of each gradient at most {VERIFIED} entries are verified, by complex step alone."]
 
 
-def fitting(derivation: Derivation, how: Mapping[str, Any]) -> tuple[Run, int]:
-    """The run, with as many numbers of each tensor as fit, and how many those are."""
-    run = derivation.run(**how)
+def fitting(
+    derivation: Derivation, how: Mapping[str, Any], first: int = KEPT[0]
+) -> tuple[Run, int]:
+    """The run, with as many numbers of each tensor as fit, and how many those are; `first` is
+    tried first."""
+    run = derivation.run(**how, keep=first)
     keep = next((keep for keep in KEPT if numbers(run, keep) <= LIMIT), KEPT[-1])
-    return (run, keep) if keep == KEPT[0] else (derivation.run(**how, keep=keep), keep)
+    return (run, keep) if keep == first else (derivation.run(**how, keep=keep), keep)
 
 
 def numbers(run: Run, keep: int) -> int:

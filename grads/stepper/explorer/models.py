@@ -41,6 +41,7 @@ class Trained:
     derivation: Derivation
     hidden: int
     embedding: int
+    parameters: int  # how many numbers
     unknown: list[str]  # words that its vocabularies do not have
     notes: tuple[str, ...]
 
@@ -79,7 +80,8 @@ def language(system: LanguageSystem, sentence: str) -> Trained:
         renamed = {ours: parameters[theirs] for theirs, ours in names.items()}
         literal = replace(example, arguments=(renamed, *example.arguments[1:]), named={})
         derivation = on(find(config.unit), literal)
-    return trained(derivation, config, [said_unknown("sentence", words, ids)], words, ids)
+    return trained(derivation, config, count(parameters), [
+        said_unknown("sentence", words, ids)], words, ids)
 
 
 def translation(
@@ -97,11 +99,12 @@ def translation(
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
     x_ids, y_ids = system.source_ids(x), system.target.ids(y)
     read = x_ids[::-1] if data.reverse_source else x_ids
-    example = Example((exact(system.parameters), read, y_ids), {}, {
+    parameters = exact(system.parameters)
+    example = Example((parameters, read, y_ids), {}, {
         "encoder.W_e": list(system.source.words), "decoder.W_e": list(system.target.words)})
     derivation = of_translator(config, example, data.reverse_source)
     columns = system.source_columns(x)
-    return trained(derivation, config, [
+    return trained(derivation, config, count(parameters), [
         said_unknown("sentence", columns, x_ids), said_unknown("target", y, y_ids),
         "The target is the model's own greedy translation." if own else "",
         "The encoder reads the sentence from its end." if data.reverse_source else ""],
@@ -160,8 +163,13 @@ def exact(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.asarray(to_host(one), np.float64) for name, one in parameters.items()}
 
 
+def count(parameters: Mapping[str, np.ndarray]) -> int:
+    """How many numbers parameters are."""
+    return sum(one.size for one in parameters.values())
+
+
 def trained(
-    derivation: Derivation, config: Any, more: Sequence[str], words: Sequence[str],
+    derivation: Derivation, config: Any, size: int, more: Sequence[str], words: Sequence[str],
     ids: Sequence[int],
 ) -> Trained:
     """The model with what is to be said about it."""
@@ -169,8 +177,8 @@ def trained(
              "Without the dropout of training." if getattr(config, "dropout", 0.0) else "",
              "Without the clipping of dh in training." if config.clip_elements is not None else "",
              *more)
-    return Trained(derivation, config.hidden_size, config.embedding_size, unknown(words, ids),
-                   tuple(note for note in notes if note))
+    return Trained(derivation, config.hidden_size, config.embedding_size, size,
+                   unknown(words, ids), tuple(note for note in notes if note))
 
 
 def unknown(words: Sequence[str], ids: Sequence[int]) -> list[str]:

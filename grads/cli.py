@@ -93,6 +93,11 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explore(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a page that steps through a derivation, forward and backward. Its weights are those "
+        "of a tiny trained model that comes with the package; of random ones where a size, a "
+        "score, a window or a seed is given; of your own model with --model, whatever its parts."
+    )
     _add_example(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
                         help="the page to write (default: NAME.html)")

@@ -101,7 +101,8 @@ class RunExample:
         if self.trained is not None:
             made |= {"hidden": self.trained.hidden, "embedding": self.trained.embedding}
         model = self.settings.model
-        return made | {"seed": self.seed, "model": None if model is None else shown(model)}
+        usual = None if self.trained is None else package.WHAT
+        return made | {"seed": self.seed, "model": usual if model is None else shown(model)}
 
     @property
     def seed(self) -> int | None:

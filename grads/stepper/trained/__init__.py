@@ -20,6 +20,7 @@ from typing import Any
 DIRECTORY = Path(__file__).parent
 COMMAND = "python -m grads.stepper.trained"
 FACTS = "models.json"  # by name: bytes and sha256 of best.safetensors, dev perplexity
+WHAT = "a tiny trained model"  # as a page's first lines say
 SENTENCE = "vor 8 Stunden oder Montag"  # one that the translators were not trained on
 TEXT = "8 hours ago or Monday"  # the same for the language models
 

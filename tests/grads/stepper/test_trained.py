@@ -19,7 +19,7 @@ from nmt.language_models import LanguageSystem
 from nmt.system import System
 
 NAMES = ("attention", "lstm", "nmt", "rnn", "rnnsearch")
-ROOT = Path(trained.__file__).parents[2]
+ROOT = Path(trained.__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

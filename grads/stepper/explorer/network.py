@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grads.stepper.assembled.models import Model
@@ -55,8 +55,9 @@ def network(run: Run) -> dict[str, Any]:
 
 
 def kind(run: Run) -> dict[str, bool]:
-    """Whether there is attention; whether it comes before the unit; whether the encoder reads from
-    both ends; whether weights stand in the order of the written words where it reads from the last.
+    """Whether there is attention, and whether what it makes is fed to the next step; whether it
+    comes before the unit; whether the encoder reads from both ends; whether weights stand in the
+    order of the written words where it reads from the last.
     """
     named = run.example.named
     model: Model | None = named.get("model")
@@ -65,10 +66,19 @@ def kind(run: Run) -> dict[str, bool]:
     attends = search or run.derivation.name == "attention"
     return {
         "attention": attends if model is None else model.decoder != "plain",
+        "fed": bool(run.example.words) and is_fed(run.example.arguments[0]),
         "search": search if model is None else model.decoder == "context",
         "both_ends": search if model is None else model.encoder == "both ends",
         "mirrored": bool(variant and variant.reverse),
     }
+
+
+def is_fed(parameters: Mapping[str, Any]) -> bool:
+    """Whether a decoder's first layer reads more than an embedding and its own state."""
+    if "decoder.0.W" not in parameters or "output.W_hy" not in parameters:
+        return False
+    E, H = parameters["decoder.W_e"].shape[1], parameters["output.W_hy"].shape[1]
+    return bool(parameters["decoder.0.W"].shape[1] > E + H)
 
 
 def depth(run: Run) -> int:

@@ -34,7 +34,8 @@ def phrases(seed: int = 1) -> list[Pair]:
     """
     locales = parse_locale("de"), parse_locale("en")
     cut = [natural_tokeniser(locale.language).tokenise for locale in locales]
-    rng, names, found = np.random.default_rng(seed), PhraseBook(*locales).names, {}
+    rng, names = np.random.default_rng(seed), PhraseBook(*locales).names
+    found: dict[str, Pair] = {}
     while len(found) < SIZE:
         forms = [TEMPLATES[rng.integers(len(TEMPLATES))](rng, names)
                  for _ in range(rng.integers(1, 3))]

@@ -8,7 +8,7 @@ const WIDTH = 96; // of a column
 const ROW = 38;
 const BOX = { width: 52, height: 26 };
 // search: attention comes before the unit; mirrored: the encoder reads the last of the written words first
-const { columns, layers, attention, search, both_ends: bothEnds, mirrored } = data.network;
+const { columns, layers, attention, fed, search, both_ends: bothEnds, mirrored } = data.network;
 
 const parts = [ // from the bottom up
   { part: "embed", layer: null, name: "x" },
@@ -85,7 +85,7 @@ function edges() {
     const found = [];
     if (row > 0) found.push(upward(column, index, row));
     if (part === "unit" && next) found.push(...along(column, index, row));
-    if (part === "attention" && next && !search) found.push(edge("fed", spot(index, row, 1), spot(index + 1, 0, -1)));
+    if (part === "attention" && next && fed && !search) found.push(edge("fed", spot(index, row, 1), spot(index + 1, 0, -1)));
     if (part === "attention" && search) {
       found.push(edge("past", spot(index, row - 1, 0.9, -1), spot(index, row + 1, 0.9, 1)));
       if (next) found.push(edge("fed", spot(index, row - 1, 1, -0.4), spot(index + 1, row, -1, 0.4)));

@@ -20,7 +20,7 @@ from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation, Run, find
 from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
-from grads.stepper.tracing.verify import TOLERANCE, Verification
+from grads.stepper.tracing.verify import SUMMED, TOLERANCE, Verification
 from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
 
@@ -176,7 +176,8 @@ def sliced(keep: int) -> list[str]:
     """What is to be said where not all numbers are shown."""
     return [] if keep == KEPT[0] else [
         f"Shown in part: of a tensor with more than {keep} numbers the first entries along each "
-        f"axis; of each gradient at most {VERIFIED} entries are verified, by complex step alone."]
+        f"axis; of each gradient at most {VERIFIED} entries are verified, by complex step alone, "
+        f"of a sum over time with more than {SUMMED} entries once it is complete."]
 
 
 def fitting(

@@ -23,6 +23,7 @@ from grads.stepper.tracing.derivations import Derivation, find
 from grads.stepper.tracing.examples import UNKNOWN, Example
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
+from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import ModelConfig
 from nmt.search.interface import SearchOptions
@@ -91,7 +92,7 @@ def translation(
     config, data = system.recipe.model, system.recipe.data
     if not isinstance(config, (ModelConfig, RNNSearchConfig)):
         raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch or "
-                        f"language_model, got {system.recipe.model.architecture}")
+                        f"language_model, got {name_of(config)}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
     x, own = source_cut(sentence), target is None
     y = system.translate([x], SearchOptions())[0][0].words if target is None else target_cut(target)

@@ -8,7 +8,7 @@ from explored import fresh
 from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from backend.errors import UserError
-from grads.stepper.explorer import build
+from grads.stepper.explorer import build, models
 from grads.stepper.explorer.models import open_model
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.language_models import LanguageSystem
@@ -86,6 +86,16 @@ def test_every_kind_of_translator(name, tmp_path):
     assert found.unknown == ["nine"] and found.derivation.name == (derivation or "translator")
     if derivation:
         assert found.derivation.forward is DERIVATIONS[derivation].forward
+
+
+def test_an_architecture_that_is_not_covered(tmp_path, monkeypatch):
+    """A model of a class that nobody here knows is refused in a line."""
+    recipe = {"data": {"corpus": "cldr"}, "model": {"hidden_size": 2, "embedding_size": 3}}
+    fresh(tmp_path / "run", recipe, System, Recipe)
+    monkeypatch.setattr(models, "ModelConfig", str)
+    with pytest.raises(UserError, match="run: expected a model of the architecture luong, "
+                                        "rnnsearch or language_model, got luong"):
+        open_model(tmp_path / "run", "one", None, "best")
 
 
 @pytest.mark.parametrize("name", LANGUAGE_KINDS)

@@ -83,9 +83,9 @@ def decode_grad(
     dh, dc = ({len(y) + 1: {l: np.zeros_like(states[0][l]) for l in W}} for states in (h, c))
     d_fed = np.zeros((len(P), 1))
     for t in range(len(y) + 1, 0, -1):
-        d_above, dW_t, d_hy = predict_grad(
+        d_above, dW_y, d_hy = predict_grad(
             [*y, END][t - 1], kept.p[t], kept.above[t], W_hy)
-        dW_hy, db_hy = dW_hy + dW_t, db_hy + d_hy                # line 11
+        dW_hy, db_hy = dW_hy + dW_y, db_hy + d_hy                # line 11
         d_above = d_above + P.T @ d_fed                          # (2.13) on fed = P h_t
         dh[t] = {**dh[t], L: dh[t][L] + d_above}                 # line 10
         dh[t - 1], dc[t - 1], dz, dW_t, db_t = deep_step_grad(
@@ -133,14 +133,14 @@ def decode_attending_grad(
     dh, dc = ({len(y) + 1: {l: np.zeros_like(states[0][l]) for l in W}} for states in (h, c))
     dh_bar, d_fed = np.zeros_like(h_bar), np.zeros((len(P), 1))
     for t in range(len(y) + 1, 0, -1):
-        dh_tilde, dW_t, d_hy = predict_grad(
+        dh_tilde, dW_y, d_hy = predict_grad(
             [*y, END][t - 1], kept.p[t], kept.above[t], W_hy)
-        dW_hy, db_hy = dW_hy + dW_t, db_hy + d_hy                # (4.6), Algorithm 4 line 11
+        dW_hy, db_hy = dW_hy + dW_y, db_hy + d_hy                # (4.6), Algorithm 4 line 11
         dh_tilde = dh_tilde + P.T @ d_fed                        # (2.13) on fed = P h~_t
-        d_vertical, d_source, dW_t, dw_t = attend_grad(
+        d_vertical, d_source, dW_v, dw_t = attend_grad(
             model.variant, dh_tilde, h[t][L], h_bar, W_c, w, t)
         dw = {name: dw[name] + dw_t[name] for name in dw}
-        dW_c, dh_bar = dW_c + dW_t, dh_bar + d_source
+        dW_c, dh_bar = dW_c + dW_v, dh_bar + d_source
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical}              # Algorithm 4 line 10
         dh[t - 1], dc[t - 1], dz, dW_t, db_t = deep_step_grad(
             model.unit, dh[t], dc[t], h[t - 1], c[t - 1], h[t], W, b)

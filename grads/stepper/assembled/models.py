@@ -120,8 +120,8 @@ def language_backward(
     dW_hy, db_hy = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
     dh, dc = ({len(x): {l: np.zeros_like(states[0][l]) for l in W}} for states in (h, c))
     for t in range(len(x), 0, -1):
-        d_vertical, dW_t, d_hy = predict_grad(y[t - 1], p[t], h[t][L], W_hy)
-        dW_hy, db_hy = dW_hy + dW_t, db_hy + d_hy
+        d_vertical, dW_y, d_hy = predict_grad(y[t - 1], p[t], h[t][L], W_hy)
+        dW_hy, db_hy = dW_hy + dW_y, db_hy + d_hy
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical}
         dh[t - 1], dc[t - 1], dv, dW_t, db_t = deep_step_grad(
             unit, dh[t], dc[t], h[t - 1], c[t - 1], h[t], W, b)

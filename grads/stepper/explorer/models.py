@@ -142,7 +142,8 @@ def on(derivation: Derivation, example: Example) -> Derivation:
 def as_printed(parameters: Mapping[str, np.ndarray], config: RNNSearchConfig
                ) -> dict[str, np.ndarray]:
     """RNNsearch's parameters by the names of its derivation: each gate's matrices by themselves."""
-    E, found = config.embedding_size, {}
+    E = config.embedding_size
+    found: dict[str, np.ndarray] = {}
     for name, value in parameters.items():
         prefix, _, last = name.rpartition(".")
         if last == "W" and prefix.startswith(("encoder.", "decoder.")):

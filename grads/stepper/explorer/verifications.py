@@ -28,6 +28,7 @@ CENTRAL = 6  # of one by central differences, which have no more
 ROUGH = 2  # of an error
 MANY = 600  # gradients that all have a V curve
 LARGE = 20_000  # numbers of a variable that is not run again and again
+GIVEN = 100_000  # numbers of all inputs with which nothing but a parameter is
 
 
 def verifications_json(
@@ -94,13 +95,15 @@ def is_whole_parameter(run: Run, verification: Verification) -> bool:
 
 def with_curve(run: Run, verifications: Sequence[Verification]) -> list[Verification]:
     """The gradients that get a V curve: all; where they are many or large, one of each line, and
-    the parameters', unless the variable is very large."""
+    the parameters', unless the variable is very large; of a large model the parameters' only."""
     sampled = any(one.checked < np.prod(one.shape) for one in verifications)
+    given = sum(int(np.prod(target.shape)) for target in run.forward.steps[0].targets
+                if target.shape)
     if len(verifications) <= MANY and not sampled:
         return list(verifications)
     lines = {(one.function, one.line, one.name.partition("[")[0]): id(one)
              for one in reversed(verifications)}
-    chosen = set(lines.values())
+    chosen = set(lines.values()) if given <= GIVEN else set()
     return [one for one in verifications
             if (id(one) in chosen or is_whole_parameter(run, one)) and size(one) <= LARGE]
 

@@ -1,6 +1,7 @@
 """The tiny trained models of the package: they are what the pages say, and the pages show them."""
 
 import hashlib
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import yaml
 from explored import values_of
 
 from backend.errors import UserError
+from grads.cli import build_parser as grads_parser
 from grads.stepper import trained
 from grads.stepper.explorer import build
 from grads.stepper.trained import __main__ as making
 from grads.stepper.trained import phrases as made
+from nmt.cli import build_parser as nmt_parser
+from nmt.data.cldr import CldrOptions, generate
 from nmt.evaluation.scores import perplexity
 from nmt.language_models import LanguageSystem
 from nmt.system import System
@@ -96,6 +100,19 @@ def test_unknown_words_and_a_seed_give_random_weights():
     assert d["notes"] == [] and d["settings"]["seed"] == 2
     with pytest.raises(UserError, match="sentence: expected at least one word"):
         build("attention", sentence=" ")
+
+
+def test_make_demo_ends_with_the_page_of_its_own_model():
+    """In the run directory that `nmt demo` writes; the phrase is of words that it generates."""
+    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    [line] = [line for line in makefile.splitlines() if "$(BIN)/grads explore" in line]
+    options = grads_parser().parse_args(shlex.split(line.partition("$(BIN)/grads")[2]))
+    run = nmt_parser().parse_args(["demo"]).output
+    assert (options.name, options.model, options.output) == (
+        "attention", run, run / "attention.html")
+    pairs = generate(CldrOptions(train=1000, dev=0, test=0)).train
+    known = {word for source, _ in pairs for word in source}
+    assert set(options.sentence.split()) <= known
 
 
 def test_the_command_trains_them(tmp_path, monkeypatch):

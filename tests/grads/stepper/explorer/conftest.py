@@ -22,11 +22,11 @@ PAGES: dict[str, tuple[str, dict[str, Any]]] = {  # a derivation, and settings
     "lstm": ("lstm", {"sentence": "we read the page", **RANDOM}),
     "attention": ("attention", {"sentence": "wir lesen die Seite ||| we read the page", **RANDOM}),
     "trained": ("attention", {}),  # the default page
-    "own": ("attention", {"sentence": "one two <script> three", "target": "two one"}),
+    "own": ("attention", {"sentence": "one two <b> three", "target": "two one"}),
 }
 OWN = {  # a model whose encoder reads from both ends, the last word first; local attention
     "data": {"corpus": "cldr", "reverse_source": True},
-    "model": {"layers": 2, "hidden_size": 3, "embedding_size": 2, "bidirectional": True,
+    "model": {"layers": 1, "hidden_size": 3, "embedding_size": 2, "bidirectional": True,
               "bridge": True, "attention": "local-m", "window": 1}}
 
 

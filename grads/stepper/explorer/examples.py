@@ -155,11 +155,17 @@ def on_trained(
     """A trained model, run; a model of another kind than was asked for is shown as what it is."""
     first = KEPT[-2] if model.parameters > LARGE else KEPT[3]
     run, keep = fitting(model.derivation, {}, first)
-    shown_as = model.derivation.name
-    other = () if name == shown_as else (f"The model decides what is shown: {run.title}.",)
-    return RunExample(name, run, settings, keep, [*notes, *other, *model.notes, (
+    return RunExample(name, run, settings, keep, [*notes, *decided(name, run), *model.notes, (
         f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
         "model is sure of a word, p - 1_y has lost digits."), *sliced(keep)], model)
+
+
+def decided(name: str, run: Run) -> list[str]:
+    """What is said where a model is shown as something else than was asked for."""
+    if run.derivation.name in (TRANSLATOR, LANGUAGE_MODEL):
+        return ["No derivation is this whole model: it is put together from the derivations' "
+                "parts."]
+    return [] if run.derivation.name == name else [f"The model decides what is shown: {run.title}."]
 
 
 def of_package(name: str, settings: Settings) -> Trained:

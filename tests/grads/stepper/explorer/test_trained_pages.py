@@ -72,7 +72,7 @@ def test_an_encoder_from_both_ends_has_arrows_both_ways(opened: Any, made: Any) 
 
 
 def test_notes_and_words_of_an_own_model(opened: Any, made: Any) -> None:
-    text = opened("own").page.inner_text("body")
+    text = opened("own").page.text_content("body")
     assert "read as <unk>: <, b, >." in text
     assert "bidirectional encoder, bridge, attention (general, local-m)" in text
     assert "The encoder reads the sentence from its end." in text

@@ -1,0 +1,108 @@
+"""What the page of a search shows of each step, as the search itself told it.
+
+A hypothesis is named by where it was proposed: [step, candidate], both from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from backend import to_host
+from nmt.data.vocabulary import END
+from nmt.search.history import Ended
+from nmt.search.interface import SearchOptions
+from nmt.search.steps import SearchStep
+
+GROWS, FINISHED = "grows", "finished"
+SURPASSED = "surpassed"  # finished, and n finished ones are better
+OUTSIDE = "outside"      # the beam
+END_OUTSIDE = "end outside"  # an end marker that is not among the K best of its step
+CUT = "cut"              # at the limit on steps
+STOPPED = "stopped"      # the search ended: it could not pass the finished ones any more
+DIGITS = 5               # decimals of an attention weight
+
+
+class Recorder:
+    """Observes the search of one sentence, a batch of one.
+
+    Arguments: options of the search; word, the target's word by its id; beyond, how many of the
+    candidates after the last accepted one are kept.
+    """
+
+    def __init__(self, options: SearchOptions, word: Callable[[int], str], columns: int,
+                 beyond: int) -> None:
+        self.options, self.word, self.columns, self.beyond = options, word, columns, beyond
+        self.candidates = options.beam + beyond
+        self.steps: list[dict[str, Any]] = []
+        self.limit = 0
+        self.best: list[tuple[int, int]] = []  # the hypotheses returned, best first
+        self._rows: list[tuple[int, float]] = [(-1, 0.0)]  # candidate and log p of each row
+        self._places: list[dict[tuple[int, int], int]] = []  # by row and token, a candidate
+
+    def on_step(self, step: SearchStep) -> None:
+        """Keep a step, in the form of the page's data."""
+        self.limit = int(step.limits[0])
+        number, done = step.number, bool(step.done[0])
+        compared = step.candidates
+        log_p, rows, tokens = (part[0] for part in compared[:3])
+        growing = step.active.log_probabilities[0] > -np.inf
+        grown = compared.grown[0][growing].tolist()
+        finished = np.flatnonzero(compared.finished[0]).tolist()
+        shown = [j for j in range(max(grown + finished, default=-1) + 1 + self.beyond)
+                 if j < len(log_p) and log_p[j] > -np.inf]
+        self._places.append({(int(rows[j]), int(tokens[j])): j for j in shown})
+        ended = [self._ended(one) for one in step.ended[0]]
+        fates = dict.fromkeys(grown, GROWS if not done else
+                              CUT if number == self.limit else STOPPED)
+        fates |= {j: FINISHED if any(one["at"] == [number - 1, j] for one in ended) else SURPASSED
+                  for j in finished}
+        penalty = float(self.options.length_penalty(number))
+        self.steps.append({
+            "candidates": [self._candidate(j, float(log_p[j]), int(rows[j]), int(tokens[j]),
+                                           penalty, fates.get(j)) for j in shown],
+            "length_penalty": penalty, "ended": ended, "done": done,
+            "reachable": finite(step.reachable[0]),
+            "weights": self._weights(step.alignment)})
+        self._rows = [(j, float(log_p[j])) for j in grown]
+        self.best = [tuple(one["at"]) for one in sorted(ended, key=lambda one: -one["score"])]
+
+    def _candidate(self, j: int, log_p: float, row: int, token: int, penalty: float,
+                   fate: str | None) -> dict[str, Any]:
+        """One extension: of which candidate of the step before, by which word, how good."""
+        parent, before = self._rows[row]
+        fate = fate or (END_OUTSIDE if token == END else OUTSIDE)
+        return {"parent": parent, "word": self.word(token), "end": token == END,
+                "word_log_p": log_p - before, "log_p": log_p, "score": log_p / penalty,
+                "fate": fate}
+
+    def _ended(self, one: Ended) -> dict[str, Any]:
+        """A hypothesis that ended: which, its score, whether by an end marker."""
+        candidate = self._places[one.step][one.row, END if one.last is None else one.last]
+        return {"at": [one.step, candidate], "score": one.score, "log_p": one.log_probability,
+                "finished": one.last is None}
+
+    def _weights(self, alignment: Any) -> dict[int, list[float]] | None:
+        """The attention of the step by the candidate that was extended, -1 for the first one;
+        of each weights (S,) in the order of the source's words."""
+        if alignment is None:
+            return None
+        weights = np.round(to_host(alignment)[:, : self.columns].astype(np.float64), DIGITS)
+        return {candidate: weights[row].tolist() for row, (candidate, _) in enumerate(self._rows)}
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON; None for an infinity."""
+    return float(value) if np.isfinite(value) else None
+
+
+def words_of(steps: Sequence[dict[str, Any]], at: tuple[int, int]) -> list[str]:
+    """The words of a hypothesis, without the end marker."""
+    words, (number, candidate) = [], at
+    while candidate >= 0:
+        one = steps[number]["candidates"][candidate]
+        words += [] if one["end"] else [one["word"]]
+        number, candidate = number - 1, one["parent"]
+    return words[::-1]

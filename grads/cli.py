@@ -11,6 +11,7 @@ from backend.command import Parser, natural, positive, run_command
 from grads import commands
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.checkpoint_option import add_checkpoint
+from nmt.search.combine import AVERAGES
 
 
 def build_parser() -> Parser:
@@ -89,15 +90,34 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explore(parser: argparse.ArgumentParser) -> None:
-    _add_example(parser)
+    parser.description = (
+        "Write a page that steps through a derivation, or through a user's own function, "
+        "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
+        "sentence, as nmt translate runs it."
+    )
+    _add_example(parser, ["search"])
+    _add_search(parser.add_argument_group("of search"))
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
                         help="the page to write (default: NAME.html)")
     parser.set_defaults(run=commands.explore)
 
 
-def _add_example(parser: argparse.ArgumentParser) -> None:
+def _add_search(group: argparse._ArgumentGroup) -> None:
+    """What is searched, and how; without them as the recipe has it."""
+    group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
+                       help="more run directories, searched as one with --model")
+    group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
+    group.add_argument("--beam", type=int, metavar="K", help="hypotheses kept a step")
+    group.add_argument("--nbest", type=int, metavar="N", help="hypotheses returned (default: 1)")
+    group.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+                       help="exponent of lp(e); 0 ranks by log p")
+    group.add_argument("--length-factor", type=float, metavar="ALPHA",
+                       help="at most this many target words per source word")
+
+
+def _add_example(parser: argparse.ArgumentParser, more: Sequence[str] = ()) -> None:
     """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
-    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(DERIVATIONS)}")
+    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join([*DERIVATIONS, *more])}")
     parser.add_argument("--sentence", metavar="WORDS",
                         help="words between spaces (of a translation, the source)")
     parser.add_argument("--target", metavar="WORDS", help="of a translation")

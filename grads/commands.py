@@ -6,8 +6,9 @@ import argparse
 import difflib
 import fnmatch
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,8 @@ def equations(options: argparse.Namespace) -> int:
 
 EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "seed",
            "model", "checkpoint")  # options that say what is stepped through
+SHARED = ("sentence", "model", "checkpoint")  # those that a search has too
+SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")
 
 
 def walk(options: argparse.Namespace) -> int:
@@ -176,7 +179,33 @@ def walk(options: argparse.Namespace) -> int:
 
 def explore(options: argparse.Namespace) -> int:
     """`grads explore`."""
-    chosen = {name: getattr(options, name) for name in EXAMPLE}
-    path = write_page_of(options.name, options.output, **chosen)
+    if options.name == "search":
+        path = _explore_search(options)
+    else:
+        _only(options, SEARCH, options.name, "; search has")
+        chosen = {name: getattr(options, name) for name in EXAMPLE}
+        path = write_page_of(options.name, options.output, **chosen)
     print(f"{path}: written")
     return 0
+
+
+def _explore_search(options: argparse.Namespace) -> Path:
+    """The page of a search, written. Raises UserError for an option that a search has not."""
+    from grads.stepper.explorer.search import (  # nmt's tokenisers take a while to load
+        SearchSettings,
+        explore_search,
+    )
+
+    _only(options, set(EXAMPLE) - {*SHARED}, "search", "")
+    if options.model is None:
+        raise UserError("model: expected the run directory of a translator, --model DIR, got none")
+    given: dict[str, Any] = {name: getattr(options, name) for name in (*SHARED, *SEARCH)
+                             if getattr(options, name) is not None}
+    return explore_search(options.output, SearchSettings(**given))
+
+
+def _only(options: argparse.Namespace, others: Iterable[str], name: str, who: str) -> None:
+    """Raise UserError for an option of others that was given."""
+    for key in sorted(others):
+        if getattr(options, key) is not None:
+            raise UserError(f"{key.replace('_', '-')}: {name} has none{who}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -67,8 +68,9 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
     """
     if nbest is not None and beam is None:
         beam = max(search.beam, nbest)
-    given = {"beam": beam, "nbest": 1 if nbest is None else nbest,
-             "length_factor": length_factor, "length_normalisation": length_normalisation}
+    given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
+                             "length_factor": length_factor,
+                             "length_normalisation": length_normalisation}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})

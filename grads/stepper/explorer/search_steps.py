@@ -5,7 +5,7 @@ A hypothesis is named by where it was proposed: [step, candidate], both from 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,13 @@ DIGITS = 5               # decimals of an attention weight
 class Recorder:
     """Observes the search of one sentence, a batch of one.
 
-    Arguments: options of the search; word, the target's word by its id; beyond, how many of the
-    candidates after the last accepted one are kept.
+    Arguments: options of the search; words, the target's by id; columns, those of an alignment;
+    beyond, how many of the candidates after the last accepted one are kept.
     """
 
-    def __init__(self, options: SearchOptions, word: Callable[[int], str], columns: int,
+    def __init__(self, options: SearchOptions, words: Sequence[str], columns: int,
                  beyond: int) -> None:
-        self.options, self.word, self.columns, self.beyond = options, word, columns, beyond
+        self.options, self.words, self.columns, self.beyond = options, words, columns, beyond
         self.candidates = options.beam + beyond
         self.steps: list[dict[str, Any]] = []
         self.limit = 0
@@ -74,7 +74,7 @@ class Recorder:
         """One extension: of which candidate of the step before, by which word, how good."""
         parent, before = self._rows[row]
         fate = fate or (END_OUTSIDE if token == END else OUTSIDE)
-        return {"parent": parent, "word": self.word(token), "end": token == END,
+        return {"parent": parent, "word": self.words[token], "end": token == END,
                 "word_log_p": log_p - before, "log_p": log_p, "score": log_p / penalty,
                 "fate": fate}
 

@@ -3,7 +3,7 @@
 import { draw, el, fixed } from "./format.js";
 import { bestPath, candidatesOf, chosen, goTo, lastStep, NAMES, pathOf, pick, point, searches, state } from "./search_state.js";
 
-const HEIGHT = 32, ROW = 38, GAP = 30, TOP = 26, LETTER = 7.2, NARROW = 50, WIDE = 118, MOST = 15;
+const HEIGHT = 32, ROW = 38, GAP = 30, TOP = 26, LETTER = 8, NARROW = 50, WIDE = 118, MOST = 15;
 const LEFT = 8; // of the point that a search starts from
 const KINDS = { grows: "grows", finished: "finished", surpassed: "finished out", outside: "out", "end outside": "out", cut: "cut", stopped: "stopped" };
 export const LANES = { beam: `beam, K = ${searches.beam.beam}`, greedy: "greedy" };

@@ -23,11 +23,6 @@ from backend.files import write_text
 from grads.stepper.explorer.formulas import ASSETS, used
 
 LIMIT = 2_000_000  # bytes of a page
-MODULES = ("format", "packed", "weights", "data", "evaluate", "state", "code", "heatmap", "network",
-           "alignment", "charts", "formula", "verification", "breaks", "flow", "guide", "jumps",
-           "keys", "play", "player")
-SEARCH_MODULES = ("format", "packed", "weights", "search_state", "search_tree", "search_panels",
-                  "play", "search_player")
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
@@ -40,8 +35,13 @@ class Layout(NamedTuple):
     modules: tuple[str, ...]  # each after those that it imports
 
 
-DERIVATION = Layout("page", ("katex", "page"), MODULES)
-SEARCH = Layout("search", ("page", "search"), SEARCH_MODULES)
+DERIVATION = Layout("page", ("katex", "page"), (
+    "format", "packed", "weights", "data", "evaluate", "state", "code", "heatmap", "network",
+    "alignment", "charts", "formula", "verification", "breaks", "flow", "guide", "jumps", "keys",
+    "play", "player"))
+SEARCH = Layout("search", ("page", "search"), (
+    "format", "packed", "weights", "search_state", "search_tree", "search_panels", "play",
+    "search_player"))
 
 
 def write_page(data: dict[str, Any], path: str | Path, layout: Layout = DERIVATION) -> None:

@@ -1,6 +1,6 @@
 // Beside the tree: the extensions of the step, the hypothesis chosen, its attention; the result.
 
-import { count, el, exact, fixed, prose, short } from "./format.js";
+import { count, el, exact, fixed, prose, scientific, short } from "./format.js";
 import { LANES } from "./search_tree.js";
 import { address, candidate, candidatesOf, chosen, data, NAMES, pathOf, pick, point, searches, state } from "./search_state.js";
 import { weightsRow, weightsTable } from "./weights.js";
@@ -10,7 +10,7 @@ const FATES = { grows: "in the beam", finished: "finished", surpassed: "finished
   "end outside": "end marker outside the beam", cut: "cut at the limit on length", stopped: "cannot pass the best finished" };
 const TAIL = 4; // words of the hypothesis extended that a row shows
 const MANY = 14; // columns of attention from which they are narrow
-const nats = (value) => (Math.abs(value) < 5e-4 ? short(value, 2) : fixed(value, 3));
+const nats = (value) => (Math.abs(value) < 5e-4 ? scientific(value) : fixed(value, 3));
 
 const wordsOf = (one) => pathOf(one).map((part) => candidate(part).word);
 const clone = (id) => document.getElementById(id).content.cloneNode(true);

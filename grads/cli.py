@@ -82,7 +82,7 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
         "Step through a derivation, forward and backward, with every number and the verification "
         "of every gradient. In a pipe, everything is printed. Or through your own code: "
         "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
-        "NAME_backward."
+        "NAME_backward. With NAME search, print a trained translator's beam search of a sentence."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")
@@ -95,8 +95,7 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
         "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
         "sentence, as nmt translate runs it."
     )
-    _add_example(parser, ["search"])
-    _add_search(parser.add_argument_group("of search"))
+    _add_example(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
                         help="the page to write (default: NAME.html)")
     parser.set_defaults(run=commands.explore)
@@ -115,9 +114,10 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
                        help="at most this many target words per source word")
 
 
-def _add_example(parser: argparse.ArgumentParser, more: Sequence[str] = ()) -> None:
+def _add_example(parser: argparse.ArgumentParser) -> None:
     """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
-    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join([*DERIVATIONS, *more])}")
+    names = ", ".join([*DERIVATIONS, commands.SEARCH])
+    parser.add_argument("name", metavar="NAME", help=f"one of {names}")
     parser.add_argument("--sentence", metavar="WORDS",
                         help="words between spaces (of a translation, the source)")
     parser.add_argument("--target", metavar="WORDS", help="of a translation")
@@ -130,6 +130,7 @@ def _add_example(parser: argparse.ArgumentParser, more: Sequence[str] = ()) -> N
                         help="a run directory: its own weights, its own words")
     add_checkpoint(parser)
     parser.set_defaults(checkpoint=None)  # a setting that was not given, as the others
+    _add_search(parser.add_argument_group(f"of {commands.SEARCH}"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -33,15 +33,16 @@ class Layout(NamedTuple):
     template: str
     styles: tuple[str, ...]
     modules: tuple[str, ...]  # each after those that it imports
+    smaller: str  # what to do about a page that is too large
 
 
 DERIVATION = Layout("page", ("katex", "page"), (
     "format", "packed", "weights", "data", "evaluate", "state", "code", "heatmap", "network",
     "alignment", "charts", "formula", "verification", "breaks", "flow", "guide", "jumps", "keys",
-    "play", "player"))
+    "play", "player"), "take fewer words, fewer layers or a smaller hidden size")
 SEARCH = Layout("search", ("page", "search"), (
     "format", "packed", "weights", "search_state", "search_tree", "search_panels", "play",
-    "search_player"))
+    "search_player"), "take a smaller beam or a shorter sentence")
 
 
 def write_page(data: dict[str, Any], path: str | Path, layout: Layout = DERIVATION) -> None:
@@ -56,7 +57,7 @@ def write_page(data: dict[str, Any], path: str | Path, layout: Layout = DERIVATI
     if size >= LIMIT:
         raise UserError(
             f"{path}: expected a page under {LIMIT / 1e6:.0f} MB, got {size / 1e6:.1f} MB: "
-            "take fewer words, fewer layers or a smaller hidden size")
+            f"{layout.smaller}")
     write_text(Path(path), page)
 
 

@@ -15,7 +15,7 @@ from backend.errors import UserError
 from grads.stepper.explorer.examples import quoted, shown
 from grads.stepper.explorer.models import PHRASE, said_unknown
 from grads.stepper.explorer.page import SEARCH, write_page
-from grads.stepper.explorer.search_steps import Recorder, words_of
+from grads.stepper.explorer.search_steps import FATES, Recorder, words_of
 from nmt.checkpoint_option import DEFAULT
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.search.combine import AVERAGES
@@ -88,7 +88,8 @@ def build_search(settings: SearchSettings) -> dict[str, Any]:
         "settings": described(settings, options), "command": settings.command(),
         "notes": notes(system, words, options), "source": system.source_columns(words),
         "unknown": [s for s, i in enumerate(system.source_ids(words)) if not i],
-        "attention": searches["beam"]["steps"][0]["weights"] is not None, "searches": searches,
+        "attention": searches["beam"]["steps"][0]["weights"] is not None, "fates": FATES,
+        "searches": searches,
     }
 
 

@@ -16,12 +16,16 @@ from nmt.search.history import Ended
 from nmt.search.interface import SearchOptions
 from nmt.search.steps import SearchStep
 
-GROWS, FINISHED = "grows", "finished"
-SURPASSED = "surpassed"  # finished, and n finished ones are better
-OUTSIDE = "outside"      # the beam
-END_OUTSIDE = "end outside"  # an end marker that is not among the K best of its step
-CUT = "cut"              # at the limit on steps
-STOPPED = "stopped"      # the search ended: it could not pass the finished ones any more
+GROWS, FINISHED, SURPASSED, OUTSIDE, END_OUTSIDE, CUT, STOPPED = (
+    "grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped")
+FATES = {  # what becomes of a candidate, in words
+    GROWS: "in the beam", FINISHED: "finished",
+    SURPASSED: "finished, below the best finished",  # of which n are kept
+    OUTSIDE: "outside the beam",
+    END_OUTSIDE: "end marker outside the beam",      # not among the K best of its step
+    CUT: "cut at the limit on length",
+    STOPPED: "cannot pass the best finished",        # the search ends here
+}
 DIGITS = 5               # decimals of an attention weight
 
 

@@ -6,8 +6,7 @@ import { address, candidate, candidatesOf, chosen, data, NAMES, pathOf, pick, po
 import { weightsRow, weightsTable } from "./weights.js";
 
 const { alpha, nbest } = data.settings;
-const FATES = { grows: "in the beam", finished: "finished", surpassed: "finished, below the best finished", outside: "outside the beam",
-  "end outside": "end marker outside the beam", cut: "cut at the limit on length", stopped: "cannot pass the best finished" };
+const FATES = data.fates;
 const TAIL = 4; // words of the hypothesis extended that a row shows
 const MANY = 14; // columns of attention from which they are narrow
 const nats = (value) => (Math.abs(value) < 5e-4 ? scientific(value) : fixed(value, 3));

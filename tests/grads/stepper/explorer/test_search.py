@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from backend.errors import UserError
 from grads.cli import main
 from grads.stepper.explorer.page import SEARCH, page_of
 from grads.stepper.explorer.search import SearchSettings, build_search
-from grads.stepper.explorer.search_steps import DIGITS, words_of
+from grads.stepper.explorer.search_steps import DIGITS, FATES, words_of
 from nmt.data.batches import make_sources
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
@@ -202,6 +203,22 @@ def test_the_command(searched: Path, tmp_path: Path, capsys: Any) -> None:
     assert command == (f'grads explore search --model attention --sentence "{SENTENCE}" --beam 2 '
                        "-o search.html")
     assert path.read_text() == page_of(build(settings(searched, beam=2)), SEARCH)
+
+
+def test_in_the_terminal(searched: Path, capsys: Any) -> None:
+    """Every candidate of the beam in a row, and what both searches found."""
+    main(["walk", "search", "--model", str(searched / "attention"), "--sentence", SENTENCE])
+    lines = capsys.readouterr().out.splitlines()
+    data = build(settings(searched))
+    beam = data["searches"]["beam"]
+    rows = [re.fullmatch(r" *\d+ .* +(-?\d+\.\d+) +(-?\d+\.\d+)  (\D+?)(, score .*)?", line)
+            for line in lines]
+    said = [(float(row[1]), float(row[2]), row[3]) for row in rows if row]
+    assert said == [(round(one["word_log_p"], 4), round(one["log_p"], 4), FATES[one["fate"]])
+                    for step in beam["steps"] for one in step["candidates"]]
+    assert lines[0] == "sentence: read as <unk>: ten."
+    [one] = beam["found"]
+    assert f"beam 3: {one['text']}, log p {one['log_p']:.4f}, score {one['score']:.4f}" in lines
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

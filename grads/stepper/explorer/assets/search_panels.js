@@ -11,6 +11,9 @@ const TAIL = 4; // words of the hypothesis extended that a row shows
 const MANY = 14; // columns of attention from which they are narrow
 const nats = (value) => (Math.abs(value) < 5e-4 ? scientific(value) : fixed(value, 3));
 
+const tables = new Map(); // of extensions, by search and step
+const weights = new Map(); // rows of attention, by search, step and extension
+
 const wordsOf = (one) => pathOf(one).map((part) => candidate(part).word);
 const clone = (id) => document.getElementById(id).content.cloneNode(true);
 
@@ -18,7 +21,14 @@ const clone = (id) => document.getElementById(id).content.cloneNode(true);
 
 /** A table for each search. */
 export function showCandidates(panel) {
-  panel.replaceChildren(...NAMES.flatMap((name) => [el("h2", {}, `${LANES[name]}: extensions at step ${state.step + 1}`), extensions(name)]));
+  panel.replaceChildren(...NAMES.flatMap((name) => [el("h2", {}, `${LANES[name]}: extensions at step ${state.step + 1}`),
+    kept(tables, `${name}/${state.step}`, () => extensions(name))]));
+}
+
+/** What was made before under a key, or is made now: most of it comes again from step to step. */
+function kept(made, key, make) {
+  if (!made.has(key)) made.set(key, make());
+  return made.get(key);
 }
 
 function extensions(name) {
@@ -89,7 +99,7 @@ function said(shown, one) {
   const number = step.ended.findIndex(({ at }) => at[0] === shown.step && at[1] === shown.at) + 1;
   const returned = search.found.findIndex(({ at }) => at[0] === shown.step && at[1] === shown.at) + 1;
   const K = `K = ${search.beam}`;
-  const n = kept(shown.name);
+  const n = most(shown.name);
   const end = returned ? ` It is ${returned === 1 ? "the translation" : `number ${returned} of those returned`}.` : "";
   return {
     grows: () => `In the beam: number ${inBeam.indexOf(one) + 1} of the ${K} most probable extensions without an end marker. Step ${shown.step + 2} extends it.`,
@@ -103,12 +113,12 @@ function said(shown, one) {
 }
 
 /** How many hypotheses a search returns. */
-const kept = (name) => (name === "greedy" ? 1 : nbest);
+const most = (name) => (name === "greedy" ? 1 : nbest);
 
 /** The n best of what has ended, as they stand after the step, and what may still come. */
 function finishedSoFar({ name, step }) {
   const { ended } = searches[name].steps[step];
-  return [el("h3", {}, `Ended so far${kept(name) > 1 ? `, the ${nbest} best` : ""}`),
+  return [el("h3", {}, `Ended so far${most(name) > 1 ? `, the ${nbest} best` : ""}`),
     ended.length ? el("ol", { class: "ended" }, ended.map(({ at, score, finished }) => el("li", {}, el("b", {}, nats(score)), "  ",
       el("a", { href: address({ name, step: at[0], at: at[1] }) }, wordsOf({ name, step: at[0], at: at[1] }).join(" ")), finished ? "" : " (cut)"))) : null,
     el("p", { class: "note" }, ended.length ? "" : "Nothing yet. ", bound(name, step))].filter(Boolean);
@@ -121,7 +131,7 @@ function bound(name, step) {
   if (step + 1 === limit) return `The limit of ${limit} steps is reached: the search ends.`;
   if (reachable === null) return "No hypothesis goes on: the search ends.";
   if (done) return `The best of those in the beam could reach ${nats(reachable)} at most: the search ends.`;
-  const more = ended.length < kept(name) ? "" : `, more than ${nats(ended.at(-1).score)}`;
+  const more = ended.length < most(name) ? "" : `, more than ${nats(ended.at(-1).score)}`;
   return `The best of those in the beam can still reach log p / lp(limit) = ${nats(reachable)}${more}: the search goes on, for at most ${limit} steps.`;
 }
 
@@ -133,13 +143,20 @@ export function showAttention(panel) {
     panel.replaceChildren(el("h2", {}, "Attention"), el("p", { class: "note" }, "This model has no attention: each step reads the state before it alone."));
     return;
   }
+  if (!panel.firstChild) drawAttention(panel);
   const path = pathOf(chosen());
-  const rows = path.map((one, k) => weightsRow(candidate(one).word, data.source, searches[one.name].steps[one.step].weights[candidate(one).parent],
-    { class: `known${k === path.length - 1 ? " now" : ""}` }));
+  const rows = path.map((one) => kept(weights, `${one.name}/${one.step}/${one.at}`, () => weightsRow(candidate(one).word, data.source,
+    searches[one.name].steps[one.step].weights[candidate(one).parent], { class: "known" })));
+  rows.forEach((row, k) => row.classList.toggle("now", k === rows.length - 1));
+  panel.querySelector("tbody").replaceChildren(...rows);
+}
+
+/** The table without its rows. */
+function drawAttention(panel) {
   const unknown = data.unknown.map((s) => data.source[s]);
-  panel.replaceChildren(el("h2", {}, "Attention"),
-    el("div", { class: `alignment${data.source.length > MANY ? " many" : ""}`, "--columns": data.source.length }, weightsTable("Weights by word predicted and word read", data.source, rows)),
-    unknown.length ? el("p", { class: "cut" }, `Read as <unk>: ${[...new Set(unknown)].join(", ")}.`) : "");
+  panel.append(el("h2", {}, "Attention"),
+    el("div", { class: `alignment${data.source.length > MANY ? " many" : ""}`, "--columns": data.source.length }, weightsTable("Weights by word predicted and word read", data.source, [])),
+    ...(unknown.length ? [el("p", { class: "cut" }, `Read as <unk>: ${[...new Set(unknown)].join(", ")}.`)] : []));
   for (const s of data.unknown) panel.querySelectorAll("thead th")[s].classList.add("unknown");
 }
 

@@ -8,7 +8,7 @@ const LEFT = 8; // of the point that a search starts from
 const KINDS = { grows: "grows", finished: "finished", surpassed: "finished out", outside: "out", "end outside": "out", cut: "cut", stopped: "stopped" };
 export const LANES = { beam: `beam, K = ${searches.beam.beam}`, greedy: "greedy" };
 
-const nodes = new Map(); // by name/step/at: {name, step, at, x, y, width, group, edge, kind}
+const nodes = new Map(); // by name/step/at: {name, step, at, x, y, width, group, edge, kind, marks}
 const heads = [];
 const places = []; // of each step {x, width}
 
@@ -74,19 +74,16 @@ export function showTree(box, scroll) {
   const shown = chosen();
   const path = new Set(pathOf(shown).map(key));
   const over = state.step === lastStep;
-  for (const { name, step, at, group, edge, kind } of nodes.values()) {
-    const on = path.has(key({ name, step, at })) ? " now" : "";
-    const best = over && bestPath[name][step] === at ? " best" : "";
-    const later = step > state.step ? " later" : "";
-    setClass(group, `hypothesis ${kind}${on}${best}${later}${on && step === shown.step ? " chosen" : ""}`);
-    setClass(edge, `edge ${kind}${on}${best}${later}`);
+  for (const [id, node] of nodes) {
+    const { name, step, at, kind } = node;
+    const marks = `${kind}${path.has(id) ? " now" : ""}${over && bestPath[name][step] === at ? " best" : ""}${step > state.step ? " later" : ""}${id === key(shown) ? " chosen" : ""}`;
+    if (marks === node.marks) continue;
+    node.marks = marks;
+    node.group.setAttribute("class", `hypothesis ${marks}`);
+    node.edge.setAttribute("class", `edge ${marks}`);
   }
-  heads.forEach((head, step) => setClass(head, `time${step === state.step ? " now" : ""}${step > state.step ? " later" : ""}`));
+  heads.forEach((head, step) => head.setAttribute("class", `time${step === state.step ? " now" : ""}${step > state.step ? " later" : ""}`));
   if (scroll) keepInView(box, nodes.get(key(shown)));
-}
-
-function setClass(node, name) {
-  if (node.getAttribute("class") !== name) node.setAttribute("class", name);
 }
 
 /** Scroll to the column of the step, and to the row of the chosen extension. */

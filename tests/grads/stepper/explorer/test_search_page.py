@@ -187,8 +187,8 @@ def test_nothing_is_wider_than_its_space(options: Any, opened: Any, pages: Any) 
 
 
 def test_a_step_takes_no_time(opened: Any) -> None:
-    """A step by a key, and its layout: the lower quartile, other work on the machine only adds."""
-    quartile = opened(viewport=WIDE).page.evaluate("""() => { const all = [];
+    """A step by a key, and its layout: the fastest tenth, as other work only adds."""
+    decile = opened(viewport=WIDE).page.evaluate("""() => { const all = [];
         for (let k = 0; k < 60; k += 1) {
             const start = performance.now();
             const key = k % 6 < 3 ? "ArrowRight" : "ArrowLeft";
@@ -196,5 +196,5 @@ def test_a_step_takes_no_time(opened: Any) -> None:
             document.body.getBoundingClientRect();
             all.push(performance.now() - start);
         }
-        return all.sort((a, b) => a - b)[15]; }""")
-    assert quartile < 30
+        return all.sort((a, b) => a - b)[6]; }""")
+    assert decile < 30

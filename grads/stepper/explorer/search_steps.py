@@ -49,31 +49,32 @@ class Recorder:
     def on_step(self, step: SearchStep) -> None:
         """Keep a step, in the form of the page's data."""
         self.limit = int(step.limits[0])
-        number, done = step.number, bool(step.done[0])
-        compared = step.candidates
-        log_p, rows, tokens = (part[0] for part in compared[:3])
-        growing = step.active.log_probabilities[0] > -np.inf
-        grown = compared.grown[0][growing].tolist()
-        finished = np.flatnonzero(compared.finished[0]).tolist()
+        log_p, rows, tokens = (part[0].tolist() for part in step.candidates[:3])
+        grown = step.candidates.grown[0][step.active.log_probabilities[0] > -np.inf].tolist()
+        finished = np.flatnonzero(step.candidates.finished[0]).tolist()
         shown = [j for j in range(max(grown + finished, default=-1) + 1 + self.beyond)
                  if j < len(log_p) and log_p[j] > -np.inf]
-        self._places.append({(int(rows[j]), int(tokens[j])): j for j in shown})
+        self._places.append({(rows[j], tokens[j]): j for j in shown})
         ended = [self._ended(one) for one in step.ended[0]]
-        fates = dict.fromkeys(grown, GROWS if not done else
-                              CUT if number == self.limit else STOPPED)
-        fates |= {j: FINISHED if any(one["at"] == [number - 1, j] for one in ended) else SURPASSED
-                  for j in finished}
-        penalty = float(self.options.length_penalty(number))
+        fates = self._fates(step, grown, finished, ended)
+        penalty = float(self.options.length_penalty(step.number))
         self.steps.append({
-            "candidates": [self._candidate(j, float(log_p[j]), int(rows[j]), int(tokens[j]),
-                                           penalty, fates.get(j)) for j in shown],
-            "length_penalty": penalty, "ended": ended, "done": done,
-            "reachable": finite(step.reachable[0]),
-            "weights": self._weights(step.alignment)})
-        self._rows = [(j, float(log_p[j])) for j in grown]
+            "candidates": [self._candidate(log_p[j], rows[j], tokens[j], penalty, fates.get(j))
+                           for j in shown],
+            "length_penalty": penalty, "ended": ended, "done": bool(step.done[0]),
+            "reachable": finite(step.reachable[0]), "weights": self._weights(step.alignment)})
+        self._rows = [(j, log_p[j]) for j in grown]
         self.best = [tuple(one["at"]) for one in sorted(ended, key=lambda one: -one["score"])]
 
-    def _candidate(self, j: int, log_p: float, row: int, token: int, penalty: float,
+    def _fates(self, step: SearchStep, grown: list[int], finished: list[int],
+               ended: list[dict[str, Any]]) -> dict[int, str]:
+        """What became of the candidates that were accepted."""
+        places = [one["at"] for one in ended]
+        goes_on = GROWS if not step.done[0] else CUT if step.number == self.limit else STOPPED
+        return dict.fromkeys(grown, goes_on) | {
+            j: FINISHED if [step.number - 1, j] in places else SURPASSED for j in finished}
+
+    def _candidate(self, log_p: float, row: int, token: int, penalty: float,
                    fate: str | None) -> dict[str, Any]:
         """One extension: of which candidate of the step before, by which word, how good."""
         parent, before = self._rows[row]

@@ -107,7 +107,7 @@ function said(shown, one) {
     "end outside": () => `Pruned: an end marker counts only among the ${K} best extensions of its step; this one is number ${shown.at + 1}.`,
     finished: () => `Finished: the end marker is among the ${K} best extensions of its step. Score ${nats(one.score)}, number ${number} of the finished ones so far.${end}`,
     surpassed: () => `Finished, and dropped: the ${n === 1 ? "best finished one has" : `${n} best finished ones have`} a score of at least ${nats(worst?.score)}; this one has ${nats(one.score)}.`,
-    cut: () => `Cut at the limit of ${search.limit} steps (Algorithm 5, line 4): it has no end marker. Such hypotheses are returned only where finished ones leave room.${end}`,
+    cut: () => `Cut at the limit of ${search.limit} steps (Algorithm 5, line 4): it has no end marker. Such hypotheses are returned only where too few are finished.${end}`,
     stopped: () => `The search ends here: log p only falls, so this one can at best reach log p / lp(limit) = ${nats(one.log_p / search.limit_penalty)}, and the ${n === 1 ? "best finished one has" : `${n} best finished ones have at least`} ${nats(worst?.score)}.`,
   }[one.fate]();
 }

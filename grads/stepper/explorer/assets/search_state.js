@@ -36,7 +36,7 @@ export function pathOf({ name, step, at }) {
   return path;
 }
 
-/** The way to what a search returned first: an index for each step. */
+/** The path to what a search returned first: an index for each step. */
 export const bestPath = Object.fromEntries(NAMES.map((name) => {
   const [step, at] = searches[name].found[0].at;
   return [name, pathOf({ name, step, at }).map((one) => one.at)];

@@ -1,16 +1,10 @@
 // What Python wrote into the page: steps, tensors, verifications, wrong variants; and looking them up.
 
 import { root } from "./format.js";
+import { unpacked } from "./packed.js";
 
-/** What an element of the page holds: JSON, gzipped, as base64. */
-function read(id) {
-  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
-}
-
-export const data = await read("data");
-export const formulas = await read("formulas");
+export const data = await unpacked("data");
+export const formulas = await unpacked("formulas");
 
 export const steps = data.steps;
 export const tensors = data.tensors;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from grads.stepper.explorer import build
 from grads.stepper.explorer.page import write_page
@@ -31,6 +33,28 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict
         return kept[name]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run directories in one: `attention`, `second` of another seed, `reversed`, `plain` without
+    attention, `lm`; a word of both sides is `<script>`."""
+    directory = tmp_path_factory.mktemp("searched")
+    write_corpus(directory)
+    for path in directory.glob("*.??"):
+        path.write_text(re.sub("four|vier", "<script>", path.read_text("utf-8")), "utf-8")
+    for name, changes in {
+        "attention": {"train": {"epochs": 12}}, "second": {"train": {"seed": 2}},
+        "reversed": {"data": {"reverse_source": True}},
+        "plain": {"model": {"attention": "none", "input_feeding": False}},
+    }.items():
+        changes = {**changes, "search": {"beam": 3, "minimum_steps": 2},
+                   "train": {"epochs": 2, **changes.get("train", {})}}
+        recipe = write_recipe(directory / "r.yaml", **changes)
+        assert nmt("train", recipe, "--output", directory / name) == 0
+    recipe = write_recipe(directory / "lm.yaml", TEXT_RECIPE, train={"epochs": 1})
+    assert nmt("lm", "train", recipe, "--output", directory / "lm") == 0
+    return directory
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,15 @@ import grads.derivations
 from backend.errors import UserError
 from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.formulas import ASSETS, formulas, key
-from grads.stepper.explorer.page import LIMIT, MODULES, inlined, packed, page_of, write_page
+from grads.stepper.explorer.page import (
+    DERIVATION,
+    LIMIT,
+    SEARCH,
+    inlined,
+    packed,
+    page_of,
+    write_page,
+)
 
 
 def statements() -> set[str]:
@@ -77,6 +85,11 @@ def test_page_loads_nothing(made: Any) -> None:
     assert f"script-src 'sha256-{digest}'" in policy[1]
 
 
+def test_every_asset_is_in_a_page() -> None:
+    used = {name for layout in (DERIVATION, SEARCH) for name in layout.modules}
+    assert {path.stem for path in ASSETS.glob("*.js")} == used
+
+
 def test_same_data_makes_the_same_page(made: Any) -> None:
     data, path = made("lstm")
     assert page_of(data) == path.read_text(encoding="utf-8")
@@ -108,15 +121,16 @@ def test_nan_is_refused() -> None:
         packed({"value": float("nan")})
 
 
-def test_modules_import_only_what_stands_before_them() -> None:
-    text = {name: (ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in MODULES}
-    for place, name in enumerate(MODULES):
+@pytest.mark.parametrize("modules", [DERIVATION.modules, SEARCH.modules], ids=len)
+def test_modules_import_only_what_stands_before_them(modules: tuple[str, ...]) -> None:
+    text = {name: (ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in modules}
+    for place, name in enumerate(modules):
         for wanted, module in re.findall(r'import \{([^}]*)\} from "\./(\w+)\.js";', text[name]):
-            assert module in MODULES[:place], f"{name} imports {module}"
+            assert module in modules[:place], f"{name} imports {module}"
             exported = set(re.findall(r"^export (?:async )?(?:function|const|class) (\w+)",
                                       text[module], re.MULTILINE))
             assert {one.strip() for one in wanted.split(",")} <= exported, f"{name} of {module}"
-    assert "import {" not in inlined(MODULES)
+    assert "import {" not in inlined(modules)
 
 
 # --- expansions ---------------------------------------------------------------------------------

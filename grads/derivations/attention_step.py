@@ -116,7 +116,7 @@ def attend_grad(
     dv = tanh_prime(v) * dh_tilde                                # tanh' o dh~_t of (4.5)
     dW_c = dv @ np.vstack([c, h]).T                              # (2.12) on (4.5)
     dc_joined, dh_joined = np.split(W_c.T @ dv, [len(c)])        # (2.11) on (4.5)
-    dc = dc_joined + dc_seed                                     # c_t is read by W_c; by W' in (5.6)
+    dc = dc_joined + dc_seed                                     # read by W_c, and by W' of (5.6)
     da = h_bar.T @ dc                                            # (2.13) on (4.2.1 context)
     dh_bar_context = dc @ a.T                                    # (2.14) on (4.2.1 context)
     dh_align, dh_bar_align, dw = align_grad(                     # (4.7), (4.8), (4.10)

@@ -105,7 +105,8 @@ def seed(parameters: Mapping[str, Array], h_tilde: Array, c: Array, h: Array) ->
     """h'_t (H, 1) of the separate path, from c_t (He, 1) and h_t (H, 1); h~_t of the same path."""
     if SEPARATE not in parameters:
         return h_tilde                                           # the same path
-    v = parameters[SEPARATE] @ np.vstack([c, h])                 # W' [c_t; h_t]
+    W = parameters[SEPARATE]
+    v = W @ np.vstack([c, h])                                    # W' [c_t; h_t]
     h_check = np.tanh(v)                                         # (5.6)
     return h_check
 
@@ -185,10 +186,11 @@ def hybrid_forward(
     W = np.vstack([parameters["encoder.W_e"], *(q[r].T for r in q)])
     J_w, words = attentional_nmt_forward(                        # (5.1), (5.2), (5.3), (5.4)
         of_words(parameters, W), x, y, variant=variant)
-    for t in spellings:                                          # once for each token (5.3.3)
-        h = words.h[t][max(words.c[0])]
-        h_check = seed(parameters, words.h_tilde[t], words.context[t], h)  # (5.6)
-        l[t], spelled[t] = spell(parameters, h_check, spellings[t])
+    for t in range(1, len(y) + 1):
+        if t in spellings:                                       # once for each token (5.3.3)
+            h = words.h[t][max(words.c[t])]
+            h_check = seed(parameters, words.h_tilde[t], words.context[t], h)  # (5.6)
+            l[t], spelled[t] = spell(parameters, h_check, spellings[t])
     J_c = sum(l.values())                                        # the characters of rare words
     J = J_w + alpha * J_c                                        # (5.5)
     return J, HybridTrace(words, W, g, k, spelled, alpha)
@@ -204,24 +206,28 @@ def hybrid_backward(
     feeding reads h~_t again, then the characters of all rare source words.
     """
     words, alpha, V = trace.words, trace.alpha, len(parameters["encoder.W_e"])
-    gradients = {name: np.zeros_like(weight) for name, weight in parameters.items()}
-    seeds = {}
-    for t in reversed(spellings):
-        h = words.h[t][max(words.c[0])]
-        d_first, d_characters = spell_grad(parameters, spellings[t], trace.spelled[t])
-        gradients = plus(gradients, {name: alpha * d for name, d in d_characters.items()})  # (5.5)
-        dh_check = alpha * d_first                               # (5.5)
-        seeds[t], d_path = seed_grad(parameters, dh_check, words.context[t], h)  # (5.6)
-        gradients = plus(gradients, d_path)
+    source, target, seeds = zeros(parameters, SOURCE), zeros(parameters, TARGET), {}
+    for t in range(len(y), 0, -1):
+        if t in spellings:
+            h = words.h[t][max(words.c[t])]
+            d_first, d_word = spell_grad(parameters, spellings[t], trace.spelled[t])
+            dh_check = alpha * d_first                           # (5.5)
+            seeds[t], d_path = seed_grad(parameters, dh_check, words.context[t], h)  # (5.6)
+            target = plus(target, {name: alpha * d for name, d in d_word.items()})  # (5.5)
+            target = plus(target, d_path)
     d_words, _, _ = attentional_nmt_backward(                    # (5.4), (5.3), (5.2), (5.1)
         of_words(parameters, trace.W), x, y, words, seeds)
-    dW = d_words["encoder.W_e"]                                  # of a word's row: over its places
-    gradients = plus(gradients, {**d_words, "encoder.W_e": dW[:V]})
+    dW = d_words["encoder.W_e"]                                  # of a word, from all its places
     for r in range(len(rare), 0, -1):
-        dq = dW[[V + r - 1]].T                                   # the word's row of W is q^T
-        gradients = plus(gradients, represent_grad(
+        dq = dW[[V + r - 1]].T                                   # its row of W is q^T
+        source = plus(source, represent_grad(
             parameters, rare[r - 1], dq, trace.g[r], trace.k[r]))
+    found = {**d_words, "encoder.W_e": dW[:V], **source, **target}
+    gradients = {name: found[name] for name in parameters}
     return gradients
+
+
+# --- parameters by name -------------------------------------------------------------------------
 
 
 def of_words(parameters: Mapping[str, Array], W: Array) -> dict[str, Array]:
@@ -229,6 +235,12 @@ def of_words(parameters: Mapping[str, Array], W: Array) -> dict[str, Array]:
     words = {name: weight for name, weight in parameters.items()
              if not name.startswith((f"{SOURCE}.", f"{TARGET}."))}
     return {**words, "encoder.W_e": W}
+
+
+def zeros(parameters: Mapping[str, Array], side: str) -> dict[str, Array]:
+    """A zero gradient for each parameter of one character network."""
+    return {name: np.zeros_like(weight) for name, weight in parameters.items()
+            if name.startswith(f"{side}.")}
 
 
 def plus(total: Mapping[str, Array], part: Mapping[str, Array]) -> dict[str, Array]:

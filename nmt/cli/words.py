@@ -92,18 +92,18 @@ def run_words(options: argparse.Namespace) -> None:
         word for line in read_lines(options.words) for word in split_words(line)))
     system = System.open(options.model, options.checkpoint)
     vectors, own = system.word_vectors(words)
+    drawn = [word for word, has in zip(words, own, strict=True) if has]
     missing = [word for word, has in zip(words, own, strict=True) if not has]
+    if len(drawn) < 2:
+        raise UserError(f"{options.words}: expected at least two words with a vector, got "
+                        f"{len(drawn)}")
     if missing:
         named = ", ".join(missing[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
         print(f"{len(missing)} of {len(words)} words have no vector and are left out: {named}",
               file=sys.stderr)
-    words = [word for word, has in zip(words, own, strict=True) if has]
-    if len(words) < 2:
-        raise UserError(f"{options.words}: expected at least two words with a vector, got "
-                        f"{len(words)}")
     points, axes = _points(vectors[own], options)
-    frequent = [i != UNKNOWN for i in system.source.ids(words)]
-    draw_words(words, points, frequent, axes, options.output)
+    frequent = [i != UNKNOWN for i in system.source.ids(drawn)]
+    draw_words(drawn, points, frequent, axes, options.output)
     print(options.output)
 
 

@@ -18,7 +18,7 @@ from nmt.evaluation.speed import TrainingSpeed
 JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
 NONE = "-"
 COLUMNS = 5  # systems that stand side by side on a screen
-HEADING = 14  # characters of a line of a heading, unless one word has more
+HEADING = 13  # characters of a line of a heading, unless one word has more
 Row = list[str]  # a question and each system's answer
 
 

@@ -72,7 +72,7 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
         parts = line.split()
         rating = _number(parts[2]) if len(parts) > 2 else math.nan
         if not math.isfinite(rating):
-            raise UserError(f"{path}, line {number}: expected two words and their rating, got "
+            raise UserError(f"{path}:{number}: expected two words and their rating, got "
                             f"{line.strip()[:60]!r}")
         found.append(RatedPair(parts[0], parts[1], rating))
     if not found:

@@ -34,7 +34,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
         "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
         "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
-        "two methods disagree, nothing is decided."
+        "two methods disagree, nothing is decided, or the time was up."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
     parser.add_argument("--list", action="store_true", help="print the catalogue's names")
@@ -47,9 +47,13 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
                         "complex step, and central differences where that is not enough)")
     parser.add_argument("--rtol", type=float, metavar="R", help="let relative errors up to R "
                         "through (default: what rounding explains)")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="end each check after "
+                        "so long and say what was covered: exit status 3, unless that is wrong")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
+                        "map of the relative error over each tensor; of your own code every entry "
+                        "is differentiated, of tensors with more than 1024 a sample")
     parser.set_defaults(run=commands.check)
 
 

@@ -20,13 +20,15 @@ from typing import Any
 
 from backend.errors import UserError
 from backend.files import write_text
+from grads import check
 from grads.stepper.explorer.formulas import ASSETS, used
 
 LIMIT = 2_000_000  # bytes of a page
 MODULES = ("format", "data", "evaluate", "state", "code", "heatmap", "network", "alignment",
            "charts", "formula", "verification", "breaks", "flow", "guide", "jumps", "keys",
            "player")  # each after those that it imports
-STYLES = ("katex", "page")
+BASE = Path(check.__file__).parent / "assets" / "base.css"  # shared with the report of a check
+STYLES = (ASSETS / "katex.css", BASE, ASSETS / "page.css")
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
@@ -54,7 +56,7 @@ def page_of(data: dict[str, Any]) -> str:
         "title": html.escape(data["title"]),
         "policy": f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
                   "font-src data:; base-uri 'none'; form-action 'none'",
-        "style": "\n".join(_read(f"{name}.css") for name in STYLES),
+        "style": "\n".join(path.read_text(encoding="utf-8") for path in STYLES),
         "data": packed(data),
         "formulas": packed(used(data["steps"])),
         "script": script,

@@ -67,7 +67,7 @@ def test_the_heat_map_fills_as_one_steps(opened: Any, made: Any) -> None:
 
 def test_rows_bear_the_words_of_their_own_side(opened: Any, made: Any) -> None:
     data, _ = made("attention")
-    encoder, decoder = lines(data, "W_e, T, b = weights(parameters, \"encoder\")"), lines(
+    encoder, decoder = lines(data, "W_e, T, b = weights(parameters, side)"), lines(
         data, "W_e, T, b = weights(parameters, \"decoder\")")
     for steps, words in ((encoder, SOURCE), (decoder, TARGET)):
         labels = opened("attention", f"#step={steps[0]}").page.evaluate(LABELS, "W_e")

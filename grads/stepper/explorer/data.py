@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from grads.stepper.explorer.cited import all_said
 from grads.stepper.explorer.examples import (
     RECURRENT,
     RunExample,
@@ -71,6 +72,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(), "notes": example.said,
         "sources": steps.sources, "steps": steps.entries,
+        "cited": all_said(step["cited"] for step in steps.entries),
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),
         "flow": flow_json() if recurrent else None, "network": network(run),

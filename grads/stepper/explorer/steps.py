@@ -10,9 +10,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from grads.stepper.explorer.cited import cited
 from grads.stepper.explorer.expand import expansions
-from grads.stepper.explorer.formulas import key
-from grads.stepper.explorer.network import cell
+from grads.stepper.explorer.formulas import formulas, functions, key
+from grads.stepper.explorer.network import cell, variant_words
 from grads.stepper.explorer.partners import Partners
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, is_integer
 from grads.stepper.trace import Origin, Step
@@ -21,7 +22,6 @@ from grads.stepper.tracing.verify import Verification
 
 ROOT = Path(__file__).resolve().parents[3]  # files below it are named from here
 NAMES = re.compile(r"[A-Za-z_]\w*")
-ATTENTIVE = re.compile(r"align|context$|context_grad$")  # functions that make weights
 OPERANDS = 16  # tensors of one container that a step is said to have read
 
 
@@ -33,6 +33,7 @@ class Steps:
         self.numbers: dict[tuple[str, int], int] = {}  # pass and number in the trace -> number
         self.entries: list[dict[str, Any]] = []
         self.sources: list[dict[str, Any]] = []
+        self.variant = [run.derivation.name, *variant_words(run)]
         self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
             for step in trace.steps:
@@ -42,7 +43,8 @@ class Steps:
 
     def entry(self, name: str, step: Step) -> dict[str, Any]:
         """What the page gets of a step."""
-        formula = key(step.text, self.inside(name, step))
+        formula = key(step.text, [*functions(self.table.traces[name], step), *self.variant])
+        note = formulas()[formula]["note"] if formula else ""
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
                  for read in step.reads for origin in read.origins[:OPERANDS]]
         ids = list(dict.fromkeys(one for _, one in reads))
@@ -52,6 +54,7 @@ class Steps:
             "loops": [list(one) for one in step.loops], "text": step.text,
             "comment": step.comment, "equations": list(step.equations), "formula": formula,
             **({"bookkeeping": True} if formula is None and self.is_bookkeeping(step) else {}),
+            "cited": cited(f"{step.comment} {note}"),
             "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],
             "reads": [{"written": written, "tensor": one} for written, one in reads],
             "cached": [one for one in ids if name == BACKWARD and self.table.is_cached(one)],
@@ -60,15 +63,6 @@ class Steps:
             "expansions": expansions(
                 step.text, self.single_reads(name, step), len(step.targets)),
         }
-
-    def inside(self, name: str, step: Step) -> str:
-        """attention, if the step is in one of attention's functions or in one that they call."""
-        trace, frame = self.table.traces[name], step.frame
-        functions = [trace.calls[frame].function]
-        while (caller := trace.calls[frame].caller) is not None:
-            frame = caller
-            functions.append(trace.calls[frame].function)
-        return "attention" if any(ATTENTIVE.match(one) for one in functions) else ""
 
     def is_bookkeeping(self, step: Step) -> bool:
         """Whether a line without an equation is one that a reader may skip: of a user's own

@@ -7,9 +7,10 @@ import { inspected, pick, state } from "./state.js";
 const GATES = ["i", "f", "o", "ĥ"];
 const GATED = /^d?(a|u|T|b|W|T_x|T_h|T_t|T_s|b_t|b_s)$/;
 const LAYER = /\.\d+\.[Wb]'\]$/; // a parameter of a layer: decoder.0.W
-const TALL = 14; // rows of a table that scrolls
-const SEVERAL = 6; // tensors of one group that are shown at once
-const FEW = 2; // of a larger group
+const TALL = 12; // rows of a table that scrolls
+const SEEN = 9; // rows of such a table that are seen
+const ROOM = 30; // rows of one group that are shown at once
+const CAPTION = 2; // rows that a caption takes
 
 /** The panel on the right: what the step writes, what it reads. */
 export function showTensors(panel) {
@@ -39,16 +40,27 @@ function unique(reads) {
 }
 
 function group(list, kind, step) {
-  const shown = list.length > SEVERAL ? FEW : SEVERAL;
+  const shown = fitting(list);
   const figures = list.slice(0, shown).map(({ tensor, written }) => heatmap(tensor, step, written));
   const box = el("div", { class: `group ${kind}` }, figures);
-  if (list.length > SEVERAL) {
+  if (list.length > shown) {
     const more = el("button", { type: "button", class: "more", onclick: () => {
       more.replaceWith(...list.slice(shown).map(({ tensor, written }) => heatmap(tensor, step, written)));
     } }, `and ${count(list.length - shown, "more tensor")}`);
     box.append(more);
   }
   return box;
+}
+
+/** How many tensors of a group are shown at once: the first, and what there is room for. */
+function fitting(list) {
+  let room = ROOM;
+  const over = list.findIndex(({ tensor }, k) => {
+    const rows = tensors[tensor].shape?.[0] ?? 1;
+    room -= (rows > TALL ? SEEN : rows) + CAPTION;
+    return k > 0 && room < 0;
+  });
+  return over < 0 ? list.length : over;
 }
 
 /** One tensor: its name, its numbers in a table, where it was made. */

@@ -190,8 +190,8 @@ def equations(options: argparse.Namespace) -> int:
     return int(bool(found))
 
 
-EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "seed",
-           "model", "checkpoint")  # options that say what is stepped through
+EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
+           "seed", "model", "checkpoint")  # options that say what is stepped through
 
 
 def walk(options: argparse.Namespace) -> int:

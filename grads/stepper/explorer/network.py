@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from grads.derivations.scores import Variant
 from grads.stepper.trace import Step, Trace
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.examples import END
@@ -50,21 +49,7 @@ def network(run: Run) -> dict[str, Any]:
     else:
         columns = []
     return {"columns": columns, "layers": depth(run), "attention": name in ATTENTIVE,
-            "fed": name in ATTENTIVE and "unfed" not in variant_words(run)}
-
-
-def variant_words(run: Run) -> list[str]:
-    """What a run of attention differs in: its score, and "unfed" without input feeding."""
-    found = [one.score for one in (*run.example.arguments[:1], *run.example.named.values())
-             if isinstance(one, Variant)]
-    return [*found, *(["unfed"] if found and run.example.words and not is_fed(run) else [])]
-
-
-def is_fed(run: Run) -> bool:
-    """Whether the decoder reads more than the embedding of a word and its own state."""
-    parameters = run.example.arguments[0]
-    rows, columns = parameters["decoder.0.W"].shape
-    return bool(columns > parameters["decoder.W_e"].shape[1] + rows // 4)
+            "fed": run.fed}
 
 
 def depth(run: Run) -> int:

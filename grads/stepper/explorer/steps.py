@@ -13,10 +13,10 @@ from typing import Any
 from grads.stepper.explorer.cited import cited
 from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.formulas import formulas, functions, key
-from grads.stepper.explorer.network import cell, variant_words
+from grads.stepper.explorer.network import cell
 from grads.stepper.explorer.partners import Partners
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, is_integer
-from grads.stepper.trace import Origin, Step
+from grads.stepper.trace import Origin, Step, Trace
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.verify import Verification
 
@@ -33,7 +33,6 @@ class Steps:
         self.numbers: dict[tuple[str, int], int] = {}  # pass and number in the trace -> number
         self.entries: list[dict[str, Any]] = []
         self.sources: list[dict[str, Any]] = []
-        self.variant = [run.derivation.name, *variant_words(run)]
         self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
             for step in trace.steps:
@@ -43,7 +42,7 @@ class Steps:
 
     def entry(self, name: str, step: Step) -> dict[str, Any]:
         """What the page gets of a step."""
-        formula = key(step.text, [*functions(self.table.traces[name], step), *self.variant])
+        formula = equation(self.table.traces[name], step, self.run)
         note = formulas()[formula]["note"] if formula else ""
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
                  for read in step.reads for origin in read.origins[:OPERANDS]]
@@ -121,6 +120,14 @@ class Steps:
         program = self.table.traces[name].program
         return next(one for one in program.copies
                     if one.__name__ == step.function and one.__code__.co_filename == step.file)
+
+
+def equation(trace: Trace, step: Step, run: Run) -> str | None:
+    """The key of a step's equation; None for a user's own line, which may mean something else."""
+    if run.derivation.own:
+        return None
+    variant = [] if run.variant is None else [run.variant.score, *["unfed"] * (not run.fed)]
+    return key(step.text, [*functions(trace, step), run.derivation.name, *variant])
 
 
 def source_of(function: FunctionType) -> dict[str, Any]:

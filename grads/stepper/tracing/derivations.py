@@ -96,7 +96,7 @@ DERIVATIONS = {one.name: one for one in (
         "nmt", "Encoder-decoder, Algorithms 3 and 4", nmt.forward, nmt.backward,
         Pairing(MODEL, PAIRS), partial(translation_example, False), FOLLOW, breaks.TRANSLATION),
     Derivation(
-        "attention", "Encoder-decoder with attention ({score}, {window}) and input feeding, 4.2",
+        "attention", "Encoder-decoder with attention ({score}, {window}{feeding}), 4.2",
         attention.attentional_nmt_forward, attention.attentional_nmt_backward,
         Pairing(ATTENTIONAL, PAIRS), partial(translation_example, True), FOLLOW,
         breaks.ATTENTION),

@@ -96,7 +96,7 @@ def test_the_softmax_of_attention_has_its_own_equation() -> None:
              if step["text"].startswith("e = np.exp(")}
     assert len(found) == 2
     for formula, step in found.items():
-        attends = "attention" in formula
+        attends = "{attend}" in formula
         assert ((step["cell"] or {}).get("part") == "attention") == attends
 
 

@@ -34,6 +34,7 @@ HELPERS = (calculus.remark_1, calculus.lemma_1, calculus.corollary_1, calculus.r
            calculus.remark_3)
 NAMED = re.compile(r"\b(Remark|Lemma|Corollary) (\d)|\b(footnote \d+|remark \(\w\))|"
                    r"\berrat(?:um|a) (\d+)(?: and (\d+))?|(?<![\d.])(2\.1\d)(?!\d)")
+MARKED = re.compile(r"\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)|\[([^]]*)\]\([^)]*\)")
 HEADING = re.compile(r"^### (\d+)\. (.*)$", re.MULTILINE)
 
 
@@ -117,7 +118,7 @@ def paragraphs(text: str) -> Iterator[str]:
         for part in re.split(r"\n(?=[|-] ?)", block):
             line = " ".join(part.split()).strip("| ")
             if not re.fullmatch(r"[-| ]+", line):
-                yield re.sub(r"\*\*|\[([^]]*)\]\([^)]*\)", r"\1", line).replace(" | ", ": ")
+                yield MARKED.sub(r"\1", line).replace(" | ", ": ")
 
 
 def write() -> None:

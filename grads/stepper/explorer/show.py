@@ -76,7 +76,7 @@ class Shown:
 
     def equation(self, name: str, step: Step) -> str | None:
         """The key of a step's equation, None for a line that only keeps books."""
-        return self.run and equation(self.traces[name], step, self.run)
+        return None if self.run is None else equation(self.traces[name], step, self.run)
 
     def page(self, number: int, context: int, told: set[str] | None = None) -> Text:
         """A step, by its number from 0, with so many lines of its function around it.

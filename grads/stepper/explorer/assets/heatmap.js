@@ -1,12 +1,13 @@
 // Tensors as numbered heat maps.
 
-import { data, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
+import { data, functionOf, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
 import { count, el, exact, inCell, place, power, root, shared, iterations } from "./format.js";
 import { inspected, pick, state } from "./state.js";
 
 const GATES = ["i", "f", "o", "ĥ"];
 const GATED = /^d?(a|u|T|b|W|T_x|T_h|T_t|T_s|b_t|b_s)$/;
 const LAYER = /\.\d+\.[Wb]'\]$/; // a parameter of a layer: decoder.0.W
+const ATTENTIVE = /align|score|attend|context|position|window/; // functions without gates
 const TALL = 12; // rows of a table that scrolls
 const SEEN = 9; // rows of such a table that are seen
 const ROOM = 30; // rows of one group that are shown at once
@@ -75,7 +76,7 @@ function heatmap(id, step, written = null) {
   const labels = rowLabels(id, step, tensor);
   const heads = wordsOf(id, 1, step);
   const right = wrong ? valuesOf(id) : null;
-  const rows = Array.from({ length: Math.max(1, values.length / columns) }, (_, i) => el("tr",
+  const rows = Array.from({ length: values.length / columns }, (_, i) => el("tr",
     { class: labels?.starts(i) ? "block" : null },
     labels ? (labels.text(i) ? el("th", { scope: "row" }, labels.text(i)) : el("td")) : null,
     Array.from({ length: columns }, (_, j) => cell(id, i * columns + j, { values, exponent, columns, right, largest, integer: tensor.integer }))));
@@ -84,6 +85,7 @@ function heatmap(id, step, written = null) {
     el("div", { class: `scroll${rows.length > TALL ? " tall" : ""}`, tabindex: rows.length > TALL ? 0 : null }, el("table", {},
       heads ? el("thead", {}, el("tr", {}, labels ? el("td") : null, heads.map((word) => el("th", { scope: "col" }, word)))) : null,
       el("tbody", {}, rows))),
+    rows.length ? null : el("p", { class: "cut" }, "no entries"),
     tensor.full_shape ? el("p", { class: "cut" }, `the first entries of ${tensor.full_shape.join(" × ")}`) : null);
 }
 
@@ -136,7 +138,7 @@ function rowLabels(id, step, { name, shape }) {
   if (words) return { starts: () => false, text: (i) => words[i] };
   const hidden = data.settings.hidden;
   const variable = root(name);
-  const unit = steps[makerOf(id)]?.cell?.part === "unit" || /^d?[Tb]/.test(variable) || LAYER.test(name);
+  const unit = steps[makerOf(id)]?.cell?.part === "unit" || (/^d?[Tb]/.test(variable) && !ATTENTIVE.test(functionOf(id))) || LAYER.test(name);
   if (!unit || data.name === "rnnsearch" || !GATED.test(variable) || shape[0] !== 4 * hidden || data.name === "rnn") return null;
   return { starts: (i) => i > 0 && i % hidden === 0, text: (i) => (i % hidden === 0 ? GATES[i / hidden] : "") };
 }

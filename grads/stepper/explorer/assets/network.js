@@ -213,9 +213,11 @@ function movePlayhead(box, now) {
   const x = columnOf(state.step);
   playhead.style.transform = `translateX(${x}px)`;
   playhead.classList.toggle("back", now.pass === "backward");
-  const svg = box.firstElementChild;
-  const scale = svg.clientWidth / svg.viewBox.baseVal.width;
-  if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+  requestAnimationFrame(() => {
+    const svg = box.firstElementChild;
+    const scale = svg.clientWidth / svg.viewBox.baseVal.width;
+    if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+  });
 }
 
 /** Where the playhead stands: at the column of this step, or of the last one that had any. */

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
 from grads import commands
+from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.checkpoint_option import add_checkpoint
 from nmt.search.combine import AVERAGES
@@ -127,8 +128,10 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="WORDS", help="of a translation")
     for size in ("hidden", "embedding", "layers"):
         parser.add_argument(f"--{size}", type=positive, metavar="N")
-    parser.add_argument("--score", help="of attention: dot, general, concat, additive, location")
+    parser.add_argument("--score", help=f"of attention: {', '.join(SCORES)}")
     parser.add_argument("--window", help="of attention: local-m or local-p")
+    parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",
+                        help="attention without input feeding")
     parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="a run directory: its own weights, its own words")

@@ -191,8 +191,8 @@ def equations(options: argparse.Namespace) -> int:
     return int(bool(found))
 
 
-EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "seed",
-           "model", "checkpoint")  # options that say what is stepped through
+EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
+           "seed", "model", "checkpoint")  # options that say what is stepped through
 SEARCH = "search"  # the name of what is no derivation
 SHARED = ("sentence", "model", "checkpoint")  # options that it has too
 OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
 from grads import commands
+from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.checkpoint_option import add_checkpoint
+from nmt.search.combine import AVERAGES
 
 
 def build_parser() -> Parser:
@@ -85,7 +87,7 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
         "Step through a derivation, forward and backward, with every number and the verification "
         "of every gradient. In a pipe, everything is printed. Or through your own code: "
         "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
-        "NAME_backward."
+        "NAME_backward. With NAME search, print a trained translator's beam search of a sentence."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")
@@ -94,9 +96,11 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
 
 def _add_explore(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write a page that steps through a derivation, forward and backward. Its weights are those "
-        "of a tiny trained model that comes with the package; of random ones where a size, a "
-        "score, a window or a seed is given; of your own model with --model, whatever its parts."
+        "Write a page that steps through a derivation, or through a user's own function, "
+        "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
+        "sentence, as nmt translate runs it. A derivation's weights are those of a tiny trained "
+        "model that comes with the package; random ones where a size, a score, a window or a seed "
+        "is given; those of your own model with --model, whatever its parts."
     )
     _add_example(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
@@ -104,21 +108,38 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=commands.explore)
 
 
+def _add_search(group: argparse._ArgumentGroup) -> None:
+    """What is searched, and how; without them as the recipe has it."""
+    group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
+                       help="more run directories, searched as one with --model")
+    group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
+    group.add_argument("--beam", type=int, metavar="K", help="hypotheses kept a step")
+    group.add_argument("--nbest", type=int, metavar="N", help="hypotheses returned (default: 1)")
+    group.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+                       help="exponent of lp(e); 0 ranks by log p")
+    group.add_argument("--length-factor", type=float, metavar="ALPHA",
+                       help="at most this many target words per source word")
+
+
 def _add_example(parser: argparse.ArgumentParser) -> None:
     """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
-    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(DERIVATIONS)}")
+    names = ", ".join([*DERIVATIONS, commands.SEARCH])
+    parser.add_argument("name", metavar="NAME", help=f"one of {names}")
     parser.add_argument("--sentence", metavar="WORDS",
                         help="words between spaces (of a translation, the source)")
     parser.add_argument("--target", metavar="WORDS", help="of a translation")
     for size in ("hidden", "embedding", "layers"):
         parser.add_argument(f"--{size}", type=positive, metavar="N")
-    parser.add_argument("--score", help="of attention: dot, general, concat, additive, location")
+    parser.add_argument("--score", help=f"of attention: {', '.join(SCORES)}")
     parser.add_argument("--window", help="of attention: local-m or local-p")
+    parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",
+                        help="attention without input feeding")
     parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="a run directory: its own weights, its own words")
     add_checkpoint(parser)
     parser.set_defaults(checkpoint=None)  # a setting that was not given, as the others
+    _add_search(parser.add_argument_group(f"of {commands.SEARCH}"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,8 +6,9 @@ import argparse
 import difflib
 import fnmatch
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,12 +191,19 @@ def equations(options: argparse.Namespace) -> int:
     return int(bool(found))
 
 
-EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "seed",
-           "model", "checkpoint")  # options that say what is stepped through
+EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
+           "seed", "model", "checkpoint")  # options that say what is stepped through
+SEARCH = "search"  # the name of what is no derivation
+SHARED = ("sentence", "model", "checkpoint")  # options that it has too
+OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")
 
 
 def walk(options: argparse.Namespace) -> int:
     """`grads walk`."""
+    if options.name == SEARCH:
+        _walk_search(options)
+        return 0
+    _only(options, OF_SEARCH, options.name, "; search has")
     chosen = {name: getattr(options, name) for name in EXAMPLE}
     terminal.walk(options.name, all=options.all, **chosen)
     return 0
@@ -203,7 +211,45 @@ def walk(options: argparse.Namespace) -> int:
 
 def explore(options: argparse.Namespace) -> int:
     """`grads explore`."""
-    chosen = {name: getattr(options, name) for name in EXAMPLE}
-    path = write_page_of(options.name, options.output, **chosen)
+    if options.name == SEARCH:
+        path = _explore_search(options)
+    else:
+        _only(options, OF_SEARCH, options.name, "; search has")
+        chosen = {name: getattr(options, name) for name in EXAMPLE}
+        path = write_page_of(options.name, options.output, **chosen)
     print(f"{path}: written")
     return 0
+
+
+# --- a search, whose modules are imported here: nmt's tokenisers take a while to load -------------
+
+
+def _walk_search(options: argparse.Namespace) -> None:
+    """A search, printed."""
+    from grads.stepper.explorer.search import SearchSettings, build_search
+    from grads.stepper.explorer.search_text import as_text
+
+    print(as_text(build_search(SearchSettings(**_of_search(options)))))
+
+
+def _explore_search(options: argparse.Namespace) -> Path:
+    """The page of a search, written."""
+    from grads.stepper.explorer.search import SearchSettings, explore_search
+
+    return explore_search(options.output, SearchSettings(**_of_search(options)))
+
+
+def _of_search(options: argparse.Namespace) -> dict[str, Any]:
+    """What was said of a search. Raises UserError for an option that it has not."""
+    _only(options, set(EXAMPLE) - {*SHARED}, SEARCH, "")
+    if options.model is None:
+        raise UserError("model: expected the run directory of a translator, --model DIR, got none")
+    return {name: getattr(options, name) for name in (*SHARED, *OF_SEARCH)
+            if getattr(options, name) is not None}
+
+
+def _only(options: argparse.Namespace, others: Iterable[str], name: str, who: str) -> None:
+    """Raise UserError for an option of others that was given."""
+    for key in sorted(others):
+        if getattr(options, key) is not None:
+            raise UserError(f"{key.replace('_', '-')}: {name} has none{who}")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from nmt.data.batches import Side, TextBatches, make_sources
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UnkReplacement, replace_unknown
-from nmt.data.vocabulary import END, SPECIALS, Vocabulary
+from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.models.contract import Model
 from nmt.recipe import Recipe
@@ -32,6 +32,7 @@ from nmt.search.combine import Ensemble
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
+from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
 from nmt.training.progress import Observer
 
@@ -56,6 +57,13 @@ class Translation:
     alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
     finished: bool = True  # False: cut at the limit on steps, before an end marker
     steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
+
+
+class WordVectors(NamedTuple):
+    """Vectors of source words."""
+
+    values: np.ndarray  # (N, E) float64
+    own: np.ndarray  # (N,) bool: whether it is the word's own, or <unk>'s
 
 
 @dataclass
@@ -134,6 +142,12 @@ class System(BaseSystem):
         """What the columns of an alignment with a sentence are."""
         return [*words, SPECIALS[END]] if self.recipe.data.source_end else list(words)
 
+    def word_vectors(self, words: Sequence[str]) -> WordVectors:
+        """What the encoder reads of each word alone."""
+        ids = np.array(self.source.ids(words), np.int64)  # (N,)
+        rows = to_host(self.parameters["encoder.W_e"])[ids]
+        return WordVectors(np.asarray(rows, np.float64), ids != UNKNOWN)
+
     def perplexity(self, pairs: Sequence[Pair]) -> float:
         """exp of the mean negative log-likelihood per target word, `</s>` included."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
@@ -145,15 +159,17 @@ class System(BaseSystem):
         return perplexity(total, tokens)
 
     def translate(
-        self, sentences: Sequence[Sequence[str]], options: SearchOptions
+        self, sentences: Sequence[Sequence[str]], options: SearchOptions,
+        observer: SearchObserver | None = None,
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best score first,
         as `beam_search` has it; cut ones are not `finished`.
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
+        observer: is told of each step of each batch's search.
         """
-        return self._search(sentences, partial(beam_search, options=options))
+        return self._search(sentences, partial(beam_search, options=options, observer=observer))
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,

@@ -113,7 +113,7 @@ def decode_attending(
         fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
         h[t], c[t] = deep_step(model.unit, h[t - 1], c[t - 1], z, W, b)
-        h_tilde[t], a[t] = attend(model.variant, h[t][len(W)], h_bar, W_c, w, t)
+        h_tilde[t], a[t], _ = attend(model.variant, h[t][len(W)], h_bar, W_c, w, t)
         l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
     return J, Decoded(h, c, h_tilde, a, p, l)

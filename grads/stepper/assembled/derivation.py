@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from grads.derivations.examples import Example
 from grads.stepper.assembled import decoders, encoders, models, units
 from grads.stepper.tracing.derivations import FOLLOW, PAIRS, PARTNERS
-from grads.stepper.tracing.examples import Example
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.run import Derivation
 
@@ -28,10 +28,10 @@ TRANSLATOR, LANGUAGE_MODEL = "translator", "language-model"
 def translator(title: str, example: Example) -> Derivation:
     """A translator, run on an example."""
     return Derivation(TRANSLATOR, title, models.translator_forward, models.translator_backward,
-                      PAIRING, lambda request: example, (*FOLLOW, *MODULES))
+                      PAIRING, lambda request: example, (*FOLLOW, *MODULES), recurrent=True)
 
 
 def language_model(title: str, example: Example) -> Derivation:
     """A language model, run on an example."""
     return Derivation(LANGUAGE_MODEL, title, models.language_forward, models.language_backward,
-                      PAIRING, lambda request: example, (*FOLLOW, *MODULES))
+                      PAIRING, lambda request: example, (*FOLLOW, *MODULES), recurrent=True)

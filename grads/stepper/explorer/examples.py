@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from grads.derivations.examples import Sizes
 from grads.stepper import trained as package
 from grads.stepper.assembled.derivation import LANGUAGE_MODEL, TRANSLATOR
 from grads.stepper.explorer.models import Trained, open_model
@@ -18,20 +19,16 @@ from grads.stepper.explorer.network import depth
 from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
-from grads.stepper.tracing.derivations import Derivation, Run, find
-from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
+from grads.stepper.tracing.derivations import DERIVATIONS, Derivation, Run, find
 from grads.stepper.tracing.verify import SUMMED, TOLERANCE, Verification
 from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
-LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
-RECURRENT = (*LANGUAGE, *TRANSLATION, TRANSLATOR, LANGUAGE_MODEL, "gru", "gru-context")
-LAYERED, SCORED = ("nmt", "attention"), ("attention", "attention-step")
-ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAYERED,
-        "model": LANGUAGE + TRANSLATION, "checkpoint": LANGUAGE + TRANSLATION, "score": SCORED,
-        "window": SCORED}
-OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
+ONLY = {key: tuple(name for name, one in DERIVATIONS.items() if key in one.settings)
+        for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window",
+                    "feeding")}
+OWN = ("hidden", "embedding", "layers", "score", "window", "feeding", "seed")  # a trained model's
 KEPT = (4096, 256, 64, 36, 16, 9, 4)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
@@ -113,8 +110,8 @@ class RunExample:
     def command(self) -> str:
         """The command line that makes the page again."""
         name = titled(self.name) if Path(self.name).is_absolute() else self.name
-        given = [f"--{key} {quoted(shown(value))}" for key, value in vars(self.settings).items()
-                 if value is not None]
+        given = ["--no-feeding" if key == "feeding" else f"--{key} {quoted(shown(value))}"
+                 for key, value in vars(self.settings).items() if value not in (None, True)]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
 
@@ -138,13 +135,13 @@ def open_example(name: str, settings: Settings) -> RunExample:
         return on_trained(name, settings, model, [])
     notes = []
     if name in package.facts() and all(getattr(settings, one) is None for one in OWN):
-        model = of_package(name, settings)
+        model = of_package(derivation, settings)
         if not model.unknown:
             return on_trained(name, settings, model, [package.note(name)])
         notes.append("Random weights: the tiny model that comes with the package does not know "
                      f"{', '.join(model.unknown)}.")
     run, keep = fitting(derivation, {
-        "sentence": sentence_of(name, settings), "sizes": sizes_of(settings),
+        "sentence": sentence_of(derivation, settings), "sizes": sizes_of(settings),
         "seed": SEED if settings.seed is None else settings.seed})
     return RunExample(name, run, settings, keep, [*notes, *sliced(keep)])
 
@@ -168,14 +165,15 @@ def decided(name: str, run: Run) -> list[str]:
     return [] if run.derivation.name == name else [f"The model decides what is shown: {run.title}."]
 
 
-def of_package(name: str, settings: Settings) -> Trained:
+def of_package(derivation: Derivation, settings: Settings) -> Trained:
     """The package's own model on the sentence that was given, or on one of its own."""
     sentence, target = settings.sentence, settings.target
-    if name in TRANSLATION and sentence is not None and target is None and "|||" in sentence:
+    pair = derivation.sentence is not None
+    if pair and sentence is not None and target is None and "|||" in sentence:
         sentence, _, target = (part.strip() for part in sentence.partition("|||"))
-    usual = package.TEXT if name in LANGUAGE else package.SENTENCE
-    return open_model(package.DIRECTORY / name, usual if sentence is None else sentence, target,
-                      DEFAULT)
+    usual = package.SENTENCE if pair else package.TEXT
+    return open_model(package.DIRECTORY / derivation.name, usual if sentence is None else sentence,
+                      target, DEFAULT)
 
 
 def sliced(keep: int) -> list[str]:
@@ -213,7 +211,8 @@ def check_settings(derivation: Derivation, settings: Settings) -> None:
     said = [key for key, value in vars(settings).items() if value is not None]
     for key in said:
         if name not in ONLY.get(key, (name,)) and (key, settings.layers) != ("layers", 1):
-            raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} have")
+            raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} "
+                            f"{'have' if len(ONLY[key]) > 1 else 'has'}")
     if "checkpoint" in said and "model" not in said:
         raise UserError("checkpoint: expected a model too, whose checkpoint it is")
     if "model" in said:
@@ -228,18 +227,20 @@ def sizes_of(settings: Settings) -> Sizes:
         hidden=HIDDEN if settings.hidden is None else settings.hidden,
         embedding=EMBEDDING if settings.embedding is None else settings.embedding,
         layers=LAYERS if settings.layers is None else settings.layers,
-        score=settings.score or "general", window=settings.window or "global")
+        score=settings.score or "general", window=settings.window or "global",
+        input_feeding=settings.feeding is not False)
 
 
-def sentence_of(name: str, settings: Settings) -> str | None:
+def sentence_of(derivation: Derivation, settings: Settings) -> str | None:
     """The sentence as the derivation takes it: source ||| target for a translation."""
-    if name not in TRANSLATION:
+    if derivation.sentence is None:
         return settings.sentence
     source, target = settings.sentence, settings.target
     if source is not None and target is None and "|||" in source:
         return source
-    parts = [part.strip() for part in PAIR.split("|||")]
-    return f"{parts[0] if source is None else source} ||| {TEXT if target is None else target}"
+    usual = [part.strip() for part in derivation.sentence.split("|||")]
+    return (f"{usual[0] if source is None else source} ||| "
+            f"{usual[1] if target is None else target}")
 
 
 def page_name(name: str) -> str:

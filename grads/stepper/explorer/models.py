@@ -15,12 +15,11 @@ import numpy as np
 
 from backend import to_host
 from backend.errors import UserError
-from grads.derivations.nmt import END
+from grads.derivations.examples import END, UNKNOWN, Example
 from grads.stepper.assembled import derivation as assembled
 from grads.stepper.assembled import parts
 from grads.stepper.assembled.units import gates
 from grads.stepper.tracing.derivations import Derivation, find
-from grads.stepper.tracing.examples import UNKNOWN, Example
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
 from nmt.models.registry import name_of

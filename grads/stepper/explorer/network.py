@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grads.derivations.examples import END
 from grads.stepper.assembled.models import Model
 from grads.stepper.trace import Step, Trace
 from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.examples import END
 
 TIME = {"t": "decoder", "i": "decoder", "s": "encoder", "j": "encoder", "k": "encoder"}  # loops
 LAYER = "l"
@@ -22,7 +22,7 @@ PARTS = {
              "gru_step", "gru_step_grad", "deep_step", "deep_step_grad"),
     "attention": ("attend", "attend_grad", "context", "context_grad", "the_last", "the_last_grad"),
     "output": ("predict", "predict_grad", "deep_output", "deep_output_grad", "tanh_output",
-               "tanh_output_grad"),
+               "tanh_output_grad", "seed", "seed_grad", "spell", "spell_grad"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
@@ -38,7 +38,7 @@ CALLED = re.compile(r"(\w+)\(")
 
 def network(run: Run) -> dict[str, Any]:
     """Columns from left to right with their words, the number of layers, whether there is
-    attention; no columns for a single step."""
+    attention and whether it is fed to the next step; no columns for a single step."""
     words, arguments = run.example.words, run.example.arguments
     name = run.derivation.name
     if "W_e" in words:
@@ -63,10 +63,9 @@ def kind(run: Run) -> dict[str, bool]:
     model: Model | None = named.get("model")
     search = run.derivation.name == "rnnsearch"
     variant = named.get("variant") if model is None else model.variant
-    attends = search or run.derivation.name == "attention"
     return {
-        "attention": attends if model is None else model.decoder != "plain",
-        "fed": bool(run.example.words) and is_fed(run.example.arguments[0]),
+        "attention": run.derivation.attentive if model is None else model.decoder != "plain",
+        "fed": run.fed if model is None else is_fed(run.example.arguments[0]),
         "search": search if model is None else model.decoder == "context",
         "both_ends": search if model is None else model.encoder == "both ends",
         "mirrored": bool(variant and variant.reverse),
@@ -103,11 +102,11 @@ def column(side: str, t: int, word: int, words: Sequence[str]) -> dict[str, Any]
 
 def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
     """Where in the unrolled network a step works: side, time, layer and part; None if nowhere."""
-    time = next((loop for loop in step.loops if loop[0] in TIME), None)
-    if not run.example.words or time is None:
+    time = step.loops[0] if step.loops else ("", 0)
+    if not run.example.words or time[0] not in TIME:
         return None
-    layer = next((value for name, value in step.loops if name == LAYER), None)
     found = part(step, trace)
+    layer = next((value for name, value in step.loops if name == LAYER and found == "unit"), None)
     if found == "unit" and layer is None and depth(run) == 1:
         layer = 1
     side = TIME[time[0]]
@@ -117,13 +116,17 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
 
 
 def part(step: Step, trace: Trace) -> str | None:
-    """The part of a column: by the function the step is in, or calls, or by what it assigns."""
+    """The part of a column: by the outermost function around the step that is of one, or by the
+    function that it calls, or by what it assigns."""
     frame: int | None = step.frame
+    around = []
     while frame is not None:
         call = trace.calls[frame]
-        if call.function in PART_OF_FUNCTION:
-            return PART_OF_FUNCTION[call.function]
+        around.append(PART_OF_FUNCTION.get(call.function))
         frame = call.caller
+    outermost = next((one for one in reversed(around) if one), None)
+    if outermost:
+        return outermost
     named = [target.name.split("[")[0] for target in step.targets]
     found = [PART_OF_FUNCTION.get(name) for name in CALLED.findall(step.text)]
     found += [PART_OF_VARIABLE.get(name) for name in named]

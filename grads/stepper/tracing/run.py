@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
 from grads.stepper.tracing.breaks import Break
-from grads.stepper.tracing.examples import Example, Request, Sizes
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.replay import Untouched
@@ -39,6 +39,10 @@ class Derivation:
     given: Callable[[Example, Any], tuple[Any, ...]] = (  # the backward's arguments
         lambda example, result: (*example.arguments, result[1]))
     own: bool = False  # a user's own functions, which may write into what they are given
+    settings: tuple[str, ...] = ()  # it has a use for, of those that not every derivation has
+    sentence: str | None = None  # of a translation: where the user gives none
+    recurrent: bool = False  # whether a gradient flows back through time
+    attentive: bool = False  # whether a decoder attends to the source
 
     def run(
         self, sentence: str | None = None, *, sizes: Sizes | None = None, seed: int = 0,
@@ -88,10 +92,23 @@ class Run:
     @property
     def title(self) -> str:
         """The derivation's title, with the score and the window in use."""
-        variants = [one for one in (*self.example.arguments[:1], self.example.named.get("variant"))
-                    if isinstance(one, Variant)]
-        said = {} if not variants else {"score": variants[0].score, "window": variants[0].window}
-        return self.derivation.title.format(**said) if said else self.derivation.title
+        if self.variant is None:
+            return self.derivation.title
+        feeding = ", with input feeding" if self.fed else ", without input feeding"
+        return self.derivation.title.format(
+            score=self.variant.score, window=self.variant.window, feeding=feeding)
+
+    @property
+    def variant(self) -> Variant | None:
+        """How attention makes its weights; None for what has no such choice."""
+        given = (*self.example.arguments[:1], *self.example.named.values())
+        return next((one for one in given if isinstance(one, Variant)), None)
+
+    @property
+    def fed(self) -> bool:
+        """Whether the decoder reads the attentional vector of the step before."""
+        return self.variant is not None and bool(self.example.words) and is_fed(
+            self.example.arguments[0])
 
     @property
     def loss_said(self) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from grads.derivations.examples import Sizes
 from grads.derivations.scores import CONTENT, SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
-from grads.stepper.tracing.examples import Sizes
 from grads.stepper.tracing.pairing import root_of
 from grads.stepper.tracing.verify import TOLERANCE
 
@@ -23,6 +23,7 @@ MODELS = [
       for score, feeding, biases in [("dot", True, True), ("general", True, False),
                                      ("dot", False, False), ("general", False, True)]],
     ("attention", Sizes(score="additive", layers=1)),
+    ("hybrid", Sizes(layers=1, input_feeding=False, biases=False)),
     ("attention", Sizes(score="general", window="local-p", layers=1)),
     *[("attention-step", Sizes(score=score)) for score in SCORES],
     *[("attention-step", Sizes(score=score, window=window))

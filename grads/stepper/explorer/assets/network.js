@@ -154,7 +154,7 @@ function boxes() {
       onclick: () => visit(keyOf(index, row)) },
     draw("rect", { x: -BOX.width / 2, y: -BOX.height / 2, ...BOX, rx: part === "unit" ? 4 : 13 }),
     draw("rect", { class: "hatched", x: -BOX.width / 2, y: -BOX.height / 2, ...BOX, rx: part === "unit" ? 4 : 13 }),
-    draw("text", { y: 4.5 }, part === "unit" && attention && column.side === "encoder" ? (search ? "h" : "h̄") : name, draw("tspan", { class: "sub", dy: 3 }, String(column.t))),
+    draw("text", { y: 4.5 }, part === "unit" && attention && column.side === "encoder" ? (search || parts[row].layer < layers ? "h" : "h̄") : name, draw("tspan", { class: "sub", dy: 3 }, String(column.t))),
     draw("text", { class: "cross", x: BOX.width / 2 - 2, y: -BOX.height / 2 + 5 }, "✗"));
     nodes.set(keyOf(index, row), group);
     return [group];
@@ -214,9 +214,11 @@ function movePlayhead(box, now) {
   const x = columnOf(state.step);
   playhead.style.transform = `translateX(${x}px)`;
   playhead.classList.toggle("back", now.pass === "backward");
-  const svg = box.firstElementChild;
-  const scale = svg.clientWidth / svg.viewBox.baseVal.width;
-  if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+  requestAnimationFrame(() => {
+    const svg = box.firstElementChild;
+    const scale = svg.clientWidth / svg.viewBox.baseVal.width;
+    if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+  });
 }
 
 /** Where the playhead stands: at the column of this step, or of the last one that had any. */

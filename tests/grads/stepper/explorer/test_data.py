@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from explored import STATUSES, data, step_of, values
 
+from grads.derivations.examples import Sizes
 from grads.stepper.explorer.expand import FUNCTIONS
 from grads.stepper.tracing.derivations import DERIVATIONS, find
-from grads.stepper.tracing.examples import Sizes
 
 NAMES = list(DERIVATIONS)
-MODELS = ["rnn", "lstm", "nmt", "attention", "rnnsearch"]
+MODELS = ["rnn", "lstm", "nmt", "attention", "rnnsearch", "hybrid"]
+ROUNDING = 3e-10  # of a difference of losses over twice the central step
 
 
 # --- the schema ---------------------------------------------------------------------------------
@@ -39,6 +40,8 @@ def test_everything_that_is_referred_to_is_there(name):
             assert (step["cell"]["side"], step["cell"]["t"]) in places
             assert step["cell"]["layer"] is None or (
                 1 <= step["cell"]["layer"] <= d["network"]["layers"])
+        assert set(step["cited"]) <= set(d["cited"]) and all(d["cited"].values())
+        assert not (step.get("bookkeeping") and (step["equations"] or step["cited"])), step["text"]
         assert step["partner"] is None or steps[step["partner"]]["pass"] == "forward"
     for tensor in d["tensors"]:
         if tensor["same_as"] is None and tensor["shape"] is not None:
@@ -108,7 +111,9 @@ def test_every_gradient_is_verified(name):
     verified = [verification for verification in found if verification["status"] == "verified"]
     assert len(verified) > len(found) / 2
     assert max(verification["error"] for verification in verified) < 1e-10
-    assert max(verification["central_error"] for verification in verified) < 1e-5
+    for verification in verified:
+        largest = np.abs(values(name, verification["target"])).max()
+        assert verification["central_error"] < 1e-5 + ROUNDING / max(largest, 1e-300)
     assert all(one["complex"] for one in verified), "compared, and not with nothing"
 
 

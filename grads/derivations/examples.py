@@ -107,14 +107,19 @@ def search_example(request: Request) -> Example:
 
 def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
     """The token ids of source and target, and their vocabularies."""
-    sides = (PAIR if request.sentence is None else request.sentence).split("|||")
-    if len(sides) != 2:
-        raise UserError("sentence: expected a source and its translation around |||, got "
-                        f"{request.sentence!r}")
-    source, target = map(split_words, sides, ("source", "target"))
+    source, target = sides_of(request, PAIR)
     words = {"encoder.W_e": list(request.words.get("encoder.W_e", vocabulary_of(source))),
              "decoder.W_e": list(request.words.get("decoder.W_e", vocabulary_of(target)))}
     return [numbers(source, words["encoder.W_e"]), numbers(target, words["decoder.W_e"])], words
+
+
+def sides_of(request: Request, default: str) -> list[list[str]]:
+    """The words of source and target."""
+    sides = (default if request.sentence is None else request.sentence).split("|||")
+    if len(sides) != 2:
+        raise UserError("sentence: expected a source and its translation around |||, got "
+                        f"{request.sentence!r}")
+    return list(map(split_words, sides, ("source", "target")))
 
 
 # --- single steps -------------------------------------------------------------------------------
@@ -168,6 +173,12 @@ def translation_shapes(V_s: int, V_t: int, sizes: Sizes, attentional: bool
         shapes |= {"attention.W_c": (H, 2 * H), **score_shapes(sizes)}
     shapes["output.W_hy"] = (V_t, H)
     return shapes | ({"output.b": (V_t,)} if sizes.biases else {})
+
+
+def is_fed(parameters: Any) -> bool:
+    """Whether a decoder's first layer reads h~_{t-1}: more than the embedding and its own state."""
+    rows, columns = parameters["decoder.0.W"].shape
+    return bool(columns > parameters["decoder.W_e"].shape[1] + rows // 4)
 
 
 def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:

@@ -111,7 +111,8 @@ class RunExample:
         """The command line that makes the page again."""
         name = titled(self.name) if Path(self.name).is_absolute() else self.name
         given = ["--no-feeding" if key == "feeding" else f"--{key} {quoted(shown(value))}"
-                 for key, value in vars(self.settings).items() if value not in (None, True)]
+                 for key, value in vars(self.settings).items()
+                 if value is not None and value is not True]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
 

@@ -138,7 +138,8 @@ def open_example(name: str, settings: Settings) -> RunExample:
     if name in package.facts() and all(getattr(settings, one) is None for one in OWN):
         model = of_package(derivation, settings)
         if not model.unknown:
-            return on_trained(name, settings, model, [package.note(name)])
+            return on_trained(name, settings, model, [
+                package.note(name) + " --seed N gives random weights."])
         notes.append("Random weights: the tiny model that comes with the package does not know "
                      f"{', '.join(model.unknown)}.")
     run, keep = fitting(derivation, {

@@ -38,4 +38,4 @@ def note(name: str) -> str:
     return (f"The weights are those of a tiny model that comes with the package "
             f"(grads/stepper/trained/{name}, {fact['bytes'] / 1000:.0f} kB), trained on "
             f"{fact['phrases']} phrases generated from Unicode CLDR by {COMMAND}; perplexity "
-            f"{fact['perplexity']:.3g} on {fact['dev']} others. --seed N gives random weights.")
+            f"{fact['perplexity']:.3g} on {fact['dev']} others.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,23 @@ IdPair = tuple[Sequence[int], Sequence[int]]  # source ids, target ids, neither 
 Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
 
 
+class Spelled(NamedTuple):
+    """The characters of words of similar length, on the host; see `nmt.data.characters`."""
+
+    ids: np.ndarray  # (L, N) int64, a word a column, each ended by END, padded below with END
+    lengths: np.ndarray  # (N,) int64, characters and the END
+    places: np.ndarray  # (M,) int64, where they stand: t B + b of the steps (S, B) of their side
+    words: np.ndarray  # (M,) int64, which of the N words stands there
+
+
 @dataclass(frozen=True)
 class Side:
     """One side of a batch on the host: B sequences of ids, time first, padded below with END."""
 
     ids: np.ndarray  # (S, B) int64, already reversed if the model reads it reversed
     lengths: np.ndarray  # (B,) int64
+    characters: tuple[Spelled, ...] = ()  # of the words without a row, where a model reads them;
+    # by length; a target's places are those of the predictions, `Batch.target_out`
 
 
 @dataclass(frozen=True)

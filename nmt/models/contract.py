@@ -94,6 +94,16 @@ class Tables(NamedTuple):
     sources: tuple[int, ...]  # size of each source's vocabulary
     target: int  # size of the target's
     reverse_source: bool = False  # whether the batches hold the sources from their end
+    source_characters: int = 0  # size of its characters' vocabulary, of a model that reads them
+    target_characters: int = 0  # of one that writes them
+
+
+CHARACTERS = ("source_characters", "target_characters")  # fields of `Tables`
+
+
+def character_tables(config: Any) -> tuple[str, ...]:
+    """The tables of characters that a model of this configuration needs: options of that name."""
+    return tuple(name for name in CHARACTERS if getattr(config, name, False))
 
 
 class Variants(NamedTuple):

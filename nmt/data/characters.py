@@ -1,0 +1,103 @@
+"""Words outside the vocabulary as characters (Luong, 2016, sections 5.3.2, 5.3.3 and 5.4.1).
+
+The characters of a language are the most frequent 200 of its training words: counted by token, so
+that those of frequent words come first. Ids are a `Vocabulary`'s: 0 is a character never seen, 1
+(`</s>`) is the boundary that the thesis writes `_`, which ends each word and starts its spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nmt.data.batches import Side, Spelled
+from nmt.data.vocabulary import END, UNKNOWN, Vocabulary
+
+LIMIT = 200  # characters a language (5.4.1)
+GROUPS = 3  # of words of similar length, at most: padding costs what they save beyond
+LEAST = 16  # words a group has, where there are several: fewer fill no matrix product
+
+Word = tuple[int, ...]  # ids of its characters, without the boundary
+
+
+def character_vocabulary(sentences: Iterable[Sequence[str]], limit: int = LIMIT) -> Vocabulary:
+    """The `limit` most frequent characters of the sentences' words; two symbols come on top."""
+    words = (word for sentence in sentences for word in sentence)
+    return Vocabulary.build((list(word) for word in words), max_size=limit + 2)
+
+
+class Spelling:
+    """Between words and the ids of their characters, of one language."""
+
+    def __init__(self, words: Vocabulary, characters: Vocabulary) -> None:
+        self._words, self._characters = words, characters
+        self._known: dict[str, Word] = {}  # so that the tokens of a type share one tuple
+
+    def rare(self, sentence: Sequence[str]) -> tuple[Word, ...]:
+        """The characters of each word that has no id of its own, in order."""
+        ids = self._words.ids(sentence)
+        return tuple(self._spelled(word) for word, i in zip(sentence, ids, strict=True)
+                     if i == UNKNOWN)
+
+    def _spelled(self, word: str) -> Word:
+        if word not in self._known:
+            self._known[word] = tuple(self._characters.ids(word))
+        return self._known[word]
+
+    def word(self, ids: Iterable[int]) -> str:
+        """The word of these characters."""
+        return "".join(self._characters.tokens(ids))
+
+
+def with_characters(
+    side: Side, steps: np.ndarray, rare: Sequence[Sequence[Word]], by_type: bool
+) -> Side:
+    """The side with the characters of its unknown words.
+
+    Arguments: steps (S, B), its ids where the places count: a target's without the first row; rare,
+    for each sentence the words behind its ids UNKNOWN, from the first step on; by_type, whether
+    equal words share a column, as on the source (5.3.2), and not one for each token (5.3.3).
+    Raises ValueError for another number of words than the steps have.
+    """
+    B = steps.shape[1]
+    real = np.arange(len(steps))[:, None] < side.lengths
+    b, t = np.nonzero(((steps == UNKNOWN) & real).T)       # a sentence after another
+    words = [word for sentence in rare for word in sentence]
+    if len(words) != len(t):
+        raise ValueError(f"rare: expected a word for each of {len(t)} unknown ids, got "
+                         f"{len(words)}")
+    return replace(side, characters=by_length(words, t * B + b, by_type))
+
+
+def by_length(words: Sequence[Word], places: np.ndarray, by_type: bool) -> tuple[Spelled, ...]:
+    """Words in at most GROUPS groups of equal size, the shortest first: little is padded.
+
+    Arguments: words, and where each stands, places (M,); by_type as in `with_characters`.
+    """
+    if not words:
+        return ()
+    number = {word: n for n, word in enumerate(dict.fromkeys(words))}
+    columns: Sequence[Word] = [*number] if by_type else words
+    column_of = np.array([number[word] for word in words]) if by_type else np.arange(len(words))
+    order = np.argsort([len(word) for word in columns], kind="stable")
+    groups = min(GROUPS, max(1, len(columns) // LEAST))
+    return tuple(_group(columns, kept, column_of, places)
+                 for kept in np.array_split(order, groups))
+
+
+def _group(
+    columns: Sequence[Word], kept: np.ndarray, column_of: np.ndarray, places: np.ndarray
+) -> Spelled:
+    """The words `kept` (N,) of `columns`, and those places (M,) where they stand."""
+    lengths = np.array([len(columns[k]) + 1 for k in kept], dtype=np.int64)
+    ids = np.full((lengths.max(), len(kept)), END, dtype=np.int64)
+    for n, k in enumerate(kept):
+        ids[: len(columns[k]), n] = columns[k]
+    new = np.full(len(columns), -1)
+    new[kept] = np.arange(len(kept))
+    words = new[column_of]
+    here = np.flatnonzero(words >= 0)
+    here = here[np.argsort(words[here], kind="stable")]    # of tokens: their columns, in order
+    return Spelled(ids, lengths, places[here], words[here])

@@ -10,7 +10,7 @@ import numpy as np
 
 from lstm.parameters import Weight
 from nmt.data.batches import Batch, Side
-from nmt.data.characters import with_characters
+from nmt.data.characters import spelled_words
 from nmt.data.vocabulary import END, UNKNOWN
 
 FIRST = END + 1  # ids of words; those before are the special symbols
@@ -92,7 +92,8 @@ def _spelled(side: Side, before: int, words: Sequence[tuple[int, ...]]) -> Side:
     found = [[words[i - FIRST] for i in column[own]]
              for column, own in zip(side.ids.T, rare.T, strict=True)]
     ids = np.where(rare, UNKNOWN, side.ids)
-    return with_characters(replace(side, ids=ids), ids[before:], found, by_type=not before)
+    characters = spelled_words(ids[before:], side.lengths, found, by_type=not before)
+    return replace(side, ids=ids, characters=characters)
 
 
 def draw_side(rng: Rng, lengths: Sequence[int], words: int) -> Side:

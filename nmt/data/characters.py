@@ -8,11 +8,10 @@ that those of frequent words come first. Ids are a `Vocabulary`'s: 0 is a charac
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.batches import Side, Spelled
 from nmt.data.vocabulary import END, UNKNOWN, Vocabulary
 
 LIMIT = 200  # characters a language (5.4.1)
@@ -51,30 +50,39 @@ class Spelling:
         return "".join(self._characters.tokens(ids))
 
 
-def with_characters(
-    side: Side, steps: np.ndarray, rare: Sequence[Sequence[Word]], by_type: bool
-) -> Side:
-    """The side with the characters of its unknown words.
+class Spelled(NamedTuple):
+    """The characters of words of similar length, on the host."""
 
-    Arguments: steps (S, B), its ids where the places count: a target's without the first row; rare,
-    for each sentence the words behind its ids UNKNOWN, from the first step on; by_type, whether
-    equal words share a column, as on the source (5.3.2), and not one for each token (5.3.3).
+    ids: np.ndarray  # (L, N) int64, a word a column, each ended by END, padded below with END
+    lengths: np.ndarray  # (N,) int64, characters and the END
+    places: np.ndarray  # (M,) int64, where they stand: t B + b of the steps (S, B) of their side
+    words: np.ndarray  # (M,) int64, which of the N words stands there; of tokens 0 .. N - 1
+
+
+def spelled_words(
+    steps: np.ndarray, lengths: np.ndarray, rare: Sequence[Sequence[Word]], by_type: bool
+) -> tuple[Spelled, ...]:
+    """The characters of a side's unknown words, in groups of similar length.
+
+    Arguments: steps (S, B), ids of which `lengths` (B,) are real; rare, for each sentence the words
+    behind its ids UNKNOWN, from the first step on; by_type, whether equal words share a column, as
+    on the source (5.3.2), or have one for each token (5.3.3).
     Raises ValueError for another number of words than the steps have.
     """
     B = steps.shape[1]
-    real = np.arange(len(steps))[:, None] < side.lengths
+    real = np.arange(len(steps))[:, None] < lengths
     b, t = np.nonzero(((steps == UNKNOWN) & real).T)       # a sentence after another
     words = [word for sentence in rare for word in sentence]
     if len(words) != len(t):
         raise ValueError(f"rare: expected a word for each of {len(t)} unknown ids, got "
                          f"{len(words)}")
-    return replace(side, characters=by_length(words, t * B + b, by_type))
+    return by_length(words, t * B + b, by_type)
 
 
 def by_length(words: Sequence[Word], places: np.ndarray, by_type: bool) -> tuple[Spelled, ...]:
     """Words in at most GROUPS groups of equal size, the shortest first: little is padded.
 
-    Arguments: words, and where each stands, places (M,); by_type as in `with_characters`.
+    Arguments: words, and where each stands, places (M,); by_type as in `spelled_words`.
     """
     if not words:
         return ()

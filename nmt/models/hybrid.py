@@ -27,6 +27,7 @@ from nmt.models.contract import (
     Architecture,
     Gradients,
     Noise,
+    Searchable,
     Tables,
     Variants,
     character_tables,
@@ -250,20 +251,19 @@ class Hybrid(Translator):
 
     # --- search ---------------------------------------------------------------------------------
 
-    def seeds(self, parameters: Mapping[str, Array], batch: Batch) -> Array:
-        """What the spellers of the target's unknown words start from: (N, H).
+    def spelling(
+        self, parameters: Mapping[str, Array], batch: Batch
+    ) -> tuple[Searchable, list[State]]:
+        """A model to search for the words behind the target's `<unk>`, and where it starts.
 
         Search keeps no hidden states: the translations that it found are decoded once more, led
-        along their words (`batch`, whose target needs no characters). N counts the ids `<unk>` of
-        `target_out`, sentence after sentence.
+        along their words. Arguments: batch, these translations as targets. The state is of N words,
+        the ids `<unk>` of `target_out`, sentence after sentence.
         """
         h, words = self._decode(parameters, batch, {})
         b, t = np.nonzero(_unknown(batch.target_out, batch.target).T)
-        return self._seeds(parameters, h, words, t * h.shape[1] + b)[3]
-
-    def speller(self) -> Speller:
-        """The speller alone, to be searched."""
-        return Speller(self.speller_stack)
+        seeds = self._seeds(parameters, h, words, t * h.shape[1] + b)[3]
+        return Speller(self.speller_stack), first_states(self.speller_stack, seeds)
 
 
 class Speller:
@@ -272,17 +272,13 @@ class Speller:
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
 
-    def start(self, seeds: Array) -> list[State]:
-        """The state of words with these seeds (N, H)."""
-        return first_states(self._stack, seeds)
-
     def encode(
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> list[State]:
         """The state of `rows` words whose seeds are zero: a speller has no sources."""
         W_e = parameters[f"{SPELLER}.W_e"]
         zero = array_module(W_e).zeros((rows, self._stack.hidden_size), dtype=W_e.dtype)
-        return self.start(zero)
+        return first_states(self._stack, zero)
 
     def step(
         self, parameters: Mapping[str, Array], state: list[State], tokens: np.ndarray

@@ -3,7 +3,7 @@
 Source: Luong (2016), 5.3.2: a deep LSTM over c_1 .. c_n and the boundary, from zero states, whose
 last top state is the vector of a word outside the vocabulary; 5.3.3: another that writes such a
 word, its first layer's hidden state given, every other part of its states zero. Words come in
-groups of similar length (`nmt.data.batches.Spelled`); a group is a batch of sequences, and the
+groups of similar length (`nmt.data.characters`); a group is a batch of sequences, and the
 recurrence is that of `lstm.stack`.
 """
 
@@ -37,7 +37,7 @@ from lstm.stack import (
     stack_weights,
     zero_state,
 )
-from nmt.data.batches import Spelled
+from nmt.data.characters import Spelled
 from nmt.data.vocabulary import END
 from nmt.models.contract import Gradients, Noise
 

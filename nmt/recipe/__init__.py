@@ -53,6 +53,7 @@ class DataConfig:
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
+    max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
 
@@ -64,7 +65,7 @@ class DataConfig:
                 f"tokenise: expected moses, characters or none, got {self.tokenise!r}"
             )
         _check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
-                     "dev_size")
+                     "dev_size", "max_characters")
         _check_least(self, 0, "test_size", "seed")
         _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
         if self.corpus == "files":

@@ -105,7 +105,7 @@ def make_feed(peer: Peer, hbar: Tensor, lengths: Tensor) -> Feed:
     def feed(active: Beam) -> tuple[Tensor, Beam]:
         B, k = active.tokens.shape
         x = F.embedding(active.tokens.view(-1), p["decoder.W_e"])
-        layers, h_tilde = luong.step_feeding(
+        layers, h_tilde, _ = luong.step_feeding(
             cells, p["attention.W_c"], x, active.layers, active.h_tilde,
             lambda h: attend(h.view(B, k, -1), 1).view(B * k, -1), {})
         logits = F.linear(h_tilde, p["output.W_hy"], p.get("output.b"))

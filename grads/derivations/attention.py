@@ -48,6 +48,7 @@ class AttentionTrace(NamedTuple):
     k: dict[int, Layers]  # encoder: cells
     h: dict[int, Layers]  # decoder: h[t][l], t = 0 .. m_y + 1; h[t][0] is layer 1's input
     c: dict[int, Layers]  # decoder: cells
+    context: dict[int, Array]  # c_1 .. c_{m_y + 1}, (He, 1)
     h_tilde: dict[int, Array]  # h~_0 .. h~_{m_y + 1}, (H, 1)
     a: dict[int, Array]  # a_1 .. a_{m_y + 1}, (S, 1)
     p: dict[int, Array]  # p_1 .. p_{m_y + 1}, (V, 1)
@@ -55,11 +56,20 @@ class AttentionTrace(NamedTuple):
     variant: Variant
 
 
+class Seeds(NamedTuple):
+    """What reaches a time step of the decoder from the words spelled there (chapter 5)."""
+
+    dh_tilde: Array | float = 0.0  # (H, 1)
+    dc: Array | float = 0.0  # of c_t, (He, 1)
+    dh: Array | float = 0.0  # (H, 1)
+
+
 def run_encoder(
-    parameters: Mapping[str, Array], x: Sequence[int], h_0: Layers | None, c_0: Layers | None
+    parameters: Mapping[str, Array], x: Sequence[int], h_0: Layers | None = None,
+    c_0: Layers | None = None, side: str = "encoder",
 ) -> tuple[dict[int, Layers], dict[int, Layers]]:
-    """The encoder's states and cells at every position; Algorithm 3, t = 1 .. m_x."""
-    W_e, T, b = weights(parameters, "encoder")
+    """The states and cells of one side at every position; Algorithm 3, t = 1 .. m_x."""
+    W_e, T, b = weights(parameters, side)
     g = {0: zero_state(T) if h_0 is None else h_0}
     k = {0: zero_state(T) if c_0 is None else c_0}
     for s, word in enumerate(x, start=1):
@@ -102,30 +112,36 @@ def attentional_nmt_forward(
     g, k = run_encoder(parameters, x, h_0, c_0)
     h_bar = as_written(source_states(g), variant)
     h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
-    a, p, l = {}, {}, {}
+    a, context, p, l = {}, {}, {}, {}
     for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(word, W_e)
         fed = P @ h_tilde[t - 1]                                 # h~_{t-1}, or nothing
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
         h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
-        h_tilde[t], a[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
+        h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
         l[t], p[t] = predict(following, h_tilde[t], W_hy, b_hy)  # (4.6)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
-    return J, AttentionTrace(g, k, h, c, h_tilde, a, p, l, variant)
+    return J, AttentionTrace(g, k, h, c, context, h_tilde, a, p, l, variant)
 
 
 def attentional_nmt_backward(
-    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: AttentionTrace
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: AttentionTrace,
+    seeds: Mapping[int, Seeds] | None = None,
 ) -> tuple[dict[str, Array], Layers, Layers]:
-    """The gradient of J for every parameter, and the encoder's dh_0, dc_0 by layer."""
-    decoder, dh_bar, dg_last, dk_last = decoder_grad(parameters, y, trace)
-    encoder, dg_0, dk_0 = encoder_grad(parameters, x, trace, dh_bar, dg_last, dk_last)
+    """The gradient of J for every parameter, and the encoder's dh_0, dc_0 by layer.
+
+    seeds: what reaches the decoder by time step, beside the losses of its words.
+    """
+    decoder, dh_bar, dg_last, dk_last = decoder_grad(parameters, y, trace, seeds or {})
+    encoder, dg_0, dk_0 = encoder_grad(
+        parameters, x, trace.g, trace.k, dh_bar, dg_last, dk_last)
     gradients = {**encoder, **decoder}
     return {name: gradients[name] for name in parameters}, dg_0, dk_0
 
 
 def decoder_grad(
-    parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace
+    parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace,
+    seeds: Mapping[int, Seeds],
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
     """From the losses to the decoder's first states: gradients by name, dh_bar, dh_0, dc_0."""
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
@@ -141,12 +157,13 @@ def decoder_grad(
     for t in range(len(y) + 1, 0, -1):
         dh_tilde, dW, d_hy = predict_grad([*y, END][t - 1], trace.p[t], trace.h_tilde[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # (4.6), Algorithm 4 line 11
-        dh_tilde = dh_tilde + P.T @ d_fed                        # (2.13) on fed = P h~_t
+        seed = seeds.get(t, Seeds())                             # nothing outside chapter 5
+        dh_tilde = dh_tilde + P.T @ d_fed + seed.dh_tilde        # (2.13) on fed = P h~_t
         d_vertical, d_source, dW, dw_t = attend_grad(
-            trace.variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t)
+            trace.variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t, seed.dc)
         dw = {name: dw[name] + dw_t[name] for name in dw}
         dW_c, dh_bar = dW_c + dW, dh_bar + d_source
-        dh[t] = {**dh[t], L: dh[t][L] + d_vertical}              # Algorithm 4 line 10
+        dh[t] = {**dh[t], L: dh[t][L] + d_vertical + seed.dh}    # Algorithm 4 line 10
         dh[t - 1], dc[t - 1], dz, dT_t, db_t = multi_layer_lstm_grad(
             dh[t], dc[t], trace.h[t - 1], trace.c[t - 1], trace.h[t], side.T, side.b)
         dT, db = add(dT, dT_t), add(db, db_t)                    # Algorithm 4 line 16
@@ -160,21 +177,22 @@ def decoder_grad(
 
 
 def encoder_grad(
-    parameters: Mapping[str, Array], x: Sequence[int], trace: AttentionTrace, dh_bar: Array,
-    dg_last: Layers, dk_last: Layers,
+    parameters: Mapping[str, Array], x: Sequence[int], g: dict[int, Layers],
+    k: dict[int, Layers], dh_bar: Array, dg_last: Layers, dk_last: Layers, side: str = "encoder",
 ) -> tuple[dict[str, Array], Layers, Layers]:
     """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer; gradients, dg_0, dk_0.
 
-    Arguments: dg_last, dk_last, what reaches the last states and cells from the decoder.
+    Arguments: what `run_encoder` was given and returned; dh_bar (He, S); dg_last, dk_last, what
+    reaches the last states and cells from the decoder.
     """
-    side = weights(parameters, "encoder")
-    L = len(side.T)
-    dW_e, dT, db = zero_gradients(side)
+    W_e, T, b = weights(parameters, side)
+    L = len(T)
+    dW_e, dT, db = zero_gradients(Weights(W_e, T, b))
     dg, dk = {len(x): dg_last}, {len(x): dk_last}
     for s in range(len(x), 0, -1):
         dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
         dg[s - 1], dk[s - 1], dx, dT_s, db_s = multi_layer_lstm_grad(
-            dg[s], dk[s], trace.g[s - 1], trace.k[s - 1], trace.g[s], side.T, side.b)
+            dg[s], dk[s], g[s - 1], k[s - 1], g[s], T, b)
         dT, db = add(dT, dT_s), add(db, db_s)                    # Algorithm 4 line 16
         dW_e = embed_grad(x[s - 1], dx, dW_e)                    # Algorithm 4 line 18
-    return by_name("encoder", Weights(dW_e, dT, db)), dg[0], dk[0]
+    return by_name(side, Weights(dW_e, dT, db)), dg[0], dk[0]

@@ -16,9 +16,9 @@ from backend.errors import UserError
 from grads.check import check_case
 from grads.check.case import Case, Inputs
 from grads.check.report import Report
+from grads.derivations.examples import WINDOWS, Example, Request, Sizes
 from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
-from grads.stepper.tracing.examples import WINDOWS, Example, Request, Sizes
 from grads.verification.cases import numbers_of
 from grads.verification.variants import name_of, pairwise
 from nmt.models.contract import Variants

@@ -6,12 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from grads.stepper.explorer.examples import (
-    RECURRENT,
-    RunExample,
-    open_example,
-    page_name,
-)
+from grads.stepper.explorer.examples import RunExample, open_example, page_name
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.network import network
 from grads.stepper.explorer.own import titled
@@ -66,14 +61,13 @@ def of_example(example: RunExample) -> dict[str, Any]:
     table = Table(run)
     steps = Steps(run, table, verifications)
     verified = verifications_json(run, table, steps, verifications)
-    recurrent = run.derivation.name in RECURRENT
     return {
         "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(), "notes": example.said,
         "sources": steps.sources, "steps": steps.entries,
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),
-        "flow": flow_json() if recurrent else None, "network": network(run),
+        "flow": flow_json() if run.derivation.recurrent else None, "network": network(run),
         "vocabularies": vocabularies(run), "attention": weights_of_attention(table, steps),
         "loss": number(run.loss(run.forward.result)), "loss_said": run.loss_said,
         "tensors": table.entries,

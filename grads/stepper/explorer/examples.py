@@ -11,23 +11,19 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from grads.derivations.examples import Sizes
 from grads.stepper.explorer.network import depth
 from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
-from grads.stepper.tracing.derivations import Derivation, Run, find
-from grads.stepper.tracing.examples import PAIR, TEXT, Sizes
+from grads.stepper.tracing.derivations import DERIVATIONS, Derivation, Run, find
 from grads.stepper.tracing.verify import TOLERANCE, Verification
 from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
-LANGUAGE, TRANSLATION = ("rnn", "lstm"), ("nmt", "attention", "rnnsearch")
-RECURRENT = (*LANGUAGE, *TRANSLATION, "gru", "gru-context")  # with a gradient that flows back
-LAYERED, SCORED = ("nmt", "attention"), ("attention", "attention-step")
-ONLY = {"sentence": LANGUAGE + TRANSLATION, "target": TRANSLATION, "layers": LAYERED,
-        "model": LANGUAGE + LAYERED, "checkpoint": LANGUAGE + LAYERED, "score": SCORED,
-        "window": SCORED}
+ONLY = {key: tuple(name for name, one in DERIVATIONS.items() if key in one.settings)
+        for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window")}
 OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
 KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
@@ -126,8 +122,9 @@ def open_example(name: str, settings: Settings) -> RunExample:
     check_settings(derivation, settings)
     notes: list[str] = []
     if settings.model is None:
-        how: dict[str, Any] = {"sentence": sentence_of(name, settings), "sizes": sizes_of(settings),
-                               "seed": SEED if settings.seed is None else settings.seed}
+        how: dict[str, Any] = {"sentence": sentence_of(derivation, settings),
+                               "sizes": sizes_of(settings), "seed": SEED if settings.seed is None
+                               else settings.seed}
     else:
         from grads.stepper.explorer.models import (
             open_model,  # nmt's tokenisers take a while to load
@@ -192,15 +189,16 @@ def sizes_of(settings: Settings) -> Sizes:
         score=settings.score or "general", window=settings.window or "global")
 
 
-def sentence_of(name: str, settings: Settings) -> str | None:
+def sentence_of(derivation: Derivation, settings: Settings) -> str | None:
     """The sentence as the derivation takes it: source ||| target for a translation."""
-    if name not in TRANSLATION:
+    if derivation.sentence is None:
         return settings.sentence
     source, target = settings.sentence, settings.target
     if source is not None and target is None and "|||" in source:
         return source
-    parts = [part.strip() for part in PAIR.split("|||")]
-    return f"{parts[0] if source is None else source} ||| {TEXT if target is None else target}"
+    usual = [part.strip() for part in derivation.sentence.split("|||")]
+    return (f"{usual[0] if source is None else source} ||| "
+            f"{usual[1] if target is None else target}")
 
 
 def page_name(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from backend import to_host
 from backend.errors import UserError
 from grads.derivations.attention_step import Variant
-from grads.stepper.tracing.examples import END, UNKNOWN, Example
+from grads.derivations.examples import END, UNKNOWN, Example
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
 from nmt.models.translator import ModelConfig

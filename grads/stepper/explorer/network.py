@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from grads.derivations.examples import END
 from grads.stepper.trace import Step, Trace
 from grads.stepper.tracing.derivations import Run
-from grads.stepper.tracing.examples import END
 
 TIME = {"t": "decoder", "i": "decoder", "s": "encoder", "j": "encoder", "k": "encoder"}  # loops
 LAYER = "l"
-ATTENTIVE = ("attention", "rnnsearch")
 
 # Which part of a column a function, and a variable of the functions that hold the loops, is of.
 PARTS = {
@@ -48,7 +47,7 @@ def network(run: Run) -> dict[str, Any]:
         columns += decoder_columns([END, *y], [*y, END], words["decoder.W_e"], shift)
     else:
         columns = []
-    return {"columns": columns, "layers": depth(run), "attention": name in ATTENTIVE}
+    return {"columns": columns, "layers": depth(run), "attention": run.derivation.attentive}
 
 
 def depth(run: Run) -> int:

@@ -16,10 +16,10 @@ import numpy as np
 
 from backend.errors import UserError
 from grads.check.user_code import find, load_module
+from grads.derivations.examples import Example
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation
-from grads.stepper.tracing.examples import Example
 from grads.stepper.tracing.pairing import Pairing
 
 Result = TypeVar("Result")

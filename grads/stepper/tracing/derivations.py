@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
+from grads import derivations
 from grads.derivations import (
     attention,
     attention_step,
@@ -18,8 +21,9 @@ from grads.derivations import (
     rnnsearch,
     scores,
 )
-from grads.stepper.tracing import breaks
-from grads.stepper.tracing.examples import (
+from grads.derivations.declaration import Declaration
+from grads.derivations.examples import (
+    PAIR,
     Example,
     attention_step_example,
     gru_example,
@@ -27,14 +31,20 @@ from grads.stepper.tracing.examples import (
     search_example,
     translation_example,
 )
+from grads.stepper.tracing import breaks
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.run import Derivation, Run
 
 __all__ = ["DERIVATIONS", "FOLLOW", "Derivation", "Run", "find"]
 
-FOLLOW = (calculus, rnn, lstm, nmt, attention, attention_step, scores, local, gru, deep_output,
-          rnnsearch)
+MODULES = [import_module(f"{derivations.__name__}.{one.name}")
+           for one in iter_modules(derivations.__path__)]
+DECLARED: list[Declaration] = [one for module in MODULES
+                               for one in getattr(module, "DECLARATIONS", ())]
+FOLLOW = tuple(dict.fromkeys((
+    calculus, rnn, lstm, nmt, attention, attention_step, scores, local, gru, deep_output, rnnsearch,
+    *(import_module(one.forward.__module__) for one in DECLARED))))
 
 # --- which backward belongs to which forward, and names that do not follow the rule -------------
 
@@ -46,6 +56,7 @@ ATTENTIONAL = {**PARTNERS, "attentional_nmt_backward": "attentional_nmt_forward"
 PAIRS = {
     "lstm_grad.dT_x": "T:first columns",
     "lstm_grad.dT_h": "T:last columns",
+    "attend_grad.dc_joined": "c in v",
     "attend_grad.dh_joined": "h in v",
     "attend_grad.dh_bar_context": "h_bar in c",
     "context_grad.dh_context": "h in c",
@@ -83,40 +94,65 @@ def upstream_second(example: Example, result: Any) -> tuple[Any, ...]:
     return (example.arguments[0], example.upstream, *example.arguments[1:])
 
 
+# --- what declares itself ------------------------------------------------------------------------
+
+
+def declared(one: Declaration) -> Derivation:
+    """A model's derivation as it declares itself; it may call those of attention."""
+    mistakes = tuple(
+        breaks.change(name, wrong.why, wrong.function.rpartition(".")[2], wrong.old, wrong.new)
+        for name, wrong in one.mistakes.items())
+    return Derivation(
+        one.name, one.title, one.forward, one.backward,
+        Pairing({**ATTENTIONAL, **one.partners}, {**PAIRS, **one.pairs}), one.example, FOLLOW,
+        mistakes, settings=one.settings, sentence=one.sentence, recurrent=True,
+        attentive="score" in one.settings)
+
+
 # --- the table ----------------------------------------------------------------------------------
+
+LANGUAGE = ("sentence", "model", "checkpoint")
+TRANSLATION, LAYERED = ("sentence", "target"), ("layers", "model", "checkpoint")
+SCORED = ("score", "window")
 
 DERIVATIONS = {one.name: one for one in (
     Derivation(
         "rnn", "Recurrent language model, Algorithm 1", rnn.forward, rnn.backward,
-        Pairing(MODEL, PAIRS), partial(language_example, 1), FOLLOW, breaks.RNN),
+        Pairing(MODEL, PAIRS), partial(language_example, 1), FOLLOW, breaks.RNN,
+        settings=LANGUAGE, recurrent=True),
     Derivation(
         "lstm", "LSTM language model, Algorithm 2", lstm.forward, lstm.backward,
-        Pairing(MODEL, PAIRS), partial(language_example, 4), FOLLOW, breaks.LSTM),
+        Pairing(MODEL, PAIRS), partial(language_example, 4), FOLLOW, breaks.LSTM,
+        settings=LANGUAGE, recurrent=True),
     Derivation(
         "nmt", "Encoder-decoder, Algorithms 3 and 4", nmt.forward, nmt.backward,
-        Pairing(MODEL, PAIRS), partial(translation_example, False), FOLLOW, breaks.TRANSLATION),
+        Pairing(MODEL, PAIRS), partial(translation_example, False), FOLLOW, breaks.TRANSLATION,
+        settings=TRANSLATION + LAYERED, sentence=PAIR, recurrent=True),
     Derivation(
         "attention", "Encoder-decoder with attention ({score}, {window}) and input feeding, 4.2",
         attention.attentional_nmt_forward, attention.attentional_nmt_backward,
         Pairing(ATTENTIONAL, PAIRS), partial(translation_example, True), FOLLOW,
-        breaks.ATTENTION),
+        breaks.ATTENTION, settings=TRANSLATION + LAYERED + SCORED, sentence=PAIR, recurrent=True,
+        attentive=True),
     Derivation(
         "rnnsearch", "RNNsearch, Bahdanau et al. A.2", rnnsearch.forward, rnnsearch.backward,
-        Pairing(MODEL, PAIRS, SHARES), search_example, FOLLOW, breaks.SEARCH),
+        Pairing(MODEL, PAIRS, SHARES), search_example, FOLLOW, breaks.SEARCH,
+        settings=TRANSLATION, sentence=PAIR, recurrent=True, attentive=True),
+    *map(declared, DECLARED),
     Derivation(
         "attention-step", "One step of attention, {score}, {window}",
         attention_step.attend, attention_step.attend_grad,
         Pairing(PARTNERS, PAIRS), attention_step_example, FOLLOW, breaks.ATTENTION_STEP,
-        of_first, upstream_second),
+        of_first, upstream_second, settings=SCORED),
     Derivation(
         "gru", "One step of the gated hidden unit, Bahdanau et al. A.2.1", gru.gru, gru.gru_grad,
         Pairing(PARTNERS, PAIRS), partial(gru_example, False), FOLLOW, breaks.GRU,
-        of_all, upstream_first),
+        of_all, upstream_first, recurrent=True),
     Derivation(
         "gru-context", "One step of the gated hidden unit with a context, Bahdanau et al. A.2.2",
         gru.gru_context, gru.gru_context_grad,
         Pairing(PARTNERS, PAIRS), partial(gru_example, True), FOLLOW, breaks.GRU_CONTEXT,
-        of_all, upstream_first),
+        of_all, upstream_first, recurrent=True),
 )}
 
 

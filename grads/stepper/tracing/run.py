@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from grads.derivations.examples import Example, Request, Sizes
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
 from grads.stepper.tracing.breaks import Break
-from grads.stepper.tracing.examples import Example, Request, Sizes
 from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.replay import Untouched
@@ -39,6 +39,10 @@ class Derivation:
     given: Callable[[Example, Any], tuple[Any, ...]] = (  # the backward's arguments
         lambda example, result: (*example.arguments, result[1]))
     own: bool = False  # a user's own functions, which may write into what they are given
+    settings: tuple[str, ...] = ()  # it has a use for, of those that not every derivation has
+    sentence: str | None = None  # of a translation: where the user gives none
+    recurrent: bool = False  # whether a gradient flows back through time
+    attentive: bool = False  # whether a decoder attends to the source
 
     def run(
         self, sentence: str | None = None, *, sizes: Sizes | None = None, seed: int = 0,

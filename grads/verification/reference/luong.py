@@ -8,7 +8,7 @@ columns [embedding, h~_{t-1}, h_{t-1}].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -49,10 +49,9 @@ def loss(
     hbar, first = encode(config, parameters, source, masks)
     attend = attention(config, parameters, hbar, source.lengths, reverse_source)
     x = F.embedding(target.inputs, W_e)                          # (T, B, E)
-    decode = decode_feeding if config.input_feeding else decode_at_once
+    h_tilde, _ = decode(config, parameters, x, first, masks, attend)
     return negative_log_likelihood(                              # (4.6), (2.52)
-        decode(config, parameters, x, first, masks, attend), parameters["output.W_hy"],
-        parameters.get("output.b"), target)
+        h_tilde, parameters["output.W_hy"], parameters.get("output.b"), target)
 
 
 # --- source -------------------------------------------------------------------------------------
@@ -63,8 +62,15 @@ def encode(
 ) -> tuple[Tensor, list[State]]:
     """hbar (S, B, He), and the decoder's first state of each layer."""
     x = F.embedding(source.ids, parameters["encoder.W_e"])       # (S, B, E)
+    return encode_vectors(config, parameters, x, source.lengths, masks)
+
+
+def encode_vectors(
+    config: Any, parameters: Parameters, x: Tensor, lengths: Tensor, masks: Masks
+) -> tuple[Tensor, list[State]]:
+    """The same from the words' vectors x (S, B, E); lengths: (B,), on the host."""
     hbar, last = stack(config, parameters, "encoder", config.layers, x, None, masks,
-                       lengths=source.lengths, bidirectional=config.bidirectional)
+                       lengths=lengths, bidirectional=config.bidirectional)
     if not config.bridge:
         return hbar, last
     return hbar, [bridge(parameters[f"bridge.{l}.W"], state) for l, state in enumerate(last)]
@@ -92,39 +98,57 @@ def attention(
 # --- target -------------------------------------------------------------------------------------
 
 
+def decode(
+    config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
+    attend: Attend | None,
+) -> tuple[Tensor, Sequence[Tensor]]:
+    """What the output layer reads and what W_c reads, after their masks; x: (T, B, E).
+
+    h~_1 .. h~_T (T, B, H), and of each step [c_t; h_t] (B, He + H); without attention h_1 .. h_T
+    (T, B, H) twice.
+    """
+    how = decode_feeding if config.input_feeding else decode_at_once
+    return how(config, parameters, x, first, masks, attend)
+
+
 def decode_at_once(
     config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
     attend: Attend | None,
-) -> Tensor:
-    """h~_1 .. h~_T (T, B, H), or h_1 .. h_T without attention; x: (T, B, E)."""
+) -> tuple[Tensor, Sequence[Tensor]]:
+    """`decode` where no step reads what the one before predicted from."""
     h, _ = stack(config, parameters, "decoder", config.layers, x, first, masks)
     if attend is None:
-        return drop(h, masks, "decoder.joined")
+        h = drop(h, masks, "decoder.joined")
+        return h, h.unbind()
     c = attend(h.transpose(0, 1), 1).transpose(0, 1)
     joined = drop(torch.cat([c, h], dim=2), masks, "decoder.joined")     # [c_t; h_t]
-    return torch.tanh(F.linear(joined, parameters["attention.W_c"]))  # (4.5)
+    return torch.tanh(F.linear(joined, parameters["attention.W_c"])), joined.unbind()  # (4.5)
 
 
 def decode_feeding(
     config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
     attend: Attend | None,
-) -> Tensor:
-    """h~_1 .. h~_T (T, B, H), where h~_{t-1} is part of layer 1's input (4.2.3); x: (T, B, E).
+) -> tuple[Tensor, Sequence[Tensor]]:
+    """`decode` where h~_{t-1} is part of layer 1's input (4.2.3).
 
     Without attention h_t stands for h~_t, and what the output layer reads is dropped after it.
     """
     cells = [cell(config, parameters, f"decoder.{l}") for l in range(config.layers)]
     sites = {"decoder.fed", *(f"decoder.{l}" for l in range(1, config.layers))}
     sites = (sites | {"decoder.joined"} if attend else sites) & masks.keys()
-    states, h_tilde, found = first, torch.zeros_like(first[0][0]), []
+    states, h_tilde, found, read = first, torch.zeros_like(first[0][0]), [], []
     for t, x_t in enumerate(drop(x, masks, "decoder.0").unbind()):
-        states, h_tilde = step_feeding(
+        states, h_tilde, joined = step_feeding(
             cells, parameters.get("attention.W_c"), x_t, states, h_tilde,
             None if attend is None else one_step(attend, t + 1),
             {site: masks[site][t] for site in sites})
         found.append(h_tilde)
+        read.append(joined)
     out = torch.stack(found)
-    return out if attend else drop(out, masks, "decoder.joined")
+    if attend:
+        return out, read
+    out = drop(out, masks, "decoder.joined")
+    return out, out.unbind()
 
 
 def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
@@ -135,8 +159,8 @@ def one_step(attend: Attend, t: int) -> Callable[[Tensor], Tensor]:
 def step_feeding(
     cells: list[Step], W_c: Tensor | None, x: Tensor, states: list[State], h_tilde: Tensor,
     attend: Callable[[Tensor], Tensor] | None, masks: Masks,
-) -> tuple[list[State], Tensor]:
-    """Every layer's state at time t, and h~_t (B, H).
+) -> tuple[list[State], Tensor, Tensor]:
+    """Every layer's state at time t, h~_t (B, H), and what it is made of: [c_t; h_t] or h_t.
 
     cells: of each layer, from `recurrent.cell`. x: (B, E), the embedding of y_{t-1}. h_tilde:
     h~_{t-1}. attend: from h_t (B, H) to c_t (B, He), or None. masks: of time t.
@@ -146,6 +170,6 @@ def step_feeding(
         after.append(run(drop(h, masks, f"decoder.{l}"), state))
         h = after[-1][0]
     if attend is None or W_c is None:
-        return after, h
+        return after, h, h
     joined = drop(torch.cat([attend(h), h], dim=1), masks, "decoder.joined")  # [c_t; h_t]
-    return after, torch.tanh(F.linear(joined, W_c))              # (4.5)
+    return after, torch.tanh(F.linear(joined, W_c)), joined      # (4.5)

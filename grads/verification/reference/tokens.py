@@ -17,6 +17,9 @@ Masks = Mapping[str, Tensor]
 State = tuple[Tensor, ...]  # of a recurrent layer: (h,), or an LSTM's (h, c); each (B, H)
 
 
+BOUNDARY = 1  # "_" among characters: ends a word, and starts the spelling of one
+
+
 class Source(NamedTuple):
     """A side that is read, padded behind each sentence."""
 
@@ -32,6 +35,14 @@ class Target(NamedTuple):
     lengths: Tensor  # (B,), on the host
 
 
+class Spelled(NamedTuple):
+    """Words of a side that stand for <unk>, of one group of lengths, and where they stand."""
+
+    characters: Target  # (L, N); read after a boundary, predicted with one behind
+    places: Tensor  # (M,) t B + b
+    words: Tensor  # (M,) which of the N words stands there
+
+
 def read_source(batch: Any, like: Tensor) -> Source:
     """The batch's first source, on the device of `like`."""
     (side, *_) = batch.sources
@@ -43,6 +54,17 @@ def read_target(batch: Any, like: Tensor) -> Target:
     inputs, outputs = (torch.as_tensor(ids, device=like.device)
                        for ids in (batch.target_in, batch.target_out))
     return Target(inputs, outputs, torch.as_tensor(batch.target.lengths))
+
+
+def read_spelled(side: Any, like: Tensor) -> list[Spelled]:
+    """The characters of a side's words outside the vocabulary, group by group."""
+    found = []
+    for group in side.characters:
+        ids, places, words = (torch.as_tensor(array, device=like.device)
+                              for array in (group.ids, group.places, group.words))
+        inputs = torch.cat([torch.full_like(ids[:1], BOUNDARY), ids[:-1]])
+        found.append(Spelled(Target(inputs, ids, torch.as_tensor(group.lengths)), places, words))
+    return found
 
 
 def read_state(batch: Any, like: Tensor) -> list[State] | None:

@@ -51,7 +51,7 @@ def check_step(variant, S, t=1, seed=1, **how):
 
     def run(a):
         w = weights_in(variant, a)
-        h_tilde, found = attend(variant, a["h"], a["h_bar"], a["W_c"], w, t)
+        h_tilde, found, _ = attend(variant, a["h"], a["h_bar"], a["W_c"], w, t)
         return {"h_tilde": h_tilde, "a": found}, (a, w)
 
     def vjp(d, cache):

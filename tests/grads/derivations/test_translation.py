@@ -153,7 +153,7 @@ def test_attention_step_by_scalar_loops(score):
     ch = [sum(a[s] * h_bar[j, s] for s in range(S)) for j in range(H_e)] + [h[0, 0], h[1, 0]]
     h_tilde = [np.tanh(sum(W_c[i, j] * ch[j] for j in range(H_e + 2))) for i in range(2)]
     w = {} if W_a is None else {"W_a": W_a}
-    found_h, found_a = attend(Variant(score), h, h_bar, W_c, w)
+    found_h, found_a, _ = attend(Variant(score), h, h_bar, W_c, w)
     np.testing.assert_allclose(found_a[:, 0], a, rtol=1e-13)
     np.testing.assert_allclose(found_h[:, 0], h_tilde, rtol=1e-13)
 

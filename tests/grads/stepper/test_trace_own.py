@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from backend.errors import UserError
+from grads.derivations.examples import Sizes
 from grads.stepper.trace import trace
 from grads.stepper.tracing.derivations import DERIVATIONS, find
-from grads.stepper.tracing.examples import Sizes
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.verify import verify
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from grads.derivations.examples import Sizes
 from grads.derivations.scores import CONTENT, SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
-from grads.stepper.tracing.examples import Sizes
 from grads.stepper.tracing.pairing import root_of
 from grads.stepper.tracing.verify import TOLERANCE
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from explored import STATUSES, data, step_of, values
 
+from grads.derivations.examples import Sizes
 from grads.stepper.explorer.expand import FUNCTIONS
 from grads.stepper.tracing.derivations import DERIVATIONS, find
-from grads.stepper.tracing.examples import Sizes
 
 NAMES = list(DERIVATIONS)
 MODELS = ["rnn", "lstm", "nmt", "attention", "rnnsearch"]

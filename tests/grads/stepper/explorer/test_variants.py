@@ -7,9 +7,9 @@ import pytest
 from explored import STATUSES, data, step_of, values
 
 from backend.errors import UserError
+from grads.derivations.examples import Sizes
 from grads.stepper.explorer import build
 from grads.stepper.tracing.derivations import DERIVATIONS, find
-from grads.stepper.tracing.examples import Sizes
 
 # --- wrong backward passes ----------------------------------------------------------------------
 

@@ -107,14 +107,19 @@ def search_example(request: Request) -> Example:
 
 def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
     """The token ids of source and target, and their vocabularies."""
-    sides = (PAIR if request.sentence is None else request.sentence).split("|||")
-    if len(sides) != 2:
-        raise UserError("sentence: expected a source and its translation around |||, got "
-                        f"{request.sentence!r}")
-    source, target = map(split_words, sides, ("source", "target"))
+    source, target = sides_of(request, PAIR)
     words = {"encoder.W_e": list(request.words.get("encoder.W_e", vocabulary_of(source))),
              "decoder.W_e": list(request.words.get("decoder.W_e", vocabulary_of(target)))}
     return [numbers(source, words["encoder.W_e"]), numbers(target, words["decoder.W_e"])], words
+
+
+def sides_of(request: Request, default: str) -> list[list[str]]:
+    """The words of source and target."""
+    sides = (default if request.sentence is None else request.sentence).split("|||")
+    if len(sides) != 2:
+        raise UserError("sentence: expected a source and its translation around |||, got "
+                        f"{request.sentence!r}")
+    return list(map(split_words, sides, ("source", "target")))
 
 
 # --- single steps -------------------------------------------------------------------------------

@@ -1,0 +1,26 @@
+"""What a derivation says of itself, for whoever steps through it: it is named nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grads.derivations.errata import Mistake
+from grads.derivations.examples import Example, Request
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A model's derivation, whose module holds it in a tuple DECLARATIONS."""
+
+    name: str
+    title: str  # with {score} and {window} where its example has a `Variant`
+    forward: Callable[..., Any]  # its arguments are those of the example
+    backward: Callable[..., Any]  # it takes the trace of the forward after them
+    example: Callable[[Request], Example]
+    sentence: str  # of the example, where the user gives none: source ||| target
+    settings: tuple[str, ...]  # of those that not all have: sentence, target, layers, score, window
+    partners: Mapping[str, str]  # backward function -> the forward function it differentiates
+    pairs: Mapping[str, str] = field(default_factory=dict)  # as `Pairing.pairs` of the stepper
+    mistakes: Mapping[str, Mistake] = field(default_factory=dict)  # wrong backward passes, by name

@@ -1,0 +1,248 @@
+"""The hybrid word-character model (Luong, 2016, chapter 5) for one pair of sentences.
+
+The words of `grads.derivations.attention` do the translating. On the source a deep LSTM over the
+characters of a rare word makes its vector; on the target another one spells each <unk>.
+
+| parameter | shape | chapter 5 |
+|---|---|---|
+| those of `grads.derivations.attention` | | 5.2, 5.3.1; `attention.W_c` is W of Eq. 5.4 |
+| `source_characters.W_e`, `.{l}.W`, `.{l}.b` | (C, Ec), (4E, in + E), (4E,) | 5.3.2 |
+| `target_characters.W_e`, `.{l}.W`, `.{l}.b` | (C, Ec), (4H, in + H), (4H,) | 5.3.3 |
+| `target_characters.output.W_hy`, `.b` | (C, H), (C,) | 5.3.3 |
+| `target_characters.W_c` | (H, He + H) | W' of Eq. 5.6; without it the path is the same |
+
+A word is written with the numbers of its characters; "_" ends it, and starts the spelling of one.
+The vectors of rare source words are rows of W_e below those of the vocabulary's V words: word V of
+a source is its first rare word, in each place the same. A rare target word is <unk>.
+
+The thesis prints no backward for this chapter either: it is derived as in chapter 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.derivations.attention import (
+    GENERAL,
+    AttentionTrace,
+    Seeds,
+    attentional_nmt_backward,
+    attentional_nmt_forward,
+    encoder_grad,
+    run_encoder,
+)
+from grads.derivations.attention_step import Variant
+from grads.derivations.calculus import Array, bias, tanh_prime
+from grads.derivations.nmt import (
+    END,
+    Layers,
+    Weights,
+    add,
+    by_name,
+    multi_layer_lstm,
+    multi_layer_lstm_grad,
+    weights,
+    zero_gradients,
+    zero_state,
+)
+from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
+
+SOURCE, TARGET = "source_characters", "target_characters"
+SEPARATE, OUTPUT, OUTPUT_BIAS = f"{TARGET}.W_c", f"{TARGET}.output.W_hy", f"{TARGET}.output.b"
+Word = Sequence[int]  # characters by number, without "_"
+
+
+class SpellingTrace(NamedTuple):
+    """What the spelling of one word computed, by character from 1."""
+
+    h: dict[int, Layers]  # h[i][l], (H, 1), from i = 0; h[i][0] is a character's embedding
+    c: dict[int, Layers]  # c[i][l], (H, 1)
+    p: dict[int, Array]  # (C, 1)
+    l: dict[int, Any]  # nats
+
+
+class HybridTrace(NamedTuple):
+    """What the forward pass computed: words by time t, rare source words by number r from 1."""
+
+    words: AttentionTrace
+    W: Array  # the vocabulary's vectors, and those of the rare words, (V + R, E)
+    g: dict[int, dict[int, Layers]]  # g[r], as `run_encoder` returns it
+    k: dict[int, dict[int, Layers]]  # its cells
+    spelled: dict[int, SpellingTrace]  # by the time of its <unk>
+    alpha: float
+
+
+# --- source: the vector of a word (5.3.2) -------------------------------------------------------
+
+
+def represent(
+    parameters: Mapping[str, Array], word: Word
+) -> tuple[Array, dict[int, Layers], dict[int, Layers]]:
+    """q (E, 1), the last hidden state of the top layer, and all states and cells, from zero."""
+    g, k = run_encoder(parameters, [*word, END], side=SOURCE)    # 'c', 'u', 't', 'e', '_'
+    q = g[len(word) + 1][max(g[0])]
+    return q, g, k
+
+
+def represent_grad(
+    parameters: Mapping[str, Array], word: Word, dq: Array, g: dict[int, Layers],
+    k: dict[int, Layers],
+) -> dict[str, Array]:
+    """The gradients of the source's character network by name, given dq (E, 1)."""
+    unread, nothing = np.zeros((len(dq), len(word) + 1)), zero_state(weights(parameters, SOURCE).T)
+    gradients, _, _ = encoder_grad(                              # only the last state is read
+        parameters, [*word, END], g, k, unread, {**nothing, max(nothing): dq}, nothing, SOURCE)
+    return gradients
+
+
+# --- target: the state that a spelling starts from (5.3.3) --------------------------------------
+
+
+def seed(parameters: Mapping[str, Array], h_tilde: Array, c: Array, h: Array) -> Array:
+    """h'_t (H, 1) of the separate path, from c_t (He, 1) and h_t (H, 1); h~_t of the same path."""
+    if SEPARATE not in parameters:
+        return h_tilde                                           # the same path
+    W = parameters[SEPARATE]
+    v = W @ np.vstack([c, h])                                    # W' [c_t; h_t]
+    h_check = np.tanh(v)                                         # (5.6)
+    return h_check
+
+
+def seed_grad(
+    parameters: Mapping[str, Array], dh_check: Array, c: Array, h: Array
+) -> tuple[Seeds, dict[str, Array]]:
+    """dh~_t, dc_t and dh_t, and the gradient of W' by name, given that of the first state."""
+    if SEPARATE not in parameters:
+        return Seeds(dh_tilde=dh_check), {}                      # h~_t itself
+    W = parameters[SEPARATE]
+    v = W @ np.vstack([c, h])
+    dv = tanh_prime(v) * dh_check                                # tanh' o dh'_t of (5.6)
+    dW = dv @ np.vstack([c, h]).T                                # (2.12) on (5.6)
+    dc, dh = np.split(W.T @ dv, [len(c)])                        # (2.11) on (5.6)
+    return Seeds(dc=dc, dh=dh), {SEPARATE: dW}
+
+
+# --- target: a word, character by character -----------------------------------------------------
+
+
+def spell(
+    parameters: Mapping[str, Array], first: Array, word: Word
+) -> tuple[Any, SpellingTrace]:
+    """-log p(word), in nats; `first` (H, 1) is where layer 1's hidden state starts."""
+    W_e, T, b = weights(parameters, TARGET)
+    W_hy, b_hy = parameters[OUTPUT], bias(parameters, OUTPUT_BIAS)
+    h, c = {0: {**zero_state(T), 1: first}}, {0: zero_state(T)}  # cells and higher layers are zero
+    p, l = {}, {}
+    for i, (character, following) in enumerate(
+            zip([END, *word], [*word, END], strict=True), start=1):
+        v = embed(character, W_e)
+        h[i], c[i] = multi_layer_lstm(h[i - 1], c[i - 1], v, T, b)
+        l[i], p[i] = predict(following, h[i][len(T)], W_hy, b_hy)
+    J = sum(l.values())
+    return J, SpellingTrace(h, c, p, l)
+
+
+def spell_grad(
+    parameters: Mapping[str, Array], word: Word, trace: SpellingTrace
+) -> tuple[Array, dict[str, Array]]:
+    """d first (H, 1), and the gradients of the target's character network by name."""
+    side, W_hy = weights(parameters, TARGET), parameters[OUTPUT]
+    L, m = len(side.T), len(word) + 1
+    dW_e, dT, db = zero_gradients(side)
+    dW_hy, db_hy = np.zeros_like(W_hy), np.zeros_like(W_hy[:, :1])
+    dh, dc = {m: zero_state(side.T)}, {m: zero_state(side.T)}
+    for i in range(m, 0, -1):
+        d_vertical, dW, d_hy = predict_grad([*word, END][i - 1], trace.p[i], trace.h[i][L], W_hy)
+        dW_hy, db_hy = dW_hy + dW, db_hy + d_hy
+        dh[i] = {**dh[i], L: dh[i][L] + d_vertical}
+        dh[i - 1], dc[i - 1], dx, dT_i, db_i = multi_layer_lstm_grad(
+            dh[i], dc[i], trace.h[i - 1], trace.c[i - 1], trace.h[i], side.T, side.b)
+        dT, db = add(dT, dT_i), add(db, db_i)
+        dW_e = embed_grad([END, *word][i - 1], dx, dW_e)
+    output = {OUTPUT: dW_hy, OUTPUT_BIAS: db_hy[:, 0]}
+    return dh[0][1], {**by_name(TARGET, Weights(dW_e, dT, db)), **output}
+
+
+# --- the model ----------------------------------------------------------------------------------
+
+
+def hybrid_forward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
+    rare: Sequence[Word], spellings: Mapping[int, Word], *,
+    variant: Variant = GENERAL, alpha: float = 1.0,
+) -> tuple[Any, HybridTrace]:
+    """J = J_w + alpha J_c for one pair, in nats; Eqs. 5.1-5.6.
+
+    Arguments: x (at least one word) and y, word numbers without end markers; rare, the rare source
+    words, each once: number V + r - 1 in x is the r-th; spellings, the rare target words by their
+    time t, where y_t is <unk>; variant, how a_t is made.
+    """
+    q, g, k, l, spelled = {}, {}, {}, {}, {}
+    for r, word in enumerate(rare, start=1):                     # once for each word (5.3.2)
+        q[r], g[r], k[r] = represent(parameters, word)
+    W = np.vstack([parameters["encoder.W_e"], *(q[r].T for r in q)])
+    J_w, words = attentional_nmt_forward(                        # (5.1), (5.2), (5.3), (5.4)
+        of_words(parameters, W), x, y, variant=variant)
+    for t in range(1, len(y) + 1):
+        if t in spellings:                                       # once for each token (5.3.3)
+            h = words.h[t][max(words.c[t])]
+            h_check = seed(parameters, words.h_tilde[t], words.context[t], h)  # (5.6)
+            l[t], spelled[t] = spell(parameters, h_check, spellings[t])
+    J_c = sum(l.values())                                        # the characters of rare words
+    J = J_w + alpha * J_c                                        # (5.5)
+    return J, HybridTrace(words, W, g, k, spelled, alpha)
+
+
+def hybrid_backward(
+    parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int],
+    rare: Sequence[Word], spellings: Mapping[int, Word], trace: HybridTrace,
+) -> dict[str, Array]:
+    """The gradient of J for every parameter, by name.
+
+    First the spellings of all tokens, then the words from the last to the first, where input
+    feeding reads h~_t again, then the characters of all rare source words.
+    """
+    words, alpha, V = trace.words, trace.alpha, len(parameters["encoder.W_e"])
+    source, target, seeds = zeros(parameters, SOURCE), zeros(parameters, TARGET), {}
+    for t in range(len(y), 0, -1):
+        if t in spellings:
+            h = words.h[t][max(words.c[t])]
+            d_first, d_word = spell_grad(parameters, spellings[t], trace.spelled[t])
+            dh_check = alpha * d_first                           # (5.5)
+            seeds[t], d_path = seed_grad(parameters, dh_check, words.context[t], h)  # (5.6)
+            target = plus(target, {name: alpha * d for name, d in d_word.items()})  # (5.5)
+            target = plus(target, d_path)
+    d_words, _, _ = attentional_nmt_backward(                    # (5.4), (5.3), (5.2), (5.1)
+        of_words(parameters, trace.W), x, y, words, seeds)
+    dW = d_words["encoder.W_e"]                                  # of a word, from all its places
+    for r in range(len(rare), 0, -1):
+        dq = dW[[V + r - 1]].T                                   # its row of W is q^T
+        source = plus(source, represent_grad(
+            parameters, rare[r - 1], dq, trace.g[r], trace.k[r]))
+    found = {**d_words, "encoder.W_e": dW[:V], **source, **target}
+    gradients = {name: found[name] for name in parameters}
+    return gradients
+
+
+# --- parameters by name -------------------------------------------------------------------------
+
+
+def of_words(parameters: Mapping[str, Array], W: Array) -> dict[str, Array]:
+    """The parameters of the word model, with vectors W (V + R, E) of the source's words."""
+    words = {name: weight for name, weight in parameters.items()
+             if not name.startswith((f"{SOURCE}.", f"{TARGET}."))}
+    return {**words, "encoder.W_e": W}
+
+
+def zeros(parameters: Mapping[str, Array], side: str) -> dict[str, Array]:
+    """A zero gradient for each parameter of one character network."""
+    return {name: np.zeros_like(weight) for name, weight in parameters.items()
+            if name.startswith(f"{side}.")}
+
+
+def plus(total: Mapping[str, Array], part: Mapping[str, Array]) -> dict[str, Array]:
+    """The sum of gradients by name, of those in `total`."""
+    return {name: d + part[name] if name in part else d for name, d in total.items()}

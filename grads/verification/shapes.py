@@ -51,10 +51,10 @@ SHAPES = {
     "one step": Shape((1, 1, 1), rare=(2, 1)),
     "smallest": Shape((1,), rare=(1,)),
     # beyond every threshold of size: 16 steps, 16 repeats of 16 ids, 32 rows of predictions; rare
-    # words of one letter and of 18, several groups by length
+    # words in several groups by length
     "real": Shape((20,) * 9 + (18, 17, 16, 15, 14, 13, 12, 11, 9, 7, 5),
                   (5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17,
-                  rare=(1, 18, 3, 2, 5, 4)),
+                  rare=(1, 6, 2)),
 }
 
 

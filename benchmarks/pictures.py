@@ -13,6 +13,7 @@ from benchmarks.timing import KERNELS
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 GREY = "#888888"
+LABELS = {"ours": "here", "pytorch": "PyTorch"}  # what a legend calls a record's implementations
 
 
 def draw(path: Path, make: Callable[[Any], Any]) -> None:
@@ -61,7 +62,7 @@ def bars(
     plt: Any, rows: Mapping[str, Mapping[str, Mapping[str, float]]], title: str, log: bool = False
 ) -> Any:
     """Milliseconds with quartiles: a group of bars for each row, a bar for each of its
-    implementations.
+    implementations; points with `log`, since a bar's length says nothing where there is no zero.
 
     Arguments: rows, by name, of implementations, by name, of "median", "low" and "high" in seconds.
     """
@@ -74,12 +75,16 @@ def bars(
         low, median, high = (np.array([1e3 * timing[key] for _, timing in own])
                              for key in ("low", "median", "high"))
         places = [place - 0.4 + step * (order + 0.5) for place, _ in own]
-        axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=name,
-                  xerr=[median - low, high - median], error_kw={"linewidth": 0.8})
+        spread, label = [median - low, high - median], LABELS.get(name, name)
+        if log:
+            axes.errorbar(median, places, xerr=spread, fmt="o", color=COLOURS[order], label=label)
+        else:
+            axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=label, xerr=spread,
+                      error_kw={"linewidth": 0.8})
         for place, value, end in zip(places, median, high, strict=True):
             axes.text(end, place, f" {number(value)}", va="center", fontsize=7)
     axes.set_yticks(range(len(rows)), rows)
-    axes.set(xlabel="milliseconds (bars: medians, lines: quartiles)",
+    axes.set(xlabel=f"milliseconds ({'points' if log else 'bars'}: medians, lines: quartiles)",
              xscale="log" if log else "linear", ylim=(len(rows) - 0.5, -0.5))
     axes.margins(x=0.12)
     if log:

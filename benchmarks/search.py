@@ -21,7 +21,7 @@ from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
-from benchmarks.pictures import COLOURS, headline, plain_numbers
+from benchmarks.pictures import COLOURS, LABELS, headline, plain_numbers
 from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
 from nmt.data.batches import make_sources
@@ -189,7 +189,7 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
         for colour, name in zip(COLOURS, own[0]["sentences_per_second"], strict=False):
             sizes = [row["sentences"] for row in own]
             axes.plot(sizes, [row["sentences_per_second"][name] for row in own], "o-",
-                      color=colour, label=name)
+                      color=colour, label=LABELS.get(name, name))
             axes.fill_between(sizes, *([row["sentences"] / row["seconds"][name][quartile]
                                         for row in own] for quartile in ("high", "low")),
                               color=colour, alpha=0.2, linewidth=0)

@@ -229,7 +229,7 @@ def picture_of_variants(plt: Any, record: dict[str, Any]) -> Any:
     """A pair of bars for each variant."""
     rows = {f"{name}  ({row['ratio']:.2f})": row["seconds"]
             for name, row in record["rows"].items()}
-    title = f"A training step (ours / PyTorch). {headline(record['environment'])}"
+    title = f"A training step (here / PyTorch). {headline(record['environment'])}"
     return bars(plt, rows, title)
 
 

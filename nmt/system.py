@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from nmt.data.characters import Spelling, character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
-from nmt.data.vocabulary import END, SPECIALS, Vocabulary
+from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.models.contract import CHARACTERS, Model, character_tables, losses
 from nmt.recipe import Recipe
@@ -60,6 +60,13 @@ class Translation:
     steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
     spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
     cut_words: int = 0  # of these, those cut at `search.longest_word`
+
+
+class WordVectors(NamedTuple):
+    """Vectors of source words."""
+
+    values: np.ndarray  # (N, E) float64
+    own: np.ndarray  # (N,) bool: whether it is the word's own, or <unk>'s
 
 
 @dataclass
@@ -152,6 +159,12 @@ class System(BaseSystem):
     def source_columns(self, words: Sequence[str]) -> list[str]:
         """What the columns of an alignment with a sentence are."""
         return [*words, SPECIALS[END]] if self.recipe.data.source_end else list(words)
+
+    def word_vectors(self, words: Sequence[str]) -> WordVectors:
+        """What the encoder reads of each word alone."""
+        ids = np.array(self.source.ids(words), np.int64)  # (N,)
+        rows = to_host(self.parameters["encoder.W_e"])[ids]
+        return WordVectors(np.asarray(rows, np.float64), ids != UNKNOWN)
 
     def perplexity(self, pairs: Sequence[Pair]) -> float:
         """exp of the mean negative log-likelihood per target word, `</s>` included."""

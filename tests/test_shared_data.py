@@ -12,6 +12,7 @@ from nmt.data.aligner.symmetrise import grow_diag_final_and
 from nmt.data.corpora import load_corpus
 from nmt.data.corpus import read_lines
 from nmt.data.vocabulary import Vocabulary
+from nmt.evaluation.similarity import read_pairs, similarity
 from nmt.language_models import Streams, tokens_of
 from nmt.models.translator import ModelConfig
 from nmt.recipe import DataConfig, Recipe, TextConfig
@@ -20,6 +21,10 @@ from nmt.system import System, build_vocabularies
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"
 WMT = DATA / "wmt_deen_10k"
+NAMES = {f"{part}_{side}": f"{file}.lc.norm.tok.{language}"  # of Multi30k's files
+         for part, file in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr"))
+         for side, language in (("source", "de"), ("target", "en"))}
+WORD_SIMILARITY = DATA / "word_similarity"
 EUROPARL, HANSARDS = DATA / "europarl_deen_gold", DATA / "hansards" / "validation"
 
 
@@ -30,10 +35,7 @@ def need(directory):
 
 @need(MULTI30K)
 def test_multi30k_goes_through_a_model_forward_and_back() -> None:
-    names = {f"{part}_{side}": f"{file}.lc.norm.tok.{language}"
-             for part, file in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr"))
-             for side, language in (("source", "de"), ("target", "en"))}
-    data = DataConfig(directory=str(MULTI30K), **names, tokenise="none", min_frequency=2,
+    data = DataConfig(directory=str(MULTI30K), **NAMES, tokenise="none", min_frequency=2,
                       max_length=30, reverse_source=True)
     corpus = load_corpus(data)
     assert corpus.test is not None
@@ -54,6 +56,21 @@ def test_multi30k_goes_through_a_model_forward_and_back() -> None:
     for name, gradient in gradients.items():
         values = getattr(gradient, "values", gradient)
         assert np.isfinite(values).all() and np.any(values), name
+
+
+@need(MULTI30K)
+@need(WORD_SIMILARITY)
+def test_rare_words_and_a_small_vocabulary() -> None:
+    """Most of the rated words are not in Multi30k's English."""
+    words = [line.split() for line in read_lines(MULTI30K / NAMES["train_target"])]
+    vocabulary = Vocabulary.build(words)
+    recipe = Recipe(DataConfig(directory=str(MULTI30K), **NAMES),
+                    ModelConfig(layers=1, hidden_size=8, embedding_size=8))
+    system = System.create(recipe, {"source": vocabulary, "target": Vocabulary(["a"])})
+    found = similarity(system, read_pairs(WORD_SIMILARITY / "rare.txt"))
+    assert (found.pairs, found.known, found.half_known) == (2034, 76, 840)
+    assert found.without_vector == 2034 - 76
+    assert all(np.isfinite([one.all, one.known]).all() for one in found.agreements)
 
 
 @need(TEXT)

@@ -13,6 +13,7 @@ from nmt.cli import evaluation as commands
 from nmt.cli.aligning import ALIGNERS, SYMMETRISE
 from nmt.cli.alignment_error import run_aer
 from nmt.cli.rare_words import add_rare_words
+from nmt.cli.words import add_words
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
 from nmt.evaluation.lengths import EDGES
@@ -21,7 +22,8 @@ from nmt.search.combine import AVERAGES
 
 
 def add_commands(sub: Any) -> None:
-    """`evaluate`, `align`, `aer`, `attention`, `dictionary`, `annotate`, `restore`: subcommands."""
+    """`evaluate`, `align`, `aer`, `attention`, `dictionary`, `annotate`, `restore`, `similarity`,
+    `words`: subcommands."""
     _add_evaluate(sub.add_parser("evaluate", help="score translators, side by side"))
     _add_aer(sub.add_parser("aer", help="alignment error rate of links in a file"))
     _add_align(sub.add_parser("align", help="word alignments of pairs, by the corpus alone or by "
@@ -29,6 +31,7 @@ def add_commands(sub: Any) -> None:
     _add_attention(sub.add_parser("attention", help="draw what the decoder attends to"))
     _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
     add_rare_words(sub)
+    add_words(sub)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

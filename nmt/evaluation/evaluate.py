@@ -82,6 +82,7 @@ class Evaluation:
     perplexity: float  # per target word, `</s>` included
     bleu: Score
     chrf: Score
+    chrf3: Score
     lengths: list[Bucket]
     unknown: int  # `<unk>` in the translations
     replaced: dict[str, Score]  # BLEU without them, by convention
@@ -103,6 +104,7 @@ class Evaluation:
             "perplexity": self.perplexity if math.isfinite(self.perplexity) else None,
             "bleu": self.bleu._asdict(),
             "chrf": self.chrf._asdict(),
+            "chrf3": self.chrf3._asdict(),
             "bleu_by_length": [bucket._asdict() for bucket in self.lengths],
             "unknown_words": self.unknown,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
@@ -139,7 +141,7 @@ def evaluate(
             replaced[convention] = bleu(without, test.references, tokenize)
     return Evaluation(
         subject, system.perplexity(test.pairs), bleu(texts, test.references, tokenize),
-        chrf(texts, test.references),
+        chrf(texts, test.references), chrf(texts, test.references, beta=3),
         bleu_by_length([len(words) for words in test.sources], texts, test.references,
                        questions.edges, tokenize),
         sum(translation.words.count(UNK) for translation in best), replaced,

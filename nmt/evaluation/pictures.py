@@ -48,7 +48,7 @@ def draw_lengths(systems: Mapping[str, Sequence[Bucket]], path: Path) -> None:
     axes.set_xticks(range(len(used)), [f"{buckets[i].label}\n(n = {buckets[i].sentences})"
                                        for i in used])
     axes.set(xlabel="source words", ylabel="BLEU", ylim=(0, None))
-    _finish(figure, axes, path)
+    finish(figure, axes, path)
 
 
 def draw_curves(curves: Sequence[Curve], path: Path) -> None:
@@ -74,7 +74,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     highest = max((cost for curve in curves for _, cost in curve.test_cost), default=None)
     if highest is not None:  # what the training set costs before the first epoch ends is off scale
         axes.set_ylim(0, 1.1 * highest)
-    _finish(figure, axes, path)
+    finish(figure, axes, path)
 
 
 def _style(number: int) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _style(number: int) -> dict[str, Any]:
             "linestyle": STYLES[number % len(STYLES)], "markersize": 5, "linewidth": 1.4}
 
 
-def _finish(figure: Any, axes: Any, path: Path) -> None:
+def finish(figure: Any, axes: Any, path: Path) -> None:
     """Grid, legend, file."""
     axes.grid(True, linewidth=0.4, alpha=0.6)
     for text in axes.legend().get_texts():

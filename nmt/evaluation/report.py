@@ -18,7 +18,7 @@ from nmt.evaluation.speed import TrainingSpeed
 JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
 NONE = "-"
 COLUMNS = 5  # systems that stand side by side on a screen
-HEADING = 14  # characters of a line of a heading, unless one word has more
+HEADING = 13  # characters of a line of a heading, unless one word has more
 Row = list[str]  # a question and each system's answer
 
 
@@ -37,8 +37,9 @@ def as_text(found: Sequence[Evaluation]) -> str:
     else:
         kinds[0] = first[1:] + kinds[0]
         lines = [line for rows in kinds for line in (*_by_system([first[0], *rows]), "")][:-1]
-    signatures = dict.fromkeys(f"{name} {score.signature}" for one in found
-                               for name, score in (("BLEU", one.bleu), ("chrF", one.chrf)))
+    signatures = dict.fromkeys(
+        f"{name} {score.signature}" for one in found
+        for name, score in (("BLEU", one.bleu), ("chrF", one.chrf), ("chrF3", one.chrf3)))
     return "\n".join([*lines, "", *signatures])
 
 
@@ -52,6 +53,7 @@ def _scores(found: Sequence[Evaluation]) -> list[Row]:
     rows = [_row("perplexity", (one.perplexity for one in found), ".2f"),
             _row("BLEU", (one.bleu.score for one in found), ".2f"),
             _row("chrF", (one.chrf.score for one in found), ".2f"),
+            _row("chrF3", (one.chrf3.score for one in found), ".2f"),
             _row("unknown words", (one.unknown for one in found), "d")]
     if any(one.replaced for one in found):
         for convention in CONVENTIONS:

@@ -19,7 +19,8 @@ PARTS = {
     "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
              "gru", "gru_grad", "gru_context", "gru_context_grad"),
     "attention": ("attend", "attend_grad", "context", "context_grad"),
-    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad"),
+    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad", "seed", "seed_grad",
+               "spell", "spell_grad"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
@@ -71,11 +72,11 @@ def column(side: str, t: int, word: int, words: Sequence[str]) -> dict[str, Any]
 
 def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
     """Where in the unrolled network a step works: side, time, layer and part; None if nowhere."""
-    time = next((loop for loop in step.loops if loop[0] in TIME), None)
-    if not run.example.words or time is None:
+    time = step.loops[0] if step.loops else ("", 0)
+    if not run.example.words or time[0] not in TIME:
         return None
-    layer = next((value for name, value in step.loops if name == LAYER), None)
     found = part(step, trace)
+    layer = next((value for name, value in step.loops if name == LAYER and found == "unit"), None)
     if found == "unit" and layer is None and depth(run) == 1:
         layer = 1
     side = TIME[time[0]]
@@ -85,13 +86,17 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
 
 
 def part(step: Step, trace: Trace) -> str | None:
-    """The part of a column: by the function the step is in, or calls, or by what it assigns."""
+    """The part of a column: by the outermost function around the step that is of one, or by the
+    function that it calls, or by what it assigns."""
     frame: int | None = step.frame
+    around = []
     while frame is not None:
         call = trace.calls[frame]
-        if call.function in PART_OF_FUNCTION:
-            return PART_OF_FUNCTION[call.function]
+        around.append(PART_OF_FUNCTION.get(call.function))
         frame = call.caller
+    outermost = next((one for one in reversed(around) if one), None)
+    if outermost:
+        return outermost
     named = [target.name.split("[")[0] for target in step.targets]
     found = [PART_OF_FUNCTION.get(name) for name in CALLED.findall(step.text)]
     found += [PART_OF_VARIABLE.get(name) for name in named]

@@ -23,6 +23,7 @@ MODELS = [
       for score, feeding, biases in [("dot", True, True), ("general", True, False),
                                      ("dot", False, False), ("general", False, True)]],
     ("attention", Sizes(score="additive", layers=1)),
+    ("hybrid", Sizes(layers=1, input_feeding=False, biases=False)),
     ("attention", Sizes(score="general", window="local-p", layers=1)),
     *[("attention-step", Sizes(score=score)) for score in SCORES],
     *[("attention-step", Sizes(score=score, window=window))

@@ -15,8 +15,8 @@ from nmt.evaluation.speed import TrainingSpeed
 
 PLAIN = Evaluation(
     Subject("base", "best", 8, TrainingSpeed(2000.0, 2500.0)), 8.47, Score(21.07, "tok:13a"),
-    Score(45.0, "nc:6"), [Bucket("1-10", 3, 20, 19.5), Bucket("11+", 0, 0, None)], 12, {}, {}, None,
-    2.0, 100)
+    Score(45.0, "nc:6"), Score(43.5, "nc:6"),
+    [Bucket("1-10", 3, 20, 19.5), Bucket("11+", 0, 0, None)], 12, {}, {}, None, 2.0, 100)
 ATTENDING = replace(
     PLAIN, subject=Subject("general", "last", 7), bleu=Score(36.75, "tok:13a"),
     replaced={"predicted": Score(37.06, "tok:13a"), "read": Score(36.5, "tok:13a")},
@@ -37,6 +37,7 @@ def test_a_few_systems_are_columns_with_a_dash_for_what_they_lack() -> None:
     assert found["base"] == ["general", "ensemble, logs"]
     assert found["checkpoint (epochs)"] == ["best (8)", "last (7)", "best"]
     assert found["BLEU"] == ["21.07", "36.75", "36.75"]
+    assert found["chrF"] == ["45.00"] * 3 and found["chrF3"] == ["43.50"] * 3
     assert found["BLEU, unk replaced (predicted)"] == ["-", "37.06", "37.06"]
     assert found["AER (predicted)"] == ["-", "0.500", "0.500"]
     assert found["AER (read)"] == ["-", "0.833", "0.833"]
@@ -46,7 +47,7 @@ def test_a_few_systems_are_columns_with_a_dash_for_what_they_lack() -> None:
     assert found["BLEU, 11+ words (n=0)"] == ["-"] * 3
     assert found["words translated a second"] == ["50"] * 3
     assert found["training, target tokens/s of CPU time"] == ["2000", "-", "-"]
-    assert as_text(THREE).endswith("\n\nBLEU tok:13a\nchrF nc:6")
+    assert as_text(THREE).endswith("\n\nBLEU tok:13a\nchrF nc:6\nchrF3 nc:6")
 
 
 def test_what_nobody_was_asked_has_no_row() -> None:
@@ -67,7 +68,7 @@ def test_many_systems_are_rows_with_the_same_answers(count) -> None:
     for one, name in zip(systems, names, strict=True):
         _, *columns = cells_of(as_text([one, *THREE]))
         own = [cells for first, *cells in cells_of(shown) if first == name]
-        assert [len(cells) for cells in own] == [9, 6, 2, 2]
+        assert [len(cells) for cells in own] == [10, 6, 2, 2]
         assert [*chain(*own)] == [cells[1] for cells in columns if len(cells) == 5]
-    assert shown.endswith("\n\nBLEU tok:13a\nchrF nc:6")
+    assert shown.endswith("\n\nBLEU tok:13a\nchrF nc:6\nchrF3 nc:6")
     assert max(map(len, shown.split("\n"))) < 130 and "words (n=3)" in shown

@@ -35,6 +35,17 @@ def test_chrf_by_hand() -> None:
     assert "nc:6" in result.signature
 
 
+def test_chrf3_by_hand() -> None:
+    # of "ab" against "abcd" unigrams: precision 1, recall 1/2; bigrams: 1, 1/3; no trigrams
+    def f_score(precision: float, recall: float) -> float:
+        return 10 * precision * recall / (9 * precision + recall)
+
+    result = chrf(["ab"], ["abcd"], beta=3)
+    assert result.score == pytest.approx(100 * f_score(1, (1 / 2 + 1 / 3) / 2))
+    assert result.score < chrf(["ab"], ["abcd"]).score  # recall counts more
+    assert chrf(["a b"], ["ab cd"], beta=3).score == result.score  # spaces do not count
+
+
 @pytest.mark.parametrize("metric", [bleu, chrf])
 def test_lines_must_match(metric) -> None:
     with pytest.raises(UserError, match="2 hypotheses and 1 references"):

@@ -12,7 +12,8 @@ from grads.stepper.explorer.expand import FUNCTIONS
 from grads.stepper.tracing.derivations import DERIVATIONS, find
 
 NAMES = list(DERIVATIONS)
-MODELS = ["rnn", "lstm", "nmt", "attention", "rnnsearch"]
+MODELS = ["rnn", "lstm", "nmt", "attention", "rnnsearch", "hybrid"]
+ROUNDING = 3e-10  # of a difference of losses over twice the central step
 
 
 # --- the schema ---------------------------------------------------------------------------------
@@ -108,7 +109,9 @@ def test_every_gradient_is_verified(name):
     verified = [verification for verification in found if verification["status"] == "verified"]
     assert len(verified) > len(found) / 2
     assert max(verification["error"] for verification in verified) < 1e-10
-    assert max(verification["central_error"] for verification in verified) < 1e-5
+    for verification in verified:
+        largest = np.abs(values(name, verification["target"])).max()
+        assert verification["central_error"] < 1e-5 + ROUNDING / max(largest, 1e-300)
     assert all(one["complex"] for one in verified), "compared, and not with nothing"
 
 

@@ -113,7 +113,9 @@ def test_large_tensors_are_sliced_and_that_is_said():
 @pytest.mark.parametrize(("name", "settings", "message"), [
     ("lstn", {}, "did you mean 'lstm'"),
     ("lstm", {"sentence": "  "}, "sentence: expected at least one word"),
-    ("lstm", {"target": "a"}, "target: lstm has none; nmt, attention, rnnsearch have"),
+    ("lstm", {"target": "a"},
+     "target: lstm has none; nmt, attention, rnnsearch, hybrid, hybrid-same have"),
+    ("hybrid", {"model": "x"}, "model: hybrid has none; rnn, lstm, nmt, attention have"),
     ("lstm", {"layers": 2}, "layers: lstm has none"),
     ("gru", {"sentence": "a"}, "sentence: gru has none"),
     ("attention", {"sentence": "a", "target": ""}, "target: expected at least one word"),

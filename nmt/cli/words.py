@@ -1,0 +1,116 @@
+"""`nmt similarity` and `nmt words`: what a translator's encoder makes of single words."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from backend.command import natural
+from backend.errors import UserError
+from nmt.checkpoint_option import add_checkpoint
+from nmt.data.corpus import read_lines, split_words, write_lines
+from nmt.data.vocabulary import UNKNOWN
+from nmt.evaluation.pictures import require_drawing
+from nmt.evaluation.similarity import Similarity, read_pairs, similarity
+from nmt.evaluation.words_map import draw_words, principal_components, require_sklearn, t_sne
+from nmt.system import System
+
+METHODS = ("pca", "t-sne")
+NONE = "-"
+SHOWN = 10  # words that are named
+
+
+def add_words(sub: Any) -> None:
+    """`similarity` and `words`, into the subcommands of `nmt`."""
+    parser = sub.add_parser("similarity", help="how well source vectors agree with people on which "
+                                               "words are alike")
+    parser.add_argument("pairs", type=Path, help="lines of two words and their rating, such as "
+                                                 "the Rare Word data set's rw.txt")
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
+    add_checkpoint(parser)
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write JSON there too")
+    parser.set_defaults(run=run_similarity)
+    words = sub.add_parser("words", help="draw a map of source words by their vectors")
+    words.add_argument("words", type=Path, help="words between spaces or on lines")
+    words.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
+    add_checkpoint(words)
+    words.add_argument("--method", choices=METHODS, default=METHODS[0],
+                       help="principal components, or Barnes-Hut t-SNE, which needs scikit-learn "
+                            f"(default: {METHODS[0]})")
+    words.add_argument("--seed", type=natural, default=0, help="of t-SNE (default: 0)")
+    words.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="a PNG")
+    words.set_defaults(run=run_words)
+
+
+def run_similarity(options: argparse.Namespace) -> None:
+    """`nmt similarity`: a table of Spearman's rho x 100, as Table 5.3 of the thesis has it."""
+    pairs = read_pairs(options.pairs)
+    found = {str(directory): similarity(System.open(directory, options.checkpoint), pairs)
+             for directory in options.model}
+    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160).print(
+        _table(found))
+    if options.output is not None:
+        text = json.dumps({name: one.to_json() for name, one in found.items()}, indent=2)
+        write_lines(options.output, text.splitlines())
+
+
+def _table(found: dict[str, Similarity]) -> Table:
+    """A row for each model."""
+    table = Table(box=None, pad_edge=False)
+    first = next(iter(found.values()))
+    table.add_column("rho x 100", overflow="fold")
+    for one in first.agreements:
+        table.add_column(f"{one.measure}, all", justify="right")
+        table.add_column(f"{one.measure}, known", justify="right")
+    for heading in ("pairs", "known", "half known", "without a vector"):
+        table.add_column(heading, justify="right")
+    for name, result in found.items():
+        rho = [_percent(value) for one in result.agreements for value in (one.all, one.known)]
+        counts = (result.pairs, result.known, result.half_known, result.without_vector)
+        table.add_row(name, *rho, *map(str, counts))
+    return table
+
+
+def _percent(rho: float) -> str:
+    """Of one: a hundredth; a dash where it is not defined."""
+    return NONE if np.isnan(rho) else f"{100 * rho:.1f}"
+
+
+def run_words(options: argparse.Namespace) -> None:
+    """`nmt words`: a picture; words without a vector are named and left out."""
+    require_drawing("nmt words")
+    if options.method == "t-sne":
+        require_sklearn("--method t-sne")
+    words = list(dict.fromkeys(
+        word for line in read_lines(options.words) for word in split_words(line)))
+    system = System.open(options.model, options.checkpoint)
+    vectors, own = system.word_vectors(words)
+    drawn = [word for word, has in zip(words, own, strict=True) if has]
+    missing = [word for word, has in zip(words, own, strict=True) if not has]
+    if len(drawn) < 2:
+        raise UserError(f"{options.words}: expected at least two words with a vector, got "
+                        f"{len(drawn)}")
+    if missing:
+        named = ", ".join(missing[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
+        print(f"{len(missing)} of {len(words)} words have no vector and are left out: {named}",
+              file=sys.stderr)
+    points, axes = _points(vectors[own], options)
+    frequent = [i != UNKNOWN for i in system.source.ids(drawn)]
+    draw_words(drawn, points, frequent, axes, options.output)
+    print(options.output)
+
+
+def _points(vectors: np.ndarray, options: argparse.Namespace) -> tuple[np.ndarray, list[str]]:
+    """Where the words stand, and what the axes are."""
+    if options.method == "t-sne":
+        return t_sne(vectors, options.seed), ["", ""]
+    points, shares = principal_components(vectors)
+    return points, [f"component {i}: {share:.0%} of the variance"
+                    for i, share in enumerate(shares, start=1)]

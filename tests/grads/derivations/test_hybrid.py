@@ -1,0 +1,206 @@
+"""The hybrid model: all gradients of both paths, and what chapter 5 says of its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from grads.check import check_gradients
+from grads.derivations import hybrid, hybrid_example
+from grads.derivations.attention import attentional_nmt_backward, attentional_nmt_forward
+from grads.derivations.examples import Request, Sizes, draw
+from grads.verification.mutation.injection import replaced
+
+V_S, V_T, C_S, C_T = 4, 5, 6, 5
+SIZES = Sizes(hidden=2, embedding=3)
+USUAL = ([4, 2, 5, 4, 3], [2, 0, 0, 3], [[2, 3, 2], [5]], {2: [3, 2], 3: [4]})  # one twice
+CASES = {
+    "a word twice": USUAL,
+    "no rare word": ([3, 2], [2, 4], [], {}),
+    "source only": ([4, 2], [2, 4], [[2, 3]], {}),
+    "target only": ([3, 2], [2, 0], [], {2: [3, 2, 4]}),
+    "one letter": ([2, 4], [0, 3], [[5]], {1: [2]}),
+    "rare words only": ([4, 5], [0, 0], [[2, 3], [3, 2]], {1: [2, 3], 2: [2, 3]}),
+    "nothing to predict": ([4], [], [[2, 3]], {}),
+}
+PATHS = {"separate": True, "same": False}
+
+
+def parameters_of(path="separate", sizes=SIZES, seed=3):
+    shapes = hybrid_example.hybrid_shapes([V_S, V_T], [C_S, C_T], sizes, PATHS[path])
+    return draw(np.random.default_rng(seed), shapes)
+
+
+def run(parameters, case=USUAL, **options):
+    J, trace = hybrid.hybrid_forward(parameters, *case, **options)
+    return J, hybrid.hybrid_backward(parameters, *case, trace), trace
+
+
+def report(path="separate", case=USUAL, sizes=SIZES):
+    parameters = parameters_of(path, sizes)
+    options = {"alpha": 0.7, "variant": sizes.variant}
+    _, gradients, _ = run(parameters, case, **options)
+    return check_gradients(lambda p: hybrid.hybrid_forward(p, *case, **options)[0], parameters,
+                           gradients), gradients
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("path", PATHS)
+def test_gradients(path, name):
+    x, _, rare, spellings = CASES[name]
+    found, gradients = report(path, CASES[name])
+    found.raise_if_wrong()
+    still = {name for name, gradient in gradients.items() if not gradient.any()}
+    unused = {one for side, words in (("source", rare), ("target", spellings)) if not words
+              for one in gradients if one.startswith(side)}
+    only_rare = {"encoder.W_e"} if min(x) >= V_S else set()
+    alone = {"attention.W_a"} if len(x) == 1 else set()  # one word has all the weight
+    assert still == unused | only_rare | alone
+
+
+@pytest.mark.parametrize("sizes", [
+    Sizes(hidden=2, embedding=3, layers=1, biases=False),
+    Sizes(hidden=2, embedding=3, layers=1, score="concat", input_feeding=False),
+], ids=str)
+@pytest.mark.parametrize("path", PATHS)
+def test_other_sizes(path, sizes):
+    found, gradients = report(path, sizes=sizes)
+    found.raise_if_wrong()
+    assert all(np.abs(gradient).max() > 1e-8 for gradient in gradients.values())
+
+
+WORD_BACKWARD = "grads.derivations.attention.decoder_grad"
+SPELLER = {name for name in parameters_of() if name.startswith("target_characters.")}
+AFTER = SPELLER | {"output.W_hy", "output.b"}  # what reads h~_t and h'_t
+BEFORE = {"encoder.W_e", "encoder.0.W", "encoder.1.b", "decoder.0.W", "attention.W_c",
+          "source_characters.0.W", "source_characters.W_e"}
+
+
+@pytest.mark.parametrize("path, function, old, new, right, wrong", [
+    ("same", WORD_BACKWARD, "+ P.T @ d_fed + seed.dh_tilde", "+ P.T @ d_fed", AFTER, BEFORE),
+    ("same", WORD_BACKWARD, "dh_tilde + P.T @ d_fed + seed", "dh_tilde + seed", AFTER, BEFORE),
+    ("separate", WORD_BACKWARD, "d_vertical + seed.dh}", "d_vertical}", AFTER, BEFORE),
+    ("separate", "grads.derivations.attention_step.attend_grad", "dc_joined + dc_seed",
+     "dc_joined", AFTER, BEFORE | {"attention.W_a"}),
+    ("separate", "grads.derivations.hybrid.hybrid_backward", "dW[[V + r - 1]].T",
+     "0.5 * dW[[V + r - 1]].T",
+     {name for name in parameters_of() if not name.startswith("source_characters.")},
+     {name for name in parameters_of() if name.startswith("source_characters.")}),
+    ("separate", "grads.derivations.hybrid.hybrid_backward", "alpha * d_first", "d_first",
+     AFTER - {"target_characters.W_c"}, BEFORE | {"target_characters.W_c"}),
+    ("same", "grads.derivations.hybrid.spell_grad", "L: dh[i][L] + d_vertical", "L: d_vertical",
+     {"target_characters.output.W_hy", "output.W_hy"}, BEFORE | {"target_characters.1.W"}),
+])
+def test_a_dropped_term_is_caught(path, function, old, new, right, wrong):
+    """It changes what lies behind it, and nothing else."""
+    parameters = parameters_of(path)
+    expected = run(parameters, alpha=0.7)[1]
+    with replaced(function, old, new):
+        found = run(parameters, alpha=0.7)[1]
+    other = {name for name, gradient in expected.items()
+             if not np.allclose(found[name], gradient, rtol=1e-6, atol=0)}
+    assert wrong <= other and not other & right
+
+
+def test_backward_is_analytic():
+    """Complex step through the backward gives a Hessian, and u^T H v = v^T H u."""
+    parameters, rng = parameters_of(), np.random.default_rng(9)
+    u, v = ({k: rng.normal(size=p.shape) for k, p in parameters.items()} for _ in range(2))
+
+    def curvature(left, right):
+        moved = {k: p + 1e-30j * right[k] for k, p in parameters.items()}
+        return sum((left[k] * d.imag).sum() for k, d in run(moved)[1].items()) / 1e-30
+
+    np.testing.assert_allclose(curvature(u, v), curvature(v, u), rtol=1e-11)
+    assert abs(curvature(u, v)) > 1e-3
+
+
+# --- what the chapter says ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_rare_word_is_one_type(path):
+    """One row read twice, or two words of the same characters: the same loss and gradients."""
+    parameters = parameters_of(path)
+    _, y, rare, spellings = USUAL
+    once = run(parameters)
+    twice = run(parameters, ([4, 2, 5, 6, 3], y, [*rare, rare[0]], spellings))
+    assert once[0] == pytest.approx(twice[0], rel=1e-14)
+    for name, gradient in once[1].items():
+        np.testing.assert_allclose(gradient, twice[1][name], rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_alpha_weighs_the_characters(path):
+    """Eq. 5.5: loss and gradients are linear in alpha; without J_c they are the word model's."""
+    parameters = parameters_of(path)
+    runs = [run(parameters, alpha=alpha) for alpha in (0.0, 1.0, 3.0)]
+    assert runs[2][0] - runs[0][0] == pytest.approx(3 * (runs[1][0] - runs[0][0]), rel=1e-12)
+    for name, gradient in runs[2][1].items():
+        words, both = (one[1][name] for one in runs[:2])
+        np.testing.assert_allclose(gradient, words + 3 * (both - words), rtol=1e-9, atol=1e-12)
+    W = runs[0][2].W
+    of_words = hybrid.of_words(parameters, W)
+    J, trace = attentional_nmt_forward(of_words, *USUAL[:2])
+    gradients, _, _ = attentional_nmt_backward(of_words, *USUAL[:2], trace)
+    assert runs[0][0] == J
+    for name in set(gradients) - {"encoder.W_e"}:
+        np.testing.assert_array_equal(runs[0][1][name], gradients[name])
+
+
+def test_where_a_spelling_starts():
+    """h~_t in the same path, Eq. 5.6 in the separate one; all else is zero."""
+    for path in PATHS:
+        parameters = parameters_of(path)
+        _, _, trace = run(parameters)
+        for t, spelled in trace.spelled.items():
+            words = trace.words
+            joined = [*words.context[t][:, 0], *words.h[t][2][:, 0]]
+            W = parameters.get("target_characters.W_c")
+            expected = words.h_tilde[t][:, 0] if W is None else [
+                np.tanh(sum(W[i, j] * joined[j] for j in range(4))) for i in range(2)]
+            np.testing.assert_allclose(spelled.h[0][1][:, 0], expected, rtol=1e-14)
+            assert not any(state.any() for state in (spelled.h[0][2], *spelled.c[0].values()))
+
+
+def test_the_vector_of_a_word():
+    """The top layer's hidden state after the boundary, from zero, whatever stands around it."""
+    parameters = parameters_of()
+    _, _, trace = run(parameters)
+    _, _, other = run(parameters, ([2, 4], [3], [USUAL[2][0]], {}))
+    np.testing.assert_array_equal(trace.W[:V_S], parameters["encoder.W_e"])
+    np.testing.assert_array_equal(trace.W[V_S], other.W[V_S])
+    assert len(trace.g[1]) == 1 + len(USUAL[2][0]) + 1  # zero, characters, boundary
+    np.testing.assert_array_equal(trace.W[V_S], trace.g[1][4][2][:, 0])
+    _, gradients, _ = run(parameters)
+    np.testing.assert_array_equal(gradients["encoder.W_e"][0], 0)  # <unk> is read nowhere
+    assert gradients["decoder.W_e"][0].any()  # here it is fed back as it is
+
+
+# --- the example --------------------------------------------------------------------------------
+
+
+def example(sentence=None, path=True):
+    return hybrid_example.hybrid_example(
+        path, Request(sentence, SIZES, np.random.default_rng(1), None, {}))
+
+
+def test_example():
+    parameters, x, y, rare, spellings = example().arguments
+    assert x == [2, 3, 3] and y == [2, 0] and rare == [[2, 3]] and spellings == {2: [2, 3]}
+    assert "target_characters.W_c" in parameters
+    assert "target_characters.W_c" not in example(path=False).arguments[0]
+
+
+@pytest.mark.parametrize("sentence, x, y", [
+    ("the cat ||| das Kätzchen", [3, 2], [2, 0]),  # nothing marked: the longest of each side
+    ("the cat* ||| das* Kätzchen", [2, 3], [0, 2]),
+    ("cat* cat* ||| das*", [2, 2], [0]),
+])
+def test_marked_words(sentence, x, y):
+    found = example(sentence)
+    assert found.arguments[1:3] == (x, y)
+    hybrid.hybrid_forward(*found.arguments, **found.named)

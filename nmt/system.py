@@ -163,8 +163,14 @@ class System(BaseSystem):
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
         """What the encoder reads of each word alone."""
         ids = np.array(self.source.ids(words), np.int64)  # (N,)
-        rows = to_host(self.parameters["encoder.W_e"])[ids]
-        return WordVectors(np.asarray(rows, np.float64), ids != UNKNOWN)
+        rare = self._rare("source", [[word] for word in words])
+        if rare is None:
+            rows = to_host(self.parameters["encoder.W_e"])[ids]
+            return WordVectors(np.asarray(rows, np.float64), ids != UNKNOWN)
+        model: Any = self.model
+        (side,) = make_sources(ids[:, None].tolist(), False, rare)
+        rows = to_host(model.word_vectors(self.parameters, side))[0]
+        return WordVectors(np.asarray(rows, np.float64), np.ones(len(ids), bool))
 
     def perplexity(self, pairs: Sequence[Pair]) -> float:
         """exp of the mean negative log-likelihood per target word, `</s>` included."""

@@ -48,9 +48,8 @@ def encoder_forward(
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
     padding = make_padding(source.lengths, S)
-    x, embedding_cache = embedding_forward(W_e, row_index(source.ids))     # (S, B, E)
-    composed = [] if characters is None else composed_forward(
-        *characters, parameters, x, source.characters, noise, workspace)
+    x, embedding_cache, composed = vectors_forward(
+        prefix, parameters, source, noise, workspace, characters)
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
@@ -59,6 +58,17 @@ def encoder_forward(
     )
     return states, padding, last, EncoderCache(
         prefix, embedding_cache, stack_cache, composed)
+
+
+def vectors_forward(
+    prefix: str, parameters: Mapping[str, Array], source: Side, noise: Noise,
+    workspace: Workspace, characters: tuple[str, Stack] | None = None,
+) -> tuple[Array, tuple[RowIndex, int], list[Composed]]:
+    """What the encoder reads, x (S, B, E): rows of W_e, and of rare words what `characters` make."""
+    x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
+    composed = [] if characters is None else composed_forward(
+        *characters, parameters, x, source.characters, noise, workspace)
+    return x, embedding_cache, composed
 
 
 def encoder_backward(

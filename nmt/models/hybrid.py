@@ -32,6 +32,7 @@ from nmt.models.contract import (
     Variants,
     character_tables,
 )
+from nmt.models.encoder import vectors_forward
 from nmt.models.spelling import (
     Written,
     character_sites,
@@ -248,6 +249,12 @@ class Hybrid(Translator):
         if self.characters is not None:
             _check_characters("source", source.ids, source)
         return super()._read(parameters, source, noise)
+
+    def word_vectors(self, parameters: Mapping[str, Array], source: Side) -> Array:
+        """What the encoder reads of each word, (S, B, E): see 5.3.2 for rare ones."""
+        _check_characters("source", source.ids, source)
+        return vectors_forward("encoder", parameters, source, {}, self.workspace,
+                               self.characters)[0]
 
     # --- search ---------------------------------------------------------------------------------
 

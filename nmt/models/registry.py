@@ -9,8 +9,8 @@ from nmt.models.contract import Architecture, Tables
 
 MODELS: dict[str, Architecture] = {
     "luong": translator.ARCHITECTURE,
-    "hybrid": hybrid.ARCHITECTURE,
     "rnnsearch": rnnsearch.ARCHITECTURE,
+    "hybrid": hybrid.ARCHITECTURE,
     "language_model": language_model.ARCHITECTURE,
 }
 

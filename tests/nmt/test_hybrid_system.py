@@ -1,6 +1,7 @@
 """The hybrid as a user has it: trained, resumed, asked; no unknown word in what it writes."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -105,6 +106,24 @@ def test_rare_source_words_are_read_by_their_characters(hybrid):
         if name != "source_characters"})
     one, other = (nbest[0].log_probability for nbest in plain.translate(rare, SearchOptions()))
     assert one == other
+
+
+def test_the_vector_of_a_word_is_what_the_encoder_reads(hybrid):
+    """Of a known word a row of the table; of a rare one its own, which its letters make."""
+    _, system = hybrid
+    known = system.source.words[2]
+    values, own = system.word_vectors([known, "zanzibar", "sansibar", "zanzibar"])
+    np.testing.assert_array_equal(values[0], system.parameters["encoder.W_e"][2])
+    assert own.all() and (values[1] != values[2]).any()
+    np.testing.assert_allclose(values[1], values[3], rtol=1e-6)
+
+
+def test_an_evaluation_has_the_perplexity_of_characters(corpus, hybrid, capsys):
+    assert nmt("evaluate", corpus / "dev.en", corpus / "dev.de", "--model", corpus / "whole") == 0
+    found = dict(re.findall(r"^(character perplexity|unknown words|spelled words) +([\d.]+)",
+                            capsys.readouterr().out, re.MULTILINE))
+    assert found["unknown words"] == "0" and float(found["character perplexity"]) > 1
+    assert int(found["spelled words"]) > 0
 
 
 def test_an_ensemble_spells_and_wants_the_same_characters(corpus, hybrid):

@@ -142,7 +142,7 @@ class System(BaseSystem):
     def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
         """The characters of the unknown words of each sentence, where the model reads them."""
         spelling = self.spellings.get(side)
-        return spelling and [spelling.rare(sentence) for sentence in sentences]
+        return None if spelling is None else [spelling.rare(one) for one in sentences]
 
     @cached_property
     def spellings(self) -> dict[str, Spelling]:
@@ -289,9 +289,10 @@ class System(BaseSystem):
                   if UNK in one.words]
         pairs = [(list(sentences[i]), found[i][k].words) for i, k in places]
         batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order() if pairs else ()
+        model: Any = self.model
         for batch in batches:
             with _fitting(len(batch.indices)):
-                spelled = spell(self.model, self.parameters, batch, options)
+                spelled = spell(model, self.parameters, batch, options)
             for index, words in zip(batch.indices, spelled, strict=True):
                 i, k = places[index]
                 found[i][k] = self._with_words(found[i][k], words)

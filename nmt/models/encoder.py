@@ -64,7 +64,7 @@ def vectors_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, noise: Noise,
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
 ) -> tuple[Array, tuple[RowIndex, int], list[Composed]]:
-    """What the encoder reads, x (S, B, E): rows of W_e, and of rare words what `characters` make."""
+    """What the encoder reads, x (S, B, E): rows of W_e, of rare words what `characters` make."""
     x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
     composed = [] if characters is None else composed_forward(
         *characters, parameters, x, source.characters, noise, workspace)

@@ -356,7 +356,8 @@ def input_feeding_backward(
     """Algorithm 4 with attention and input feeding inside the loop.
 
     Arguments: d_out (T, B, H), gradient of the returned h~; d_joined (T, B, He + H), of [c_t; h_t]
-    where more than W_c reads it, or None. Returns the gradients of the initial states, of the encoder's states (S, B, He) or None, and of the parameters.
+    where more than W_c reads it, or None. Returns the gradients of the initial states, of the
+    encoder's states (S, B, He) or None, and of the parameters.
     """
     xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
     d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)

@@ -43,7 +43,7 @@ from nmt.models.spelling import (
     spelled_step,
     speller_weights,
 )
-from nmt.models.translator import SITES, ModelConfig, SearchState, Translator, TranslatorCache
+from nmt.models.translator import SITES, ModelConfig, Translator, TranslatorCache
 
 READER, SPELLER = CHARACTERS  # prefixes of the weights, options and tables alike
 PATHS = ("same", "separate")
@@ -169,13 +169,14 @@ class Hybrid(Translator):
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
-    ) -> tuple[Array, HybridCache]:
+    ) -> tuple[Array, Any]:
         """J = J_w + alpha J_c (5.5), in nats, summed over words and characters.
 
         J_w is the translator's loss, `<unk>` among its words; J_c that of the characters of each
         target token outside the vocabulary and of the boundary after it. `</s>` is never spelled,
         and frequent words are not (the author's `charTgtSample` is 0). Once all words are decoded:
-        `<unk>` is fed back as its own embedding, "as is". The cache has both losses apart.
+        `<unk>` is fed back as its own embedding, "as is". The cache, a `HybridCache`, has both
+        losses apart.
         Raises ValueError where the batch lacks the characters of an unknown word.
         """
         noise = noise or {}
@@ -190,8 +191,8 @@ class Hybrid(Translator):
             return J_w, HybridCache(words, None, J_w, None)
         t, b, joined, seeds = self._seeds(parameters, h, words, np.concatenate(
             [group.places for group in groups]))
-        J_c, written = spelled_forward(SPELLER, self.speller_stack, parameters, seeds, groups, noise,
-                                       self.workspace)
+        J_c, written = spelled_forward(SPELLER, self.speller_stack, parameters, seeds, groups,
+                                       noise, self.workspace)
         spelling = SpellingCache(t, b, joined, seeds, written)
         return J_w + self.config.alpha * J_c, HybridCache(words, spelling, J_w, J_c)  # J  (5.5)
 
@@ -209,7 +210,7 @@ class Hybrid(Translator):
         joined = words.decoder.joined_at(t, b)                             # (N, He + H)
         return t, b, joined, attentional_forward(joined, parameters[f"{SPELLER}.W_c"])  # (5.6)
 
-    def backward(self, cache: HybridCache) -> Gradients:
+    def backward(self, cache: Any) -> Gradients:
         """The speller's gradient, alpha times, joins that of the words; then the translator's.
 
         A network that had no word in this batch has a gradient of zeros.

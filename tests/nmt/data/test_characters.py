@@ -1,5 +1,7 @@
 """Words as characters: which there are, where they stand, groups by length."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -68,7 +70,7 @@ def test_groups_are_by_length_and_hold_every_word_once():
     assert len(groups) == GROUPS
     assert found(groups, 1) == dict(zip(((place, 0) for place in places), words, strict=True))
     ends = [(int(one.lengths.min()), int(one.lengths.max())) for one in groups]
-    assert all(low[1] <= high[0] for low, high in zip(ends, ends[1:], strict=False))
+    assert all(low[1] <= high[0] for low, high in pairwise(ends))
     padded = sum(one.ids.size for one in groups) / sum(int(one.lengths.sum()) for one in groups)
     assert padded < 1.3 < len(words) * 13 / sum(len(word) + 1 for word in words)
     assert len(by_length(words[: LEAST], places[: LEAST], False)) == 1

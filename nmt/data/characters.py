@@ -59,6 +59,11 @@ class Spelled(NamedTuple):
     words: np.ndarray  # (M,) int64, which of the N words stands there; of tokens 0 .. N - 1
 
 
+def unknown_steps(steps: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Which of the ids `steps` (S, B) are unknown words, padding apart: (S, B) bool."""
+    return np.asarray((steps == UNKNOWN) & (np.arange(len(steps))[:, None] < lengths))
+
+
 def spelled_words(
     steps: np.ndarray, lengths: np.ndarray, rare: Sequence[Sequence[Word]], by_type: bool
 ) -> tuple[Spelled, ...]:
@@ -70,8 +75,7 @@ def spelled_words(
     Raises ValueError for another number of words than the steps have.
     """
     B = steps.shape[1]
-    real = np.arange(len(steps))[:, None] < lengths
-    b, t = np.nonzero(((steps == UNKNOWN) & real).T)       # a sentence after another
+    b, t = np.nonzero(unknown_steps(steps, lengths).T)     # a sentence after another
     words = [word for sentence in rare for word in sentence]
     if len(words) != len(t):
         raise ValueError(f"rare: expected a word for each of {len(t)} unknown ids, got "

@@ -19,9 +19,9 @@ from backend.rows import RowGradient
 from lstm.cells import State
 from lstm.parameters import Weight, axis
 from lstm.prediction import output_backward, output_forward
-from lstm.stack import Stack, check_among, dropout_mask, select_states
+from lstm.stack import Stack, check_among, dropout_mask
 from nmt.data.batches import Batch, Side
-from nmt.data.vocabulary import UNKNOWN
+from nmt.data.characters import unknown_steps
 from nmt.models.contract import (
     CHARACTERS,
     Architecture,
@@ -34,13 +34,13 @@ from nmt.models.contract import (
 )
 from nmt.models.encoder import vectors_forward
 from nmt.models.spelling import (
+    Speller,
     Written,
     character_sites,
     character_weights,
     first_states,
     spelled_backward,
     spelled_forward,
-    spelled_step,
     speller_weights,
 )
 from nmt.models.translator import SITES, ModelConfig, Translator, TranslatorCache
@@ -233,7 +233,7 @@ class Hybrid(Translator):
         t, b, joined, seeds, written = cache
         alpha, config = self.config.alpha, self.config
         d_seeds, gradients = spelled_backward(written, config.clip_elements, self.workspace)
-        d_seeds = alpha * d_seeds                          # it reaches the words' model too (5.5)
+        d_seeds = alpha * d_seeds                          # for the words' model too (5.5)
         gradients = {name: _scaled(one, alpha) for name, one in gradients.items()}
         if joined is None:
             dh[t, b] += d_seeds                            # no place comes twice
@@ -269,37 +269,9 @@ class Hybrid(Translator):
         the ids `<unk>` of `target_out`, sentence after sentence.
         """
         h, words = self._decode(parameters, batch, {})
-        b, t = np.nonzero(_unknown(batch.target_out, batch.target).T)
+        b, t = np.nonzero(unknown_steps(batch.target_out, batch.target.lengths).T)
         seeds = self._seeds(parameters, h, words, t * h.shape[1] + b)[3]
-        return Speller(self.speller_stack), first_states(self.speller_stack, seeds)
-
-
-class Speller:
-    """The speller of a hybrid model: Searchable, its sentences are words, its words characters."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
-
-    def encode(
-        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
-    ) -> list[State]:
-        """The state of `rows` words whose seeds are zero: a speller has no sources."""
-        W_e = parameters[f"{SPELLER}.W_e"]
-        zero = array_module(W_e).zeros((rows, self._stack.hidden_size), dtype=W_e.dtype)
-        return first_states(self._stack, zero)
-
-    def step(
-        self, parameters: Mapping[str, Array], state: list[State], tokens: np.ndarray
-    ) -> tuple[Array, list[State], None]:
-        """Feed a character to each row: logits (N, C), the new state."""
-        logits, after = spelled_step(SPELLER, parameters, state, tokens, self._stack.unit)
-        return logits, after, None
-
-    def select(
-        self, state: list[State], rows: np.ndarray, sentences: np.ndarray
-    ) -> list[State]:
-        """Reorder, widen or drop hypotheses."""
-        return select_states(state, to_device(rows))
+        return Speller(SPELLER, self.speller_stack), first_states(self.speller_stack, seeds)
 
 
 def _scaled(gradient: Any, alpha: float) -> Any:
@@ -311,15 +283,9 @@ def _scaled(gradient: Any, alpha: float) -> Any:
     return alpha * gradient
 
 
-def _unknown(steps: np.ndarray, side: Side) -> np.ndarray:
-    """Which of the steps (S, B) are `<unk>`, padding apart: never `</s>`."""
-    real = np.arange(len(steps))[:, None] < side.lengths
-    return np.asarray((steps == UNKNOWN) & real)
-
-
 def _check_characters(name: str, steps: np.ndarray, side: Side) -> None:
     """Raise ValueError unless the side has the characters of each of its unknown words."""
-    unknown = np.flatnonzero(_unknown(steps, side))
+    unknown = np.flatnonzero(unknown_steps(steps, side.lengths))
     places = [group.places for group in side.characters]
     given = np.sort(np.concatenate(places)) if places else np.zeros(0, np.int64)
     if not np.array_equal(given, unknown):

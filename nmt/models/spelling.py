@@ -31,12 +31,14 @@ from lstm.recurrent import make_padding
 from lstm.stack import (
     Stack,
     StackCache,
+    select_states,
     stack_backward,
     stack_forward,
     stack_step,
     stack_weights,
     zero_state,
 )
+from nmt.data.batches import Side
 from nmt.data.characters import Spelled
 from nmt.data.vocabulary import END
 from nmt.models.contract import Gradients, Noise
@@ -224,16 +226,35 @@ def spelled_backward(
     return array_module(*d_seeds).concatenate(d_seeds), _sum(parts)
 
 
-def spelled_step(
-    prefix: str, parameters: Mapping[str, Array], states: Sequence[State], tokens: np.ndarray,
-    unit: str,
-) -> tuple[Array, list[State]]:
-    """One step for search: feed a character to each of N words, tokens (N,) host ids.
+class Speller:
+    """The network that writes words, to be searched: its sentences are words, its words characters.
 
-    Returns logits (N, C) of the next one and the new states.
+    It starts from `first_states`.
     """
-    W_e = parameters[f"{prefix}.W_e"]
-    check_ids(tokens, W_e.shape[0], "tokens")
-    c = gather_rows(W_e, to_device(tokens))                                # (N, Ec)
-    h, after = stack_step(c, states, parameters, prefix, unit)
-    return output_step(f"{prefix}.output", parameters, h), after
+
+    def __init__(self, prefix: str, stack: Stack) -> None:
+        self._prefix, self._stack = prefix, stack
+
+    def encode(
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
+    ) -> list[State]:
+        """The state of `rows` words whose seeds are zero: a speller has no sources."""
+        W_e = parameters[f"{self._prefix}.W_e"]
+        zero = array_module(W_e).zeros((rows, self._stack.hidden_size), dtype=W_e.dtype)
+        return first_states(self._stack, zero)
+
+    def step(
+        self, parameters: Mapping[str, Array], state: list[State], tokens: np.ndarray
+    ) -> tuple[Array, list[State], None]:
+        """Feed a character to each row, tokens (N,) host ids: logits (N, C), the new state."""
+        W_e = parameters[f"{self._prefix}.W_e"]
+        check_ids(tokens, W_e.shape[0], "tokens")
+        c = gather_rows(W_e, to_device(tokens))                            # (N, Ec)
+        h, after = stack_step(c, state, parameters, self._prefix, self._stack.unit)
+        return output_step(f"{self._prefix}.output", parameters, h), after, None
+
+    def select(
+        self, state: list[State], rows: np.ndarray, sentences: np.ndarray
+    ) -> list[State]:
+        """Reorder, widen or drop hypotheses."""
+        return select_states(state, to_device(rows))

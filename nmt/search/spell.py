@@ -1,7 +1,8 @@
 """The words behind `<unk>`, spelled by a hybrid model after a search for words (Luong, 5.3.3).
 
 "First run a beam search decoder at the word level ... then my character-level decoder with beam
-search": the same beam search, from the states that the translations' `<unk>` leave.
+search": the same beam search, from the states that the translations' `<unk>` leave. The search for
+words is the word model's: the author's `unkDiscount`, an option against runs of `<unk>`, is off.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 from backend import Array
 from nmt.data.batches import Batch
-from nmt.data.vocabulary import END, UNKNOWN
+from nmt.data.characters import unknown_steps
+from nmt.data.vocabulary import END
 from nmt.models.contract import Searchable
 from nmt.search.beam import search
 from nmt.search.interface import Hypothesis, SearchOptions
@@ -47,8 +49,7 @@ def spell(
     would hold unknown words after all, and so is an empty word. Words are ranked by log-probability
     alone. One longer than `options.longest_word` is cut there.
     """
-    real = np.arange(len(batch.target_out))[:, None] < batch.target.lengths
-    counts = ((batch.target_out == UNKNOWN) & real).sum(axis=0)            # (B,)
+    counts = unknown_steps(batch.target_out, batch.target.lengths).sum(axis=0)  # (B,)
     N = int(counts.sum())
     if not N:
         return [[] for _ in counts]

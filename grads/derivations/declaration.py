@@ -15,7 +15,7 @@ class Declaration:
     """A model's derivation, whose module holds it in a tuple DECLARATIONS."""
 
     name: str
-    title: str  # with {score} and {window} where its example has a `Variant`
+    title: str
     forward: Callable[..., Any]  # its arguments are those of the example
     backward: Callable[..., Any]  # it takes the trace of the forward after them
     example: Callable[[Request], Example]
@@ -23,4 +23,5 @@ class Declaration:
     settings: tuple[str, ...]  # of those that not all have: sentence, target, layers, score, window
     partners: Mapping[str, str]  # backward function -> the forward function it differentiates
     pairs: Mapping[str, str] = field(default_factory=dict)  # as `Pairing.pairs` of the stepper
+    attentive: bool = True  # whether a decoder attends to the source
     mistakes: Mapping[str, Mistake] = field(default_factory=dict)  # wrong backward passes, by name

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
+from grads.derivations.attention import GENERAL
 from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import (
@@ -26,7 +28,8 @@ CHARACTERS = ("<unk>", "_")  # before the letters: one never met, the boundary
 
 def hybrid_example(separate: bool, request: Request) -> Example:
     """A sentence and its translation; words marked by * are rare, of a side without any the
-    longest."""
+    longest. Attention is global and bilinear, as in "all my models" (5.2)."""
+    sizes = replace(request.sizes, score=GENERAL.score, window=GENERAL.window)
     source, target = (marked(words) for words in sides_of(request, PAIR))
     words = {"encoder.W_e": vocabulary_of(frequent(source)),
              "decoder.W_e": vocabulary_of(frequent(target))}
@@ -37,10 +40,10 @@ def hybrid_example(separate: bool, request: Request) -> Example:
     spellings = {t: numbers(word[:-1], letters[1]) for t, word in enumerate(target, start=1)
                  if word.endswith(RARE)}
     shapes = hybrid_shapes([len(one) for one in words.values()], [len(one) for one in letters],
-                           request.sizes, separate)
+                           sizes, separate)
     names = {"encoder.W_e": [*words["encoder.W_e"], *rare], "decoder.W_e": words["decoder.W_e"]}
     return Example((draw(request.rng, shapes), x, y, [numbers(word, letters[0]) for word in rare],
-                    spellings), {"variant": request.sizes.variant}, names)
+                    spellings), {"variant": sizes.variant}, names)
 
 
 def hybrid_shapes(
@@ -91,13 +94,18 @@ PARTNERS: Mapping[str, str] = {"hybrid_backward": "hybrid_forward", "represent_g
                                "spell_grad": "spell", "seed_grad": "seed"}
 PAIRS = {"hybrid_backward.gradients": "parameters"}
 HERE = "grads.derivations"
+ONE_PLACE = {
+    "one place of a rare word": Mistake(
+        f"{HERE}.hybrid.hybrid_backward", "dW[[V + r - 1]].T", "0.5 * dW[[V + r - 1]].T",
+        "half of what its vector's two places send back, as if it were their mean."),
+}
 SEPARATE_MISTAKES = {
     "context read once": Mistake(
         f"{HERE}.attention_step.attend_grad", "dc_joined + dc_seed", "dc_joined",
         "c_t gets its gradient through W only, not through W' of (5.6)."),
-    "one place of a rare word": Mistake(
-        f"{HERE}.hybrid.hybrid_backward", "dW[[V + r - 1]].T", "0.5 * dW[[V + r - 1]].T",
-        "half of what its vector's two places send back, as if it were their mean."),
+    "state read once": Mistake(
+        f"{HERE}.attention.decoder_grad", "+ d_vertical + seed.dh}", "+ d_vertical}",
+        "h_t gets its gradient through W only, not through W' of (5.6)."),
 }
 SAME_MISTAKES = {
     "speller's gradient lost": Mistake(
@@ -108,14 +116,14 @@ SAME_MISTAKES = {
         "the top layer's dh is what the prediction sends back, without the next character's."),
 }
 
-SETTINGS = ("sentence", "target", "layers", "score", "window")
+SETTINGS = ("sentence", "target", "layers")
 DECLARATIONS = (
     Declaration(
-        "hybrid", "Hybrid word-character model, separate path ({score}, {window}), chapter 5",
+        "hybrid", "Hybrid word-character model, separate path, chapter 5",
         hybrid_forward, hybrid_backward, partial(hybrid_example, True), PAIR, SETTINGS, PARTNERS,
-        PAIRS, SEPARATE_MISTAKES),
+        PAIRS, mistakes=SEPARATE_MISTAKES | ONE_PLACE),
     Declaration(
-        "hybrid-same", "Hybrid word-character model, same path ({score}, {window}), chapter 5",
+        "hybrid-same", "Hybrid word-character model, same path, chapter 5",
         hybrid_forward, hybrid_backward, partial(hybrid_example, False), PAIR, SETTINGS, PARTNERS,
-        PAIRS, SAME_MISTAKES),
+        PAIRS, mistakes=SAME_MISTAKES | ONE_PLACE),
 )

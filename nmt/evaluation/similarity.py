@@ -137,10 +137,11 @@ def similarity(system: System, pairs: Sequence[RatedPair]) -> Similarity:
     scores assigned by a model and by human annotators". All pairs count, as in the author's code,
     where a word without a vector has that of <unk>.
     """
-    words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
+    sides = [pair.first for pair in pairs], [pair.second for pair in pairs]
+    words = list(dict.fromkeys((*sides[0], *sides[1])))
     vectors, own = system.word_vectors(words)
     places = {word: i for i, word in enumerate(words)}
-    first, second = (np.array([places[pair[side]] for pair in pairs]) for side in (0, 1))
+    first, second = (np.array([places[word] for word in side]) for side in sides)  # (N,)
     in_vocabulary = np.array(system.source.ids(words)) != UNKNOWN
     known = in_vocabulary[first].astype(int) + in_vocabulary[second]  # words of each pair
     ratings = np.array([pair.rating for pair in pairs])

@@ -77,8 +77,8 @@ def draw_words(
     for kind, label in enumerate(KINDS):
         chosen = [i for i, one in enumerate(frequent) if one == (kind == 0)]
         if chosen:
-            plot.scatter(*points[chosen].T, s=12, color=COLOURS[kind], label=label,
-                         marker="os"[kind])
+            x, y = points[chosen].T
+            plot.scatter(x, y, s=12, color=COLOURS[kind], label=label, marker="os"[kind])
         for i in chosen:
             plot.annotate(words[i], tuple(points[i]), xytext=(3, 2), textcoords="offset points",
                           fontsize=8, color=COLOURS[kind], style=("normal", "italic")[kind],

@@ -106,7 +106,7 @@ def declared(one: Declaration) -> Derivation:
         one.name, one.title, one.forward, one.backward,
         Pairing({**ATTENTIONAL, **one.partners}, {**PAIRS, **one.pairs}), one.example, FOLLOW,
         mistakes, settings=one.settings, sentence=one.sentence, recurrent=True,
-        attentive="score" in one.settings)
+        attentive=one.attentive)
 
 
 # --- the table ----------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_a_number_without_a_line_is_named(source):
 
 @pytest.mark.parametrize("number, complaint", [
     ("2.63", "lstm/a.py:7: thesis has no '2.63'"),
-    ("5.6", "thesis 5.6: listed as not implemented yet, but lstm/a.py:7 is it"),
+    ("6.1.1 mixing", "thesis 6.1.1 mixing: listed as not implemented yet, but lstm/a.py:7 is it"),
 ])
 def test_a_number_out_of_place_is_named_with_its_line(source, number, complaint):
     named = Citation((THESIS, number), "lstm/a.py", 7, "read_source", True)

@@ -92,7 +92,8 @@ def _spelled(side: Side, before: int, words: Sequence[tuple[int, ...]]) -> Side:
     found = [[words[i - FIRST] for i in column[own]]
              for column, own in zip(side.ids.T, rare.T, strict=True)]
     ids = np.where(rare, UNKNOWN, side.ids)
-    characters = spelled_words(ids[before:], side.lengths, found, by_type=not before)
+    characters = spelled_words(ids[before:], side.lengths, found, by_type=not before,
+                               least=1)
     return replace(side, ids=ids, characters=characters)
 
 

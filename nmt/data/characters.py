@@ -65,13 +65,15 @@ def unknown_steps(steps: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def spelled_words(
-    steps: np.ndarray, lengths: np.ndarray, rare: Sequence[Sequence[Word]], by_type: bool
+    steps: np.ndarray, lengths: np.ndarray, rare: Sequence[Sequence[Word]], by_type: bool,
+    least: int = LEAST,
 ) -> tuple[Spelled, ...]:
     """The characters of a side's unknown words, in groups of similar length.
 
     Arguments: steps (S, B), ids of which `lengths` (B,) are real; rare, for each sentence the words
     behind its ids UNKNOWN, from the first step on; by_type, whether equal words share a column, as
-    on the source (5.3.2), or have one for each token (5.3.3).
+    on the source (5.3.2), or have one for each token (5.3.3); least, words in one of several
+    groups.
     Raises ValueError for another number of words than the steps have.
     """
     B = steps.shape[1]
@@ -80,13 +82,15 @@ def spelled_words(
     if len(words) != len(t):
         raise ValueError(f"rare: expected a word for each of {len(t)} unknown ids, got "
                          f"{len(words)}")
-    return by_length(words, t * B + b, by_type)
+    return by_length(words, t * B + b, by_type, least)
 
 
-def by_length(words: Sequence[Word], places: np.ndarray, by_type: bool) -> tuple[Spelled, ...]:
+def by_length(
+    words: Sequence[Word], places: np.ndarray, by_type: bool, least: int = LEAST
+) -> tuple[Spelled, ...]:
     """Words in at most GROUPS groups of equal size, the shortest first: little is padded.
 
-    Arguments: words, and where each stands, places (M,); by_type as in `spelled_words`.
+    Arguments: words, and where each stands, places (M,); the others as in `spelled_words`.
     """
     if not words:
         return ()
@@ -94,7 +98,7 @@ def by_length(words: Sequence[Word], places: np.ndarray, by_type: bool) -> tuple
     columns: Sequence[Word] = [*number] if by_type else words
     column_of = np.array([number[word] for word in words]) if by_type else np.arange(len(words))
     order = np.argsort([len(word) for word in columns], kind="stable")
-    groups = min(GROUPS, max(1, len(columns) // LEAST))
+    groups = min(GROUPS, max(1, len(columns) // least))
     return tuple(_group(columns, kept, column_of, places)
                  for kept in np.array_split(order, groups))
 

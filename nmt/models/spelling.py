@@ -86,7 +86,6 @@ class Composed(NamedTuple):
     stack: StackCache
     words: RowIndex  # (M,) which word of the group stands
     places: Array  # (M,) in the rows of the batch's steps
-    number: int  # N, of words
 
 
 def composed_forward(
@@ -105,7 +104,7 @@ def composed_forward(
             prefix, stack, parameters, group, _masks(prefix, stack, g, noise), workspace)
         words, places = row_index(group.words), to_device(group.places)
         rows[places] = array_module(vectors).take(vectors, words.ids, axis=0)
-        caches.append(Composed(prefix, embedding, stack_cache, words, places, len(group.lengths)))
+        caches.append(Composed(prefix, embedding, stack_cache, words, places))
     return caches
 
 
@@ -130,7 +129,8 @@ def composed_backward(dx: Array, caches: Sequence[Composed], clip: float | None)
     So `<unk>`'s own row, which no word reads any more, has no gradient.
     """
     rows, parts = dx.reshape(-1, dx.shape[2]), []
-    for prefix, embedding, stack, words, places, N in caches:
+    for prefix, embedding, stack, words, places in caches:
+        N = len(words.distinct)
         d_vectors = sum_rows(rows[places], words, N).values                # over a type's tokens
         rows[places] = 0.0
         cell = stack.layers[-1][0][1].cell

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from backend.command import Parser, natural, positive, run_command
 from grads import commands
+from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.checkpoint_option import add_checkpoint
+from nmt.search.combine import AVERAGES
 
 
 def build_parser() -> Parser:
@@ -34,7 +36,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
         "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
         "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
-        "two methods disagree, nothing is decided."
+        "two methods disagree, nothing is decided, or the time was up."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
     parser.add_argument("--list", action="store_true", help="print the catalogue's names")
@@ -47,9 +49,13 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
                         "complex step, and central differences where that is not enough)")
     parser.add_argument("--rtol", type=float, metavar="R", help="let relative errors up to R "
                         "through (default: what rounding explains)")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="end each check after "
+                        "so long and say what was covered: exit status 3, unless that is wrong")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
+                        "map of the relative error over each tensor; of your own code every entry "
+                        "is differentiated, of tensors with more than 1024 a sample")
     parser.set_defaults(run=commands.check)
 
 
@@ -81,7 +87,7 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
         "Step through a derivation, forward and backward, with every number and the verification "
         "of every gradient. In a pipe, everything is printed. Or through your own code: "
         "FILE.py:NAME, where the file has NAME_inputs(rng) and NAME, or NAME_forward and "
-        "NAME_backward."
+        "NAME_backward. With NAME search, print a trained translator's beam search of a sentence."
     )
     _add_example(parser)
     parser.add_argument("--all", action="store_true", help="print every step")
@@ -89,27 +95,49 @@ def _add_walk(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explore(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a page that steps through a derivation, or through a user's own function, "
+        "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
+        "sentence, as nmt translate runs it."
+    )
     _add_example(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",
                         help="the page to write (default: NAME.html)")
     parser.set_defaults(run=commands.explore)
 
 
+def _add_search(group: argparse._ArgumentGroup) -> None:
+    """What is searched, and how; without them as the recipe has it."""
+    group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
+                       help="more run directories, searched as one with --model")
+    group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
+    group.add_argument("--beam", type=int, metavar="K", help="hypotheses kept a step")
+    group.add_argument("--nbest", type=int, metavar="N", help="hypotheses returned (default: 1)")
+    group.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+                       help="exponent of lp(e); 0 ranks by log p")
+    group.add_argument("--length-factor", type=float, metavar="ALPHA",
+                       help="at most this many target words per source word")
+
+
 def _add_example(parser: argparse.ArgumentParser) -> None:
     """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
-    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(DERIVATIONS)}")
+    names = ", ".join([*DERIVATIONS, commands.SEARCH])
+    parser.add_argument("name", metavar="NAME", help=f"one of {names}")
     parser.add_argument("--sentence", metavar="WORDS",
                         help="words between spaces (of a translation, the source)")
     parser.add_argument("--target", metavar="WORDS", help="of a translation")
     for size in ("hidden", "embedding", "layers"):
         parser.add_argument(f"--{size}", type=positive, metavar="N")
-    parser.add_argument("--score", help="of attention: dot, general, concat, additive, location")
+    parser.add_argument("--score", help=f"of attention: {', '.join(SCORES)}")
     parser.add_argument("--window", help="of attention: local-m or local-p")
+    parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",
+                        help="attention without input feeding")
     parser.add_argument("--seed", type=natural, metavar="N", help="of random weights")
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="a run directory: its own weights, its own words")
     add_checkpoint(parser)
     parser.set_defaults(checkpoint=None)  # a setting that was not given, as the others
+    _add_search(parser.add_argument_group(f"of {commands.SEARCH}"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

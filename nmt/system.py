@@ -34,6 +34,7 @@ from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
 from nmt.search.spell import SpelledWord, spell
+from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
 from nmt.training.progress import Observer
 
@@ -195,15 +196,18 @@ class System(BaseSystem):
                 for name, number in counts.items() if number or not name}
 
     def translate(
-        self, sentences: Sequence[Sequence[str]], options: SearchOptions
+        self, sentences: Sequence[Sequence[str]], options: SearchOptions,
+        observer: SearchObserver | None = None,
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best score first,
         as `beam_search` has it; cut ones are not `finished`.
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
+        observer: is told of each step of each batch's search.
         """
-        return self._search(sentences, partial(beam_search, options=options), options)
+        return self._search(sentences, partial(beam_search, options=options, observer=observer),
+                            options)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,

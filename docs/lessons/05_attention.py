@@ -106,7 +106,7 @@ general = Variant("general")
 
 
 def attend(h, h_bar, W_c, W_a):
-    h_tilde, _ = derived_attend(general, h, h_bar, W_c, {"W_a": W_a})      # (4.5), (4.7)
+    h_tilde, _, _ = derived_attend(general, h, h_bar, W_c, {"W_a": W_a})      # (4.5), (4.7)
     return h_tilde, (h, h_bar, W_c, {"W_a": W_a})
 
 

@@ -17,7 +17,6 @@ make.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,24 +25,20 @@ import numpy as np
 
 import backend
 from grads.check.analytic import (
-    dense,
     gradients_case,
-    host,
     pair_case,
-    same_bits,
-    validate_gradients,
     validate_inputs,
-    validate_upstream,
 )
-from grads.check.cache import cache_findings
 from grads.check.case import Case, Labels
 from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
 from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
-from grads.check.precision import rounding_of
+from grads.check.prepare import prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
+from grads.check.stopped import completed, covered, merged, unconfirmed
+from grads.check.watch import PART, TimeUp, Watch
 
 METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
@@ -125,7 +120,8 @@ class Extent:
 def check_case(
     case: Case, *, rng: np.random.Generator | None = None, names: Sequence[str] | None = None,
     upstream: Mapping[str, np.ndarray] | None = None, alone: bool = True, vanish: bool = True,
-    empty: bool = False, title: str = "gradient check", **extent: Any,
+    empty: bool = False, title: str = "gradient check", time_limit: float | None = None,
+    watch: Watch | None = None, **extent: Any,
 ) -> Report:
     """Check one case: its values, and what goes with them.
 
@@ -133,41 +129,43 @@ def check_case(
     None: their stream is one of our own (`own_stream`); names, which
     inputs to check, None for all; upstream, gradients of the outputs, None for random ones; alone,
     whether each output is also given an upstream gradient alone; vanish, whether a gradient may be
-    zero throughout; empty, whether all tensors may be without entries; extent, the fields of
-    `Extent`. Nothing passed in is modified. Raises ValueError on arguments that make no sense.
+    zero throughout; empty, whether all tensors may be without entries; time_limit in seconds, after
+    which the check ends with what it has covered (a run of the function under way is awaited), or a
+    watch that has one; extent, the fields of `Extent`. Nothing passed in is modified. Raises
+    ValueError on arguments that make no sense.
 
     Beside the values it is found out whether the function or its backward writes into what it is
     given, whether two runs differ, whether padding has exactly zero gradient (`case.zeros`).
     """
-    how, start, rng = Extent(**extent), time.perf_counter(), own_stream(rng)
+    how, watch, rng = Extent(**extent), watch or Watch(time_limit), own_stream(rng)
     validate_inputs(case.inputs)
+    case, wanted = watch.watched(case), wanted_names(case.inputs, names)
     findings: list[Finding] = []
-    with backend.using("numpy"):
-        exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
-        outputs = _outputs(case, exact, findings)
-        if findings:
-            return Report([], findings, title)
-        d_out = dict(upstream or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
-        validate_upstream(d_out, exact)
-        analytic = _analytic(case, d_out, alone, findings)
-        wanted = _wanted(case.inputs, names)
-        if not findings:
-            findings += cache_findings(case, d_out, analytic["all"])
-        if not findings:
-            _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
-        evaluate = Evaluator(case.outputs, exact)
-        evaluate.rounding = rounding_of(case, d_out, analytic["all"])
-        evaluate.rtol = how.rtol
-        evaluate.eps = max(float(np.finfo(value.dtype).eps) for value in case.inputs.values())
-        rows, notes = _differentiate(case, evaluate, analytic, d_out, wanted, how, rng)
-    if all(row.status == "ok" for row in rows):
+    rows: list[Row] = []
+    notes: tuple[str, ...] = ()
+    ready = None
+    try:
+        with backend.using("numpy"):
+            ready = prepared(case, upstream, alone, vanish, wanted, watch, rng, findings)
+            if ready is None:
+                return Report([], findings, title)
+            ready.evaluate.rtol = how.rtol
+            rows, notes = _differentiate(case, *ready, wanted, how, rng)
+    except TimeUp:
+        pass
+    evaluations = ready.evaluate.evaluations if ready else 0
+    outputs = tuple(ready.upstream) if ready else ()
+    if watch.stopped:
+        rows = completed(rows, case.inputs, wanted)
+        return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes,
+                      covered(rows, watch))
+    if ready and all(row.status == "ok" for row in rows):
         notes += tuple(f"{name} is symmetric: what is right only there passes; check at other "
-                       "values, too" for name in symmetric(exact))
+                       "values, too" for name in symmetric(ready.evaluate.inputs))
     nothing = not any(row.checked + row.directions > row.inconclusive for row in rows)
     if nothing and not (empty and not any(row.size for row in rows)):
         findings.append(Finding("nothing", title, "nothing was compared; a check of nothing fails"))
-    return Report(rows, findings, title, tuple(d_out), evaluate.evaluations,
-                  time.perf_counter() - start, notes)
+    return Report(rows, findings, title, outputs, evaluations, watch.seconds, notes)
 
 
 def own_stream(rng: np.random.Generator | None) -> np.random.Generator:
@@ -204,28 +202,44 @@ def _by(
     names_with = [name for name in names if analytic["all"][name].size]
     lines = (lines_together(evaluate.inputs, names_with, rng) if how.together
              else lines_of(analytic["all"], names_with, rng))
-    rows = check_lines(case, evaluate, analytic, upstream, lines, methods[0])
+    rows: list[Row] = []
     probes: list[Row] = []
 
     def probe() -> list[Row]:
         line = lines_together(evaluate.inputs, names_with, rng, 1)
         return check_lines(case, evaluate, analytic, upstream, line, methods[1])
 
-    if len(methods) > 1 and names_with:
-        probes = probe()
-        notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
-    if all(row.status == "ok" for row in [*rows, *probes]):
-        return rows, notes
-    if how.diagnosis:
-        rows, notes = check_entries(case, evaluate, analytic, upstream, names, methods,
-                                    how.diagnosis, rng), notes[:len(notes) - len(probes)]
-    elif len(methods) > 1:
-        rows = [_doubted(row, case, evaluate, analytic, upstream, lines, methods) for row in rows]
-    if probes and probes[0].status == "wrong" and not any(row.status in BAD for row in rows):
-        rows += [replace(row, status="disagree", hints=(
-            f"along directions over all tensors {methods[0]} and {methods[1]} disagree",))
-            for row in probe()[:1] if row.status == "wrong"]
+    try:
+        for part in _parts(lines, evaluate.watch):
+            rows += check_lines(case, evaluate, analytic, upstream, part, methods[0])
+            evaluate.watch.tell("tensors", len(rows), len(names_with))
+        if len(methods) > 1 and names_with:
+            probes = probe()
+            notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
+        if all(row.status == "ok" for row in [*rows, *probes]):
+            return rows, notes
+        if how.diagnosis:
+            entries = check_entries(case, evaluate, analytic, upstream, names, methods,
+                                    how.diagnosis, rng)
+            rows, notes = merged(rows, entries), notes[:len(notes) - len(probes)]
+        elif len(methods) > 1:
+            rows = [_doubted(row, case, evaluate, analytic, upstream, lines, methods)
+                    for row in rows]
+        if probes and probes[0].status == "wrong" and not any(row.status in BAD for row in rows):
+            rows += [replace(row, status="disagree", hints=(
+                f"along directions over all tensors {methods[0]} and {methods[1]} disagree",))
+                for row in probe()[:1] if row.status == "wrong"]
+    except TimeUp:
+        rows = [unconfirmed(row) for row in rows]
     return rows, notes
+
+
+def _parts(lines: list[Line], watch: Watch) -> list[list[Line]]:
+    """The lines at once; of a slow function, about which somebody asks, tensor by tensor."""
+    if not watch.active or watch.run_time * len(lines) < PART:
+        return [lines]
+    return [[line for line in lines if line.row == name]
+            for name in dict.fromkeys(line.row for line in lines)]
 
 
 def _doubted(
@@ -272,77 +286,3 @@ def _without_complex(how: Extent, why: str) -> tuple[tuple[str, ...], tuple[str,
     if len(how.methods) == 1:
         raise ValueError(f"method: expected one that suits the function, got 'complex': {why}")
     return how.methods[1:], (f"no complex step: {why}; Ridders alone decides",)
-
-
-# --- running what is checked --------------------------------------------------------------------
-
-
-def _outputs(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
-    """The outputs, once the function is known to be finite, deterministic and without a trace."""
-    given = {name: value.copy() for name, value in exact.items()}
-    outputs = {name: host(out) for name, out in case.outputs(given).items()}
-    for name in same_bits(given, exact):
-        findings.append(Finding("mutated", name, "the function writes into its input"))
-    again = {name: host(out) for name, out in case.outputs(
-        {name: value.copy() for name, value in exact.items()}).items()}
-    for name, out in outputs.items():
-        if not np.isfinite(out).all():
-            findings.append(Finding("not finite", name, "the output is NaN or infinite"))
-    for name in same_bits(again, outputs):
-        findings.append(Finding("random", name, "two runs of the function differ: freeze its "
-                                                "random numbers (a dropout mask, a seed)"))
-    if not outputs:
-        findings.append(Finding("nothing", "outputs", "the function returns nothing"))
-    return outputs
-
-
-def _analytic(
-    case: Case, upstream: Mapping[str, np.ndarray], alone: bool, findings: list[Finding]
-) -> dict[str, Arrays]:
-    """The analytic gradients: of all outputs together, and of each alone if there are several."""
-    choices = {"all": dict(upstream)}
-    if alone and len(upstream) > 1:
-        choices |= {name: {name: d_out} for name, d_out in upstream.items()}
-    dtype = next(iter(case.inputs.values())).dtype
-    analytic: dict[str, Arrays] = {}
-    for choice, d_outputs in choices.items():
-        inputs = {name: np.array(value) for name, value in case.inputs.items()}
-        given = {name: np.array(d, dtype) for name, d in d_outputs.items()}
-        found = case.gradients(inputs, given)
-        analytic[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
-        if choice == "all":
-            for name in same_bits(inputs, case.inputs):
-                findings.append(Finding("mutated", name, "the backward writes into the input"))
-            for name in same_bits(given, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
-                findings.append(Finding("mutated", f"d{name}",
-                                        "the backward writes into the upstream gradient"))
-            again = {name: dense(d, name, case.inputs)
-                     for name, d in case.gradients(inputs, given).items()} if not findings else {}
-            for name in same_bits(again, analytic[choice]) if again else []:
-                findings.append(Finding("random", f"d{name}", "two runs of the backward differ"))
-    validate_gradients(case.inputs, analytic["all"])
-    return analytic
-
-
-def _wanted(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
-    """Which inputs are checked."""
-    for name in names or []:
-        if name not in inputs:
-            raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
-    return list(inputs if names is None else names)
-
-
-def _zeros(
-    gradients: Arrays, zeros: Mapping[str, np.ndarray], vanish: bool, wanted: Sequence[str],
-    findings: list[Finding],
-) -> None:
-    """Exactly zero where an input cannot matter, and elsewhere not altogether zero."""
-    for name in wanted:
-        gradient = gradients[name]
-        padding = zeros.get(name, np.zeros(gradient.shape, dtype=bool))
-        if gradient[padding].any():
-            index = tuple(int(i) for i in np.argwhere(padding & (gradient != 0))[0])
-            findings.append(Finding("padding", f"d{name}", "expected exact zeros where the input "
-                                    f"cannot matter, got {gradient[index]:.6g} at {index}"))
-        if not vanish and not padding.all() and not gradient[~padding].any():
-            findings.append(Finding("vanishing", f"d{name}", "expected a gradient, got zeros"))

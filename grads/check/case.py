@@ -42,6 +42,7 @@ class Case:
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
     facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks: for oracles
     decisions: Callable[[Any], Any] | None = None  # inputs -> branch decisions: see kinks
+    cacheless: bool = False  # vjp reads the inputs instead of a cache, and no upstream gradient
 
     def outputs(self, inputs: Inputs) -> dict[str, Array]:
         """The outputs by name, in the dtype and on the device of `inputs`."""
@@ -49,6 +50,8 @@ class Case:
 
     def gradients(self, inputs: Inputs, d_outputs: Inputs) -> dict[str, Any]:
         """Gradients by input name; an output missing from `d_outputs` has no upstream gradient."""
+        if self.cacheless:
+            return self.vjp(d_outputs, inputs)
         outputs, cache = self.forward(inputs)
         xp = array_module(*inputs.values())
 

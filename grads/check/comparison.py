@@ -27,7 +27,9 @@ from grads.check.differentiate import Numeric
 from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink
 from grads.check.precision import allowance
-from grads.check.report import Row
+from grads.check.report import ErrorMap, Row
+from grads.check.stopped import UNSURE, uncovered
+from grads.check.watch import TimeUp
 
 EPS = float(np.finfo(np.float64).eps)  # of the numerical derivatives
 SAFETY = 10  # an error estimate may be this much too small
@@ -76,10 +78,24 @@ def compare_case(case: Case, evaluate: Evaluator, numbers: Numbers) -> list[Row]
     for choice, gradients in numbers.analytic.items():
         largest = max((largest_of(gradients[name]) for name in _names(numbers)), default=0.0)
         for name in _names(numbers):
-            row = _compare_tensor(case, evaluate, numbers, choice, name, largest)
-            if choice == "all" or row.status not in ("ok", "inconclusive"):
+            row = _row(case, evaluate, numbers, choice, name, largest)
+            if choice == "all" or row.status not in ("ok", "inconclusive", "unfinished"):
                 rows.append(row)
     return rows
+
+
+def _row(
+    case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, largest: float
+) -> Row:
+    """One tensor, one choice; where the time is up before a kink is ruled out, nothing is said."""
+    shape = numbers.analytic[choice][name].shape
+    checked = len(next(iter(numbers.places.values()))[name])
+    if evaluate.watch.stopped and not checked:
+        return uncovered(name, choice, shape)
+    try:
+        return _compare_tensor(case, evaluate, numbers, choice, name, largest)
+    except TimeUp:
+        return uncovered(name, choice, shape, checked, (UNSURE,))
 
 
 def _names(numbers: Numbers) -> list[str]:
@@ -130,8 +146,20 @@ def _compare_tensor(
         sum(word == "inconclusive" for word in status.values()),
         {method: _largest_error(found_here.relative) for method, found_here in compared.items()},
         worst, index, place(case.labels.get(name), index), _value_at(analytic, at),
-        _numeric_at(found, at), tuple(hints),
+        _numeric_at(found, at), tuple(hints), _map(case, name, found, compared, status),
     )
+
+
+def _map(
+    case: Case, name: str, found: Mapping[str, Estimate], compared: Mapping[str, Compared],
+    status: Mapping[int, str],
+) -> ErrorMap:
+    """The errors of the entries by the first method, the most exact."""
+    method, estimate = next(iter(found.items()))
+    labels = case.labels.get(name)
+    return ErrorMap(estimate.where, compared[method].relative,
+                    np.array([status[int(k)] for k in estimate.where], object), method,
+                    labels.axes if labels else ())
 
 
 class Compared(NamedTuple):

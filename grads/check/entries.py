@@ -14,7 +14,7 @@ import numpy as np
 from grads.check.case import Case, Labels
 from grads.check.comparison import Numbers, compare_case, index_of
 from grads.check.diagnosis.places import place
-from grads.check.differentiate import at_entries
+from grads.check.differentiate import Numeric, at_entries
 from grads.check.directions import (
     Analytic,
     Arrays,
@@ -27,6 +27,8 @@ from grads.check.directions import (
 )
 from grads.check.evaluate import Evaluator
 from grads.check.report import BAD, Row
+from grads.check.stopped import uncovered
+from grads.check.watch import TimeUp
 
 
 def check_entries(
@@ -40,34 +42,86 @@ def check_entries(
     """
     places = {name: choose(analytic["all"][name], case.labels.get(name), sample, rng)
               for name in names}
+    try:
+        lines, found, wrong = _directions(evaluate, analytic, upstream, names, places, methods[0],
+                                          rng)
+    except TimeUp:
+        return [uncovered(name, "all", analytic["all"][name].shape) for name in names]
+    planned = {name: len(where) for name, where in places.items()}
+    places, estimates = _estimates(evaluate, upstream, places, methods)
+    numbers = Numbers(analytic, dict.fromkeys(methods, places), estimates, upstream)
+    rows = [_along(row, lines, found) for row in compare_case(case, evaluate, numbers)]
+    if evaluate.watch.stopped:
+        return [replace(row, status="unfinished") if row.status in ("ok", "inconclusive")
+                and row.checked < planned[row.name] else row for row in rows]
+    bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
+    try:
+        rows += [_led_to(case, evaluate, analytic, upstream, methods, *one) for one in wrong
+                 if (one[3], one[0]) not in bad]
+    except TimeUp:
+        pass
+    return rows
+
+
+def _led_to(
+    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, methods: Sequence[str],
+    choice: str, line: Line, slope: Slope, name: str, entry: int,
+) -> Row:
+    """The row of a wrong direction that has led to an entry which, alone, is not found wrong."""
+    sure = _confirmed(evaluate, analytic, upstream, choice, line, methods)
+    at = index_of(entry, evaluate.inputs[name].shape)
+    return Row(
+        name, "direction", evaluate.inputs[name].shape, 0, 1, 0,
+        {"directions": slope.error}, "wrong" if sure else "disagree", at,
+        place(case.labels.get(name), at), slope.analytic, slope.numeric,
+        ("a random direction is wrong; halving it led to this entry" if sure else
+         f"along a random direction {methods[0]} and {methods[-1]} disagree",))
+
+
+def _directions(
+    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
+    places: dict[str, np.ndarray], method: str, rng: np.random.Generator,
+) -> tuple[list[Line], dict[str, list[Slope]], list[tuple[str, Line, Slope, str, int]]]:
+    """The directions of tensors whose entries are a sample, their slopes, and those that are wrong,
+    each with an entry to which it leads; that is added to `places`."""
     part = [name for name in names if len(places[name]) < analytic["all"][name].size]
     lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
     lines += lines_together(evaluate.inputs, names, rng) if part and len(names) > 1 else []
-    found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], methods[0])
+    found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], method)
     wrong: list[tuple[str, Line, Slope, str, int]] = []
     for choice, every in found.items():
         for line, slope in zip(lines, every, strict=True):
             if slope.status == "wrong":
-                name, entry = bisect(evaluate, analytic, upstream, choice, line.direction,
-                                     methods[0])
+                name, entry = bisect(evaluate, analytic, upstream, choice, line.direction, method)
                 wrong.append((choice, line, slope, name, entry))
                 places[name] = np.union1d(places[name], [entry])
-    estimates = {method: at_entries(evaluate, evaluate.inputs, upstream, places, method)
-                for method in methods}
-    numbers = Numbers(analytic, dict.fromkeys(methods, places), estimates, upstream)
-    rows = [_along(row, lines, found) for row in compare_case(case, evaluate, numbers)]
-    bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
-    for choice, line, slope, name, entry in wrong:
-        if (name, choice) not in bad:
-            sure = _confirmed(evaluate, analytic, upstream, choice, line, methods)
-            at = index_of(entry, evaluate.inputs[name].shape)
-            rows.append(Row(
-                name, "direction", evaluate.inputs[name].shape, 0, 1, 0,
-                {"directions": slope.error}, "wrong" if sure else "disagree", at,
-                place(case.labels.get(name), at), slope.analytic, slope.numeric,
-                ("a random direction is wrong; halving it led to this entry" if sure else
-                 f"along a random direction {methods[0]} and {methods[-1]} disagree",)))
-    return rows
+    return lines, found, wrong
+
+
+def _estimates(
+    evaluate: Evaluator, upstream: Arrays, places: dict[str, np.ndarray], methods: Sequence[str]
+) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Numeric]]]:
+    """The derivatives at the places by all methods; of fewer places where the time is up."""
+    done: dict[str, list[np.ndarray]] = {name: [] for name in places}
+    found: dict[str, dict[str, list[Numeric]]] = {
+        method: {name: [] for name in places} for method in methods}
+    total, watch = sum(map(len, places.values())), evaluate.watch
+    try:
+        for name, where in places.items():
+            for part in watch.parts(where):
+                made = {method: at_entries(evaluate, evaluate.inputs, upstream, {name: part},
+                                           method)[name] for method in methods}
+                done[name].append(part)
+                for method, numeric in made.items():
+                    found[method][name].append(numeric)
+                watch.tell("entries", sum(len(p) for ps in done.values() for p in ps), total)
+    except TimeUp:
+        pass
+    nothing = Numeric(*(np.zeros((len(upstream), 0)) for _ in range(3)))
+    return ({name: np.concatenate([np.zeros(0, np.int64), *parts]) for name, parts in done.items()},
+            {method: {name: Numeric(*(np.concatenate(some, axis=1)
+                                      for some in zip(nothing, *several, strict=True)))
+                      for name, several in tensors.items()} for method, tensors in found.items()})
 
 
 def _confirmed(

@@ -22,6 +22,7 @@ from backend.workspace import Workspace
 from grads.check.continuation import NotAnalytic, continue_run, namespaces_of
 from grads.check.continuation.state import is_users
 from grads.check.lanes import LanesError, in_lanes
+from grads.check.watch import Watch
 
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
@@ -39,7 +40,8 @@ class Evaluator:
 
     Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays are computed
     with in float64, others (ids, masks) are passed as they are; lanes, whether versions may run
-    at once. f gets private copies, so that nothing it does to its arguments is seen elsewhere.
+    at once; outputs at these inputs, where they are known. f gets private copies, so that nothing
+    it does to its arguments is seen elsewhere.
     Raises ValueError where an input is complex or an output is not a real number.
 
     Attributes: outputs, float64, of the unperturbed inputs; evaluations, versions computed,
@@ -48,11 +50,14 @@ class Evaluator:
     noise, (size,) by output, where outputs are rounded to less than float64 and it was observed;
     rounding, of the analytic gradients by input, where observed (`grads.check.precision`);
     eps, that of the dtype in which gradients are computed, at least; rtol, the relative error that
-    is let through beside rounding.
+    is let through beside rounding; watch, of the check that this is for.
     """
 
-    def __init__(self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True) -> None:
-        self.f = f
+    def __init__(
+        self, f: Function, inputs: Mapping[str, Any], *, lanes: bool = True,
+        outputs: Mapping[str, Array] | None = None, watch: Watch | None = None,
+    ) -> None:
+        self.f, self.watch = f, watch or Watch()
         self.inputs = {name: _real(name, a) for name, a in inputs.items()}
         self.evaluations = self.calls = 0
         self.alone = ""
@@ -62,7 +67,8 @@ class Evaluator:
         self.rounding: dict[str, float] = {}
         self.eps = self.rtol = 0.0
         self._plain: bool | None = None  # whether complex runs need no continuation; None: unknown
-        self.outputs = {name: _output(name, a) for name, a in self._run({}, 0, False).items()}
+        found = self._run({}, 0, False) if outputs is None else outputs
+        self.outputs = {name: _output(name, a) for name, a in found.items()}
         arrays = (*self.inputs.values(), *self.outputs.values())
         largest = max((a.size for a in arrays), default=1)
         self.width = max(1, min(LANES, NUMBERS // max(1, largest)))

@@ -1,24 +1,37 @@
-"""What a gradient check found, as objects, a terminal table, JSON and HTML."""
+"""What a gradient check found, as objects, a terminal table and JSON."""
 
 from __future__ import annotations
 
-import html
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 VERDICTS = {
     "ok": "ok",
     "inconclusive": "inconclusive",  # a kink, or a second method too coarse to decide
     "disagree": "METHODS DISAGREE",  # complex step says one thing, differences another
     "wrong": "WRONG",
+    "unfinished": "NOT FINISHED",  # time was up
 }
 BAD = ("wrong", "disagree")
-SAID = {"ok": "ok", "wrong": "WRONG", "undecided": "UNDECIDED"}  # of a report
+SAID = {"ok": "ok", "wrong": "WRONG", "undecided": "UNDECIDED",
+        "unfinished": "NOT FINISHED"}  # of a report
 HEADINGS = {"complex": "complex step", "ridders": "Ridders", "central": "central",
             "forward": "forward", "directions": "directions"}
+
+
+class ErrorMap(NamedTuple):
+    """The relative error at the entries that were differentiated one by one; (n,) each."""
+
+    where: np.ndarray  # flat positions
+    relative: np.ndarray
+    status: np.ndarray  # as of a row, by all methods
+    method: str  # the one whose errors these are
+    axes: tuple[str, ...]  # what they count, where labels say so
 
 
 @dataclass(frozen=True)
@@ -32,12 +45,13 @@ class Row:
     directions: int  # random directions over the whole tensor
     inconclusive: int  # entries at which nothing can be decided
     errors: Mapping[str, float]  # method, or "directions" -> worst |a - n| / max(|a|, |n|, floor)
-    status: str  # "ok", "inconclusive", "disagree" or "wrong"
+    status: str  # "ok", "inconclusive", "disagree", "wrong" or "unfinished"
     at: tuple[int, ...]
     place: str  # the same in words
     analytic: float
     numeric: float
     hints: tuple[str, ...] = ()
+    entries: ErrorMap | None = field(default=None, compare=False, repr=False)
 
     @property
     def error(self) -> float:
@@ -73,6 +87,7 @@ class Report:
     evaluations: int = 0  # of the function, perturbed
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    stopped: str = ""  # why it ended before all was covered, and what was; "" if it did not
 
     @property
     def wrong(self) -> list[Row]:
@@ -81,22 +96,27 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """"ok", "wrong", or "undecided" where two methods disagree, or nothing can be decided."""
+        """"ok", "wrong", "undecided" where two methods disagree, or nothing can be decided, or
+        "unfinished" where the time was up and nothing wrong was found by then."""
         bad = [found for found in self.findings if found.kind != "nothing"]
         if bad or any(row.status == "wrong" for row in self.rows):
             return "wrong"
+        if self.stopped:
+            return "unfinished"
         return "undecided" if self.wrong or self.findings else "ok"
 
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong, and every tensor that has entries was really compared."""
-        return not self.wrong and not self.findings
+        return not self.wrong and not self.findings and not self.stopped
 
     def raise_if_wrong(self) -> None:
         """Raise AssertionError, with the table, unless the report is ok."""
+        __tracebackhide__ = True  # pytest shows the test's own line, then the report
         if not self.ok:
             names = [f"{row.name}: {VERDICTS[row.status].lower()}" for row in self.wrong]
             names += [f"{found.name}: {found.message}" for found in self.findings]
+            names += [self.stopped] * bool(self.stopped)
             raise AssertionError(f"{self.verdict} gradient: {'; '.join(names)}\n{self}")
 
     # --- as text --------------------------------------------------------------------------------
@@ -111,28 +131,30 @@ class Report:
         extent = [f"{len(tensors)} tensors, {checked} of {size} entries"] if tensors else []
         extent += [f"{directions} random directions"] if directions else []
         return (f"{self.title}: {SAID[self.verdict]}; {' and '.join(extent)}{alone}; "
-                f"{self.evaluations} evaluations in {self.seconds:.2g} s")
+                f"{self.evaluations} evaluations in {said_seconds(self.seconds)}")
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and cells."""
+    def table(self, digits: int = 9) -> tuple[list[str], list[list[str]]]:
+        """Headings and cells; digits of the gradients at the worst entry."""
         methods = list(dict.fromkeys(m for row in self.rows for m in row.errors))
         alone = any(row.upstream != "all" for row in self.rows)
         headings = ["name", *["upstream"] * alone, "shape", "checked",
                     *(HEADINGS[m] for m in methods), "at", "analytic", "numeric", ""]
         return headings, [
             [row.name, *[row.upstream] * alone, "" if row.shape is None else str(row.shape),
-             _coverage(row), *(f"{row.errors[m]:.1e}" if m in row.errors else "" for m in methods),
-             str(row.at), f"{row.analytic:.9g}", f"{row.numeric:.9g}", VERDICTS[row.status]]
+             coverage(row), *(f"{row.errors[m]:.1e}" if m in row.errors else "" for m in methods),
+             *_worst(row, digits), VERDICTS[row.status]]
             for row in self.rows
         ]
 
     def remarks(self) -> list[str]:
         """Findings, then where each bad row is worst and why, then notes."""
-        lines = [f"{found.kind}: {found.name}: {found.message}" for found in self.findings]
+        lines = [self.stopped] * bool(self.stopped)
+        lines += [f"{found.kind}: {found.name}: {found.message}" for found in self.findings]
         said: set[tuple[str, str]] = set()
         for row in self.rows:
             where = f" at {row.place}" if row.status in BAD else ""
-            for hint in row.hints or ((VERDICTS[row.status],) if row.status != "ok" else ()):
+            quiet = row.status in ("ok", "unfinished")
+            for hint in row.hints or (() if quiet else (VERDICTS[row.status],)):
                 if (row.name, hint) not in said:
                     lines.append(f"{row.name}{where}: {hint}")
                     said.add((row.name, hint))
@@ -145,19 +167,20 @@ class Report:
                  for line in [headings, *body]]
         return "\n".join([self.summary(), *(line.rstrip() for line in lines), *self.remarks()])
 
-    def __rich__(self) -> Any:
-        """The same for `rich.print`."""
-        from rich.console import Group
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """The same for `rich.print`: verdicts and errors keep their width on a narrow terminal."""
         from rich.table import Table
         from rich.text import Text
 
-        headings, body = self.table()
-        table = Table(box=None, pad_edge=False)
-        for heading in headings:
-            table.add_column(heading, no_wrap=True)
+        wide = max(map(len, str(self).splitlines()[1:2 + len(self.rows)]), default=0)
+        headings, body = self.table(9 if wide <= options.max_width else 4)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for heading, *column in zip(headings, *body, strict=True):
+            least = max(map(len, column), default=0)
+            table.add_column(heading, no_wrap=heading != "complex step", min_width=least)
         for row, cells in zip(self.rows, body, strict=True):
             table.add_row(*map(Text, cells), style={"ok": ""}.get(row.status, "bold"))
-        return Group(Text(self.summary()), table, *map(Text, self.remarks()))
+        yield from (Text(self.summary()), table, *map(Text, self.remarks()))
 
     # --- for machines and pages -----------------------------------------------------------------
 
@@ -166,19 +189,39 @@ class Report:
         return json_page([self])
 
     def to_html(self) -> str:
-        """A page of its own, without scripts or anything from elsewhere."""
+        """A page of its own, without scripts or anything from elsewhere: `grads.check.page`."""
+        from grads.check.page import html_page
+
         return html_page([self])
 
 
+def said_seconds(seconds: float) -> str:
+    """A time to two digits."""
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
 def json_page(reports: Sequence[Report]) -> str:
-    """The reports as a list, or the only one as it is."""
-    made = [_plain({"ok": report.ok, "verdict": report.verdict, **asdict(report)})
+    """The reports as a list, or the only one as it is; without the errors of single entries."""
+    bare = [replace(report, rows=[replace(row, entries=None) for row in report.rows])
             for report in reports]
+    made = [_plain({"ok": report.ok, "verdict": report.verdict, **asdict(report)})
+            for report in bare]
+    for report in made:
+        for row in report["rows"]:
+            del row["entries"]
     return json.dumps(made[0] if len(made) == 1 else made, indent=1, allow_nan=False) + "\n"
 
 
-def _coverage(row: Row) -> str:
-    """How much of a tensor was checked."""
+def _worst(row: Row, digits: int) -> tuple[str, str, str]:
+    """The worst entry and its two numbers; nothing where none was compared."""
+    if not row.errors:
+        return "", "", ""
+    analytic, numeric = row.analytic + 0.0, row.numeric + 0.0  # -0 reads badly
+    return str(row.at), f"{analytic:.{digits}g}", f"{numeric:.{digits}g}"
+
+
+def coverage(row: Row) -> str:
+    """How much of a tensor was checked: entries, and directions."""
     text = str(row.checked) if row.checked == row.size else f"{row.checked} of {row.size}"
     return text + (f" + {row.directions}" if row.directions else "")
 
@@ -194,40 +237,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em; color: #111; background: #fff }
-table { border-collapse: collapse; font: 13px/1.4 ui-monospace, monospace; margin: .5em 0 }
-th, td { text-align: left; padding: .15em .8em .15em 0; border-bottom: 1px solid #ddd }
-div { overflow-x: auto }
-tr.wrong { background: #fdd; font-weight: bold }
-tr.inconclusive, tr.disagree { background: #ffc }
-li { max-width: 60em }
-@media (prefers-color-scheme: dark) {
-  body { color: #eee; background: #111 } th, td { border-color: #444 }
-  tr.wrong { background: #511 } tr.inconclusive, tr.disagree { background: #440 }
-}
-"""
-
-
-def html_page(reports: Sequence[Report]) -> str:
-    """The reports one below the other on a self-contained page."""
-    parts = []
-    for report in reports:
-        headings, body = report.table()
-        lines = ["<tr>" + "".join(f"<th>{html.escape(h)}</th>" for h in headings) + "</tr>"]
-        for row, cells in zip(report.rows, body, strict=True):
-            inside = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-            lines.append(f'<tr class="{row.status}">{inside}</tr>')
-        remarks = "".join(f"<li>{html.escape(text)}</li>" for text in report.remarks())
-        parts.append(
-            f"<section><h2>{html.escape(report.title)}</h2><p>{html.escape(report.summary())}</p>"
-            f"<div><table>{''.join(lines)}</table></div><ul>{remarks}</ul></section>"
-        )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>Gradient check</title><style>{STYLE}</style></head><body>"
-        f"<h1>Gradient check</h1>{''.join(parts)}</body></html>\n"
-    )

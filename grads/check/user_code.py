@@ -20,6 +20,9 @@ from grads.check.case import Block, Labels
 from grads.check.continuation.state import is_users
 from grads.check.report import Report
 
+FAILURES = (Exception, SystemExit)  # what a user's code may end in
+SHOWN = 8  # names of a file in an error
+ENDS = ("_inputs", "_forward", "_backward", "_gradient")  # of the names of functions
 _PROJECT = str(Path(__file__).resolve().parents[2]) + "/grads"  # files that are not the user's
 
 
@@ -35,30 +38,40 @@ def check_file(target: str, rng: np.random.Generator, **how: Any) -> Report:
     file, _, name = target.rpartition(":")
     path = Path(file)
     module = load_module(path)
+    if not name:
+        raise UserError(f"{path}: expected FILE.py:NAME, got no name{_names(module)}")
     make = find(module, path, f"{name}_inputs")
-    check: Callable[..., Report] = check_pair
-    if hasattr(module, f"{name}_forward"):
-        functions = (f"{name}_forward", f"{name}_backward")
-    else:
-        check, functions = _check_scalar, (name, f"{name}_gradient")
+    check, functions = _functions(module, path, name)
     f, g = (find(module, path, function) for function in functions)
     try:
         inputs = make(rng)
-    except Exception as error:
-        raise UserError(f"{path}: {name}_inputs: {_said(error, path)}") from error
-    labels = _labels(getattr(module, f"{name}_labels", {}), name_inputs(f, inputs)[0],
-                     f"{path}: {name}_labels")
+        named = name_inputs(f, inputs)[0]
+    except FAILURES as error:
+        raise UserError(f"{path}: {name}_inputs: {_said(error)}") from error
+    labels = _labels(getattr(module, f"{name}_labels", {}), named, f"{path}: {name}_labels")
     try:
         return check(f, g, inputs, rng=rng, title=target, labels=labels, **how)
-    except Exception as error:
-        raise UserError(f"{target}: {_said(error, path)}") from error
+    except FAILURES as error:
+        raise UserError(f"{target}: {_said(error)}") from error
 
 
-def _said(error: Exception, path: Path) -> str:
+def _functions(
+    module: ModuleType, path: Path, name: str
+) -> tuple[Callable[..., Report], tuple[str, str]]:
+    """The check that suits what the file has of a name, and the names of the two functions."""
+    if hasattr(module, f"{name}_forward") or hasattr(module, f"{name}_backward"):
+        return check_pair, (f"{name}_forward", f"{name}_backward")
+    if hasattr(module, name) or hasattr(module, f"{name}_gradient"):
+        return _check_scalar, (name, f"{name}_gradient")
+    raise UserError(f"{path}: expected {name}_forward and {name}_backward, or {name} and "
+                    f"{name}_gradient, beside {name}_inputs; found none of them")
+
+
+def _said(error: BaseException) -> str:
     """An error in one line: its kind and the line of the user's file where it is the user's own."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_users(frame.filename)
-           and not frame.filename.startswith(_PROJECT)]
+           and not frame.filename.startswith((_PROJECT, "<frozen"))]
     checker = frames and not is_users(frames[-1].filename) and isinstance(error, ValueError)
     if not own or (checker and "numpy" not in frames[-1].filename):
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
@@ -69,10 +82,16 @@ def _said(error: Exception, path: Path) -> str:
 def _labels(given: Any, inputs: Mapping[str, Any], where: str) -> dict[str, Labels]:
     """The labels of a file. Raises UserError on what does not fit the inputs."""
     found = {}
+    if not isinstance(given, Mapping):
+        raise UserError(f"{where}: expected a mapping from inputs to the names of their axes, got "
+                        f"{type(given).__name__}")
     for name, value in given.items():
         if name not in inputs:
             raise UserError(f"{where}: expected names of inputs, {', '.join(inputs)}, got {name!r}")
-        axes, blocks = value if isinstance(value[0], tuple) else (value, {})
+        if not isinstance(value, tuple):
+            raise UserError(f"{where}: expected a tuple of the axes' names for {name!r}, got "
+                            f"{value!r}")
+        axes, blocks = value if value and isinstance(value[0], tuple) else (value, {})
         shape = np.shape(inputs[name])
         if len(axes) != len(shape):
             raise UserError(f"{where}: expected {len(shape)} axes for {name!r}, of shape {shape}, "
@@ -102,8 +121,8 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[name] = module  # where dataclasses and inspect look for it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise UserError(f"{path}: {type(error).__name__}: {error}") from error
+    except FAILURES as error:
+        raise UserError(f"{path}: {_said(error)}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module
@@ -111,10 +130,26 @@ def load_module(path: Path) -> ModuleType:
 
 def find(module: ModuleType, path: Path, name: str) -> Any:
     """A function of the module; the nearest name is suggested where there is none."""
-    if callable(getattr(module, name, None)):
-        return getattr(module, name)
+    found = getattr(module, name, None)
+    if callable(found):
+        return found
+    if found is not None:
+        raise UserError(f"{path}: expected a function {name}, got {type(found).__name__}")
     known = [key for key, value in vars(module).items() if callable(value)]
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = _hint(name, known) or (_names(module) if name.endswith("_inputs") else "")
     raise UserError(f"{path}: expected a function {name}, found none{hint}")
 
+
+def _hint(name: str, known: list[str]) -> str:
+    """A hint at the known function of the same kind whose name is close."""
+    end = next((end for end in ENDS if name.endswith(end)), "")
+    stems = [key.removesuffix(end) for key in known if key.endswith(end)]
+    close = difflib.get_close_matches(name.removesuffix(end), stems, 1, 0.6 if end else 0.5)
+    return f"; did you mean {close[0] + end!r}?" if close else ""
+
+
+def _names(module: ModuleType) -> str:
+    """What a file has that can be checked, in words."""
+    names = [key.removesuffix("_inputs") for key in vars(module) if key.endswith("_inputs")]
+    has = ", ".join([*names[:SHOWN], *["..."] * (len(names) > SHOWN)])
+    return f"; with inputs it has {has}" if names else "; it has no NAME_inputs(rng)"

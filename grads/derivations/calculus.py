@@ -76,12 +76,12 @@ def bias(parameters: Mapping[str, Array], name: str) -> Array | float:
 
 
 def remark_1(u: Array, v: Array) -> Array:
-    """diag(u) v = u o v, for columns u and v (d, 1); Eq. 2.10."""
+    """diag(u) v = u o v; Eq. 2.10. Both are columns (d, 1)."""
     return u * v                                                 # (2.10)
 
 
 def lemma_1(W: Array, h: Array, dv: Array, f_prime: Function) -> tuple[Array, Array]:
-    """dh and dW for v = f(W h), given dv; Eqs. 2.11 and 2.12.
+    """v = f(W h) has dh = W^T (f'(W h) o dv), dW = (f'(W h) o dv) h^T; Eqs. 2.11 and 2.12.
 
     Arguments: W (m, n), h (n, 1), dv (m, 1), and f', applied to each element.
     """
@@ -91,7 +91,7 @@ def lemma_1(W: Array, h: Array, dv: Array, f_prime: Function) -> tuple[Array, Ar
 
 
 def corollary_1(W: Array, h: Array, dv: Array) -> tuple[Array, Array]:
-    """dh and dW for v = W h, given dv; Eqs. 2.13 and 2.14. Arguments as in `lemma_1`."""
+    """v = W h has dh = W^T dv, dW = dv h^T; Eqs. 2.13 and 2.14. Arguments as in `lemma_1`."""
     dh = W.T @ dv                                                # (2.13)
     dW = dv @ h.T                                                # (2.14)
     return dh, dW
@@ -100,14 +100,14 @@ def corollary_1(W: Array, h: Array, dv: Array) -> tuple[Array, Array]:
 def remark_2(
     u: Array, v: Array, ds: Array, f: Function, f_prime: Function
 ) -> tuple[Array, Array]:
-    """du and dv for s = u o f(v), given ds, all (d, 1); Eqs. 2.15 and 2.16."""
+    """s = u o f(v) has du = f(v) o ds, dv = f'(v) o u o ds; Eqs. 2.15 and 2.16. All (d, 1)."""
     du = f(v) * ds                                               # (2.15)
     dv = f_prime(v) * u * ds                                     # (2.16)
     return du, dv
 
 
 def remark_3(u: Array, v: Array, ds: Array) -> tuple[Array, Array]:
-    """du and dv for s = u o v, given ds, all (d, 1); Eqs. 2.17 and 2.18."""
+    """s = u o v has du = v o ds, dv = u o ds; Eqs. 2.17 and 2.18. All (d, 1)."""
     du = v * ds                                                  # (2.17)
     dv = u * ds                                                  # (2.18)
     return du, dv

@@ -175,6 +175,12 @@ def translation_shapes(V_s: int, V_t: int, sizes: Sizes, attentional: bool
     return shapes | ({"output.b": (V_t,)} if sizes.biases else {})
 
 
+def is_fed(parameters: Any) -> bool:
+    """Whether a decoder's first layer reads h~_{t-1}: more than the embedding and its own state."""
+    rows, columns = parameters["decoder.0.W"].shape
+    return bool(columns > parameters["decoder.W_e"].shape[1] + rows // 4)
+
+
 def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """The parameters of a score, and of a predicted position."""
     H, A = sizes.hidden, sizes.hidden + 1  # another number, so that shapes tell tensors apart

@@ -27,14 +27,15 @@ except ImportError:  # Windows: every step is printed
 WIDE = 200  # columns where the output is no terminal
 SCROLL = 5  # lines
 AROUND = 2  # lines printed before and after a step's where everything is printed
-HELP = "right: on  left: back  n p: time  r: backward  up down: scroll  N enter: step  q: leave"
+HELP = ("right: on  left: back  e: equation  n p: time  r: backward  up down: scroll  "
+        "N enter: step  q: leave")
 ESCAPE = 0.05  # seconds between the parts of what one key sends
 SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
 # What a terminal sends for a key, and what the key does
 KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "\x1b[B": "down", "\x1bOB": "down",
         "\x1b[6~": "down", "\x1b[A": "up", "\x1bOA": "up", "\x1b[5~": "up",
         "\x1b[D": "back", "\x1bOD": "back", "b": "back", "\x7f": "back",
-        "n": "next time", "p": "time before", "r": "backward",
+        "n": "next time", "p": "time before", "r": "backward", "e": "equation",
         "g": "first", "\x1b[H": "first", "G": "last", "\x1b[F": "last",
         "q": "leave", "\x03": "leave", "\x04": "leave", "\r": "enter", "\n": "enter"}
 
@@ -42,8 +43,9 @@ KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "\x1b[B": "down", "\x1bOB": "
 def walk(
     name: str, *, sentence: str | None = None, target: str | None = None,
     hidden: int | None = None, embedding: int | None = None, layers: int | None = None,
-    score: str | None = None, window: str | None = None, seed: int | None = None,
-    model: str | Path | None = None, checkpoint: str | None = None, all: bool = False,
+    score: str | None = None, window: str | None = None, feeding: bool | None = None,
+    seed: int | None = None, model: str | Path | None = None, checkpoint: str | None = None,
+    all: bool = False,
 ) -> None:
     """Walk through the steps of a derivation, or of a user's own function FILE.py:NAME.
 
@@ -51,8 +53,8 @@ def walk(
     step instead of waiting for keys, as is done anyway where input or output is no terminal.
     Raises `UserError` as `build` does, and for a file that has no such function.
     """
-    settings = Settings(sentence, target, hidden, embedding, layers, score, window, seed, model,
-                        checkpoint)
+    settings = Settings(sentence, target, hidden, embedding, layers, score, window, feeding, seed,
+                        model, checkpoint)
     shown, notes = open_shown(name, settings)
     if all or not has_keys():
         print_all(shown, notes)
@@ -72,7 +74,7 @@ def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
         return Shown({"forward": alone}), [name]
     example = open_example(name, settings)
     traces = {"forward": example.run.forward, "backward": example.run.backward}
-    return Shown(traces, example.verifications()), [example.run.title, *example.said]
+    return Shown(traces, example.verifications(), example.run), [example.run.title, *example.said]
 
 
 def print_all(shown: Shown, notes: list[str]) -> None:
@@ -80,9 +82,10 @@ def print_all(shown: Shown, notes: list[str]) -> None:
     screen = console()
     for note in notes:
         screen.print(note, markup=False)
+    told: set[str] = set()
     for number in range(len(shown)):
         screen.print()
-        screen.print(shown.page(number, AROUND), end="")
+        screen.print(shown.page(number, AROUND, told), end="")
 
 
 def console() -> Console:
@@ -96,7 +99,7 @@ def console() -> Console:
 
 def by_keys(shown: Shown) -> None:
     """One step on the screen at a time, until the user leaves."""
-    screen, here, typed, top = Console(highlight=False), 0, "", 0
+    screen, here, typed, top = Console(highlight=False), shown.begin(), "", 0
     descriptor = sys.stdin.fileno()
     with raw(descriptor), screen.screen(hide_cursor=False):
         draw(screen, shown, here, typed, top)
@@ -115,6 +118,8 @@ def jumped(shown: Shown, here: int, key: str) -> int:
     """The step to show after a key that jumps; the same step after any other."""
     if key in ("next time", "time before"):
         return shown.next_time(here, 1 if key == "next time" else -1)
+    if key == "equation":
+        return shown.next_equation(here)
     return shown.backward() if key == "backward" else here
 
 

@@ -7,7 +7,6 @@ import math
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
 from nmt.recipe import page as recipe_page
 from nmt.recipe.file import as_text, load_recipe
 from nmt.run_directory import check_new, resumable
-from nmt.search.interface import SearchOptions
+from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation, score_bleu
 from nmt.system import train as train_system
 from nmt.training.progress import ConsoleObserver
@@ -139,16 +138,8 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
             raise UserError("--sample: expected no --beam and no --nbest beside it")
         if not 0 < options.sample < math.inf:
             raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
-    given = {"beam": options.beam, "nbest": options.nbest, "length_factor": options.length_factor,
-             "length_normalisation": options.length_normalisation}
-    given = {name: value for name, value in given.items() if value is not None}
-    search = search if options.nbest else replace(search, nbest=1)  # lines of text stay aligned
-    if "nbest" in given and "beam" not in given:
-        given["beam"] = max(search.beam, given["nbest"])
-    try:
-        return replace(search, **given)
-    except ValueError as error:  # out of range, as SearchOptions says
-        raise UserError(str(error)) from None
+    return chosen(search, options.beam, options.nbest, options.length_factor,
+                  options.length_normalisation)
 
 
 def _check_alignments(path: Path | None, system: System) -> None:

@@ -31,7 +31,7 @@ from nmt.evaluation.pictures import require_drawing
 from nmt.evaluation.rare import rarities
 from nmt.evaluation.speed import read_speed
 from nmt.run_directory import checkpoint_path, epochs_of
-from nmt.search.interface import SearchOptions
+from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation
 from nmt.training.trainer import LOG
 
@@ -248,12 +248,8 @@ def _names(directories: Sequence[Path]) -> list[str]:
 
 def _search(system: System, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
-    given = {"beam": options.beam, "length_normalisation": options.length_normalisation}
-    given = {name: value for name, value in given.items() if value is not None}
-    try:
-        return replace(system.recipe.search, nbest=1, **given)
-    except ValueError as error:  # out of range, as SearchOptions says
-        raise UserError(str(error)) from None
+    return chosen(system.recipe.search, options.beam,
+                  length_normalisation=options.length_normalisation)
 
 
 def _test_set(system: System, lines: Lines, options: argparse.Namespace) -> TestSet:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,23 +21,16 @@ from nmt.data.vocabulary import END
 from nmt.models.contract import Searchable
 from nmt.search.history import Ended, History
 from nmt.search.interface import Hypothesis, SearchOptions, check_limits, check_sources
+from nmt.search.steps import Active, Candidates, SearchObserver, SearchStep
 from nmt.search.topk import best_candidates, without_unknown
 
 # propose(logits (B'*K, V), log_probabilities (B', K)) -> log_probabilities (B', C), flat (B', C)
 Propose = Callable[[Array, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-class Active(NamedTuple):
-    """The hypotheses that still grow; K of them for each sentence, best first."""
-
-    sentences: np.ndarray  # (B',) positions in the batch
-    rows: np.ndarray  # (B', K) rows of the step that they extend
-    tokens: np.ndarray  # (B', K) the last token of each
-    log_probabilities: np.ndarray  # (B', K) nats; -inf fills up where there are fewer than K
-
-
 def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
-                options: SearchOptions, limits: np.ndarray | None = None) -> list[list[Hypothesis]]:
+                options: SearchOptions, limits: np.ndarray | None = None,
+                observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
     """Find the best translations of each sentence, keeping K hypotheses per step.
 
     Source: steps (a) to (c) (2.3.2 beam; Sennrich beam); scores from Nguyen 2019 (`SearchOptions`).
@@ -48,6 +41,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         sources: what it reads; of a translator one side, ids (S, B).
         options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
+        observer: is told of each step, and may have more candidates proposed.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Those cut at the step
@@ -63,8 +57,9 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     done when no active hypothesis can enter its n best any more: log-probabilities only fall, so
     log p / lp(limit) is the best that an active one can reach.
     """
-    propose = partial(best_candidates, count=2 * options.beam)
-    return from_sources(model, parameters, sources, options, limits, propose)
+    count = max(2 * options.beam, 0 if observer is None else observer.candidates)
+    propose = partial(best_candidates, count=count)
+    return from_sources(model, parameters, sources, options, limits, propose, observer)
 
 
 def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
@@ -92,8 +87,8 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 
 
 def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
-                 options: SearchOptions, limits: np.ndarray | None,
-                 propose: Propose) -> list[list[Hypothesis]]:
+                 options: SearchOptions, limits: np.ndarray | None, propose: Propose,
+                 observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
     """`search` from the state after the sources; alignments are cut to the first one's lengths.
 
     Raises ValueError where the sources' shapes do not fit.
@@ -103,12 +98,13 @@ def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tu
     B = len(lengths)
     limits = options.step_limits(lengths) if limits is None else limits
     state = model.encode(parameters, sources, B) if B else None
-    return search(model, parameters, state, limits, options, propose, lengths)
+    return search(model, parameters, state, limits, options, propose, lengths, observer)
 
 
 def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limits: np.ndarray,
            options: SearchOptions, propose: Propose,
-           lengths: np.ndarray | None = None) -> list[list[Hypothesis]]:
+           lengths: np.ndarray | None = None,
+           observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
     """Run the loop that beam search, greedy search and sampling share, from any state.
 
     Arguments:
@@ -118,6 +114,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         propose: gives the candidates of a step, best first, from the device logits and the
             log-probabilities of the active hypotheses.
         lengths: (B,) columns that each sentence's alignment is cut to; None: it has none.
+        observer: is told of each step.
 
     Returns, raises:
         As `beam_search`; ValueError also for limits that are not B, or below 1.
@@ -133,8 +130,12 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         logits, state, alignment = model.step(parameters, state, tokens)
         history.add(tokens, active.rows.reshape(-1), None if lengths is None else alignment)
         steps = len(history)
-        active = _extend(active, logits, options, propose, steps, ended)
-        keep = ~_done(active, options, limits, steps, ended)
+        active, candidates = _extend(active, logits, options, propose, steps, ended)
+        done, reachable = _done(active, options, limits, steps, ended)
+        if observer is not None:
+            observer.on_step(SearchStep(steps, candidates, active, alignment, ended, limits,
+                                        reachable, done))
+        keep = ~done
         active = Active(*(part[keep] for part in active))
         state = _select(model, state, active.rows.reshape(-1), np.flatnonzero(keep), len(tokens))
     for one in ended:
@@ -143,7 +144,7 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
 
 
 def _extend(active: Active, logits: Array, options: SearchOptions, propose: Propose, steps: int,
-            ended: list[list[Ended]]) -> Active:
+            ended: list[list[Ended]]) -> tuple[Active, Candidates]:
     """Grow the active hypotheses by one token; move those that emit the end marker to `ended`."""
     B, K = active.tokens.shape
     V = logits.shape[1]
@@ -157,13 +158,15 @@ def _extend(active: Active, logits: Array, options: SearchOptions, propose: Prop
     tokens = flat % V
     rows = flat // V + K * np.arange(B)[:, None]
     is_end = tokens == END
-    for i, j in np.argwhere(is_end[:, : options.beam] & (scores[:, : options.beam] > -np.inf)):
+    finished = is_end[:, : options.beam] & (scores[:, : options.beam] > -np.inf)
+    for i, j in np.argwhere(finished):
         _end(ended[active.sentences[i]], scores[i, j], steps, rows[i, j], None, options)
     width = min(options.beam, K * (V - 1))
     order = np.argsort(is_end, axis=1, kind="stable")[:, :width]  # others first, best first
-    scores = np.where(is_end, -np.inf, scores)
-    return Active(active.sentences,
-                *(np.take_along_axis(part, order, axis=1) for part in (rows, tokens, scores)))
+    growing = np.where(is_end, -np.inf, scores)
+    return (Active(active.sentences, *(np.take_along_axis(part, order, axis=1)
+                                       for part in (rows, tokens, growing))),
+            Candidates(scores, rows, tokens, finished, order))
 
 
 def _end(ended: list[Ended], log_probability: float, steps: int, row: int, last: int | None,
@@ -181,8 +184,9 @@ def _by_score(ended: Ended) -> float:
 
 
 def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,
-          ended: list[list[Ended]]) -> np.ndarray:
-    """Say which sentences (B',) are done; at the limit the active hypotheses fill up `ended`."""
+          ended: list[list[Ended]]) -> tuple[np.ndarray, np.ndarray]:
+    """Say which sentences (B',) are done, and the best score that an active hypothesis of each can
+    reach; at the limit the active hypotheses fill up `ended`."""
     limits = limits[active.sentences]
     for i in np.flatnonzero(steps == limits):
         for row, token, score in zip(active.rows[i], active.tokens[i], active.log_probabilities[i],
@@ -192,7 +196,7 @@ def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int
     reachable = active.log_probabilities[:, 0] / options.length_penalty(limits)  # (B',)
     worst = np.array([ended[i][-1].score if len(ended[i]) == options.nbest else -np.inf
                       for i in active.sentences])
-    return (steps == limits) | (worst >= reachable)
+    return (steps == limits) | (worst >= reachable), reachable
 
 
 def _select(model: Searchable, state: Any, rows: np.ndarray, sentences: np.ndarray,

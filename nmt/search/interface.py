@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from backend.errors import UserError
 from nmt.data.batches import Side
 
 
@@ -55,6 +57,26 @@ class SearchOptions:
         Counting it makes lp of the shortest translation, the end marker alone, 1.
         """
         return ((5.0 + steps) / (5.0 + 1.0)) ** self.length_normalisation  # (Nguyen 3.1.3 lp)
+
+
+def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
+           length_factor: float | None = None,
+           length_normalisation: float | None = None) -> SearchOptions:
+    """A recipe's search settings with those of a command line; None where nothing was said.
+
+    One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
+    wide. Raises UserError for a value out of range.
+    """
+    if nbest is not None and beam is None:
+        beam = max(search.beam, nbest)
+    given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
+                             "length_factor": length_factor,
+                             "length_normalisation": length_normalisation}
+    try:
+        return replace(search, **{name: value for name, value in given.items()
+                                  if value is not None})
+    except ValueError as error:  # out of range, as SearchOptions says
+        raise UserError(str(error)) from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,30 +5,17 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
+import tanh_layer
 
 from grads import commands
 from grads.cli import main
 from grads.verification.mutation.execution import Outcome
 from grads.verification.mutation.record import Mutant
 
-LAYER = textwrap.dedent('''
-    """A user's own layer, and three mistakes."""
-    import numpy as np
-
-    def layer_inputs(rng):
-        return [rng.normal(size=(4, 3)), rng.normal(size=(2, 3))]
-
-    def layer_forward(x, W):
-        h = np.tanh(x @ W.T)
-        return h, (x, W, h)
-
-    def layer_backward(dh, cache):
-        x, W, h = cache
-        dz = (1 - h * h) * dh
-        return dz @ W, dz.T @ x
-
+LAYER = Path(tanh_layer.__file__).read_text(encoding="utf-8") + textwrap.dedent('''
     wrong_inputs, wrong_forward = layer_inputs, layer_forward
 
     def wrong_backward(dh, cache):
@@ -105,7 +92,7 @@ def test_a_wrong_gradient_is_status_1_with_its_diagnosis_and_files(capsys, layer
     status, out, _ = run(capsys, "check", f"{layer}:wrong", f"{layer}:layer", "--html", page,
                          "--json", data)
     assert status == 1 and "WRONG" in out and "sign" in out and "2 checks, 1 wrong" in out
-    assert page.read_text("utf-8").count("<section>") == 2
+    assert page.read_text("utf-8").count("<section id=") == 2
     assert [report["ok"] for report in json.loads(data.read_text("utf-8"))] == [False, True]
 
 
@@ -192,3 +179,21 @@ def test_mutants_writes_the_page_and_is_status_1_on_a_survivor(capsys, monkeypat
     status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)
     assert status == 1 and "lstm.f: c + d -> c - d: survives" in out
     assert "`c + d -> c - d`" in page.read_text("utf-8")
+
+
+def test_a_time_limit_is_status_3_and_says_what_was_covered(capsys, tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text(LAYER + textwrap.dedent("""
+        import time
+
+        def slow_forward(x, W):
+            time.sleep(0.3)
+            return layer_forward(x, W)
+
+        slow_inputs, slow_backward = layer_inputs, layer_backward
+    """), encoding="utf-8")
+    status, out, err = run(capsys, "check", f"{path}:slow", "--time-limit", "0.1")
+    assert (status, err) == (3, "") and "1 check, 0 wrong, 1 not finished" in out
+    assert "nothing of x, W" in out and "WRONG" not in out
+    status, _, err = run(capsys, "check", f"{path}:slow", "--time-limit", "0")
+    assert status == 2 and "--time-limit: expected seconds above 0, got 0" in err

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from grads.stepper.explorer.cited import all_said
 from grads.stepper.explorer.examples import RunExample, open_example, page_name
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.network import network
@@ -27,21 +28,23 @@ WORDS = 100  # of a vocabulary that is shown
 def build(
     name: str, *, sentence: str | None = None, target: str | None = None,
     hidden: int | None = None, embedding: int | None = None, layers: int | None = None,
-    score: str | None = None, window: str | None = None, seed: int | None = None,
-    model: str | Path | None = None, checkpoint: str | None = None,
+    score: str | None = None, window: str | None = None, feeding: bool | None = None,
+    seed: int | None = None, model: str | Path | None = None, checkpoint: str | None = None,
 ) -> dict[str, Any]:
     """Forward and backward of a derivation, every number and every verification, ready for JSON.
 
     Arguments: name, one of `grads.stepper.tracing.derivations.DERIVATIONS`, or FILE.py:NAME, a
     user's own NAME_forward and NAME_backward, or NAME and NAME_gradient, on NAME_inputs(rng);
     sentence and target, words between spaces (a translation's sentence may also be "source |||
-    target"); sizes, score and window of attention, and seed, of random parameters; model, a run
-    directory whose weights, vocabularies and tokeniser are taken instead; checkpoint, best or last,
-    of that directory (None: best). None everywhere: a small example.
+    target"); sizes, score and window of attention, feeding (False: without input feeding), and
+    seed, of random parameters; model, a run directory whose weights, vocabularies and tokeniser are
+    taken instead; checkpoint, best or last, of that directory (None: best). None everywhere: a
+    small example.
     Raises `UserError` as `grads.stepper.explorer.examples.open_example`.
     """
     return of_example(open_example(name, Settings(
-        sentence, target, hidden, embedding, layers, score, window, seed, model, checkpoint)))
+        sentence, target, hidden, embedding, layers, score, window, feeding, seed, model,
+        checkpoint)))
 
 
 def explore(name: str, output: str | Path | None = None, **settings: Any) -> Path:
@@ -65,6 +68,7 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
         "settings": example.described(), "command": example.command(), "notes": example.said,
         "sources": steps.sources, "steps": steps.entries,
+        "cited": all_said(step["cited"] for step in steps.entries),
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),
         "flow": flow_json() if run.derivation.recurrent else None, "network": network(run),

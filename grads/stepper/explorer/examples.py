@@ -23,8 +23,9 @@ from nmt.checkpoint_option import DEFAULT
 
 HIDDEN, EMBEDDING, LAYERS = 3, 2, 2  # of the small example
 ONLY = {key: tuple(name for name, one in DERIVATIONS.items() if key in one.settings)
-        for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window")}
-OWN = ("hidden", "embedding", "layers", "score", "window", "seed")  # a trained model has its own
+        for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window",
+                    "feeding")}
+OWN = ("hidden", "embedding", "layers", "score", "window", "feeding", "seed")  # a trained model's
 KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
@@ -103,8 +104,8 @@ class RunExample:
         """The command line that makes the page again."""
         name = self.run.derivation.name
         name = titled(name) if Path(name).is_absolute() else name
-        given = [f"--{key} {quoted(shown(value))}" for key, value in vars(self.settings).items()
-                 if value is not None]
+        given = ["--no-feeding" if key == "feeding" else f"--{key} {quoted(shown(value))}"
+                 for key, value in vars(self.settings).items() if value not in (None, True)]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
 
@@ -171,7 +172,8 @@ def check_settings(derivation: Derivation, settings: Settings) -> None:
     said = [key for key, value in vars(settings).items() if value is not None]
     for key in said:
         if name not in ONLY.get(key, (name,)) and (key, settings.layers) != ("layers", 1):
-            raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} have")
+            raise UserError(f"{key}: {name} has none; {', '.join(ONLY[key])} "
+                            f"{'have' if len(ONLY[key]) > 1 else 'has'}")
     if "checkpoint" in said and "model" not in said:
         raise UserError("checkpoint: expected a model too, whose checkpoint it is")
     if "model" in said:
@@ -186,7 +188,8 @@ def sizes_of(settings: Settings) -> Sizes:
         hidden=HIDDEN if settings.hidden is None else settings.hidden,
         embedding=EMBEDDING if settings.embedding is None else settings.embedding,
         layers=LAYERS if settings.layers is None else settings.layers,
-        score=settings.score or "general", window=settings.window or "global")
+        score=settings.score or "general", window=settings.window or "global",
+        input_feeding=settings.feeding is not False)
 
 
 def sentence_of(derivation: Derivation, settings: Settings) -> str | None:

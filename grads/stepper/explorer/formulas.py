@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grads.stepper.trace import Step, Trace
+
 ASSETS = Path(__file__).parent / "assets"
 
 
@@ -23,15 +25,25 @@ def formulas() -> dict[str, dict[str, str]]:
     return found
 
 
-def key(text: str, inside: str = "") -> str | None:
+def key(text: str, places: Iterable[str] = ()) -> str | None:
     """The key of a statement's equation, None where there is none; white space does not matter.
 
-    inside: "attention" for what serves attention: its softmax has another equation than that of
-    the predictions.
+    places: where the statement stands, the nearest first; the first that has an equation of its own
+    decides, as the softmax of attention has another one than that of the predictions.
     """
     statement = " ".join(text.split())
-    known = (f"{{{inside}}} {statement}", statement)
+    known = (*(f"{{{place}}} {statement}" for place in places), statement)
     return next((one for one in known if one in formulas()), None)
+
+
+def functions(trace: Trace, step: Step) -> list[str]:
+    """The functions that a step is in, from the innermost outward; NAME_grad is called NAME."""
+    frame: int | None = step.frame
+    found = []
+    while frame is not None:
+        found.append(trace.calls[frame].function.removesuffix("_grad"))
+        frame = trace.calls[frame].caller
+    return found
 
 
 def used(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, str]]:

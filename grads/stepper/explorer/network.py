@@ -35,7 +35,7 @@ CALLED = re.compile(r"(\w+)\(")
 
 def network(run: Run) -> dict[str, Any]:
     """Columns from left to right with their words, the number of layers, whether there is
-    attention; no columns for a single step."""
+    attention and whether it is fed to the next step; no columns for a single step."""
     words, arguments = run.example.words, run.example.arguments
     name = run.derivation.name
     if "W_e" in words:
@@ -48,7 +48,8 @@ def network(run: Run) -> dict[str, Any]:
         columns += decoder_columns([END, *y], [*y, END], words["decoder.W_e"], shift)
     else:
         columns = []
-    return {"columns": columns, "layers": depth(run), "attention": run.derivation.attentive}
+    return {"columns": columns, "layers": depth(run), "attention": run.derivation.attentive,
+            "fed": run.fed}
 
 
 def depth(run: Run) -> int:

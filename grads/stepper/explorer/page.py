@@ -16,50 +16,67 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from backend.errors import UserError
 from backend.files import write_text
+from grads import check
 from grads.stepper.explorer.formulas import ASSETS, used
 
 LIMIT = 2_000_000  # bytes of a page
-MODULES = ("format", "data", "evaluate", "state", "code", "heatmap", "network", "alignment",
-           "charts", "formula", "verification", "breaks", "flow", "guide", "jumps", "keys",
-           "player")  # each after those that it imports
-STYLES = ("katex", "page")
+BASE = Path(check.__file__).parent / "assets" / "base.css"  # shared with the report of a check
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
 
-def write_page(data: dict[str, Any], path: str | Path) -> None:
-    """Write the page that shows `data`, as `grads.stepper.explorer.build` makes it.
+class Layout(NamedTuple):
+    """What a page is put together from, in `assets/`."""
+
+    template: str
+    styles: tuple[str, ...]
+    modules: tuple[str, ...]  # each after those that it imports
+    smaller: str  # what to do about a page that is too large
+
+
+DERIVATION = Layout("page", ("katex.css", "page.css"), (
+    "format", "packed", "weights", "data", "evaluate", "state", "code", "heatmap", "network",
+    "alignment", "charts", "formula", "verification", "breaks", "flow", "guide", "jumps", "keys",
+    "play", "player"), "take fewer words, fewer layers or a smaller hidden size")
+SEARCH = Layout("search", ("page.css", "search.css"), (
+    "format", "packed", "weights", "search_state", "search_tree", "search_panels", "play",
+    "search_player"), "take a smaller beam or a shorter sentence")
+
+
+def write_page(data: dict[str, Any], path: str | Path, layout: Layout = DERIVATION) -> None:
+    """Write the page that shows `data`, as `grads.stepper.explorer.build` makes it for a
+    derivation, and `build_search` for a search.
 
     Raises `UserError` for a page of 2 MB or more, and for a path that cannot be written; the file
     is then as it was before.
     """
-    page = page_of(data)
+    page = page_of(data, layout)
     size = len(page.encode("utf-8"))
     if size >= LIMIT:
         raise UserError(
             f"{path}: expected a page under {LIMIT / 1e6:.0f} MB, got {size / 1e6:.1f} MB: "
-            "take fewer words, fewer layers or a smaller hidden size")
+            f"{layout.smaller}")
     write_text(Path(path), page)
 
 
-def page_of(data: dict[str, Any]) -> str:
+def page_of(data: dict[str, Any], layout: Layout = DERIVATION) -> str:
     """The page that shows `data`, as HTML."""
-    script = inlined(MODULES)
+    script = inlined(layout.modules)
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     parts = {
         "title": html.escape(data["title"]),
         "policy": f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
                   "font-src data:; base-uri 'none'; form-action 'none'",
-        "style": "\n".join(_read(f"{name}.css") for name in STYLES),
+        "style": "\n".join([BASE.read_text("utf-8"), *map(_read, layout.styles)]),
         "data": packed(data),
-        "formulas": packed(used(data["steps"])),
+        "formulas": packed(used(data.get("steps", ()))),
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read(f"{layout.template}.html"))
 
 
 def packed(value: Any) -> str:

@@ -19,6 +19,7 @@ class Settings:
     layers: int | None = None
     score: str | None = None
     window: str | None = None
+    feeding: bool | None = None
     seed: int | None = None
     model: str | Path | None = None
     checkpoint: str | None = None

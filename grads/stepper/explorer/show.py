@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,18 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from grads.stepper.explorer.steps import file_name
+from grads.stepper.explorer.cited import cited, said
+from grads.stepper.explorer.formulas import formulas
+from grads.stepper.explorer.steps import equation, file_name
 from grads.stepper.trace import Origin, Read, Step, Target, Trace
+from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.pairing import loops_text
 from grads.stepper.tracing.verify import Verification
 
 ROWS, COLUMNS = 12, 8  # of a tensor that are printed
 COMPARED = 6  # entries of a verification that are printed
 MARGIN = 10  # columns of a name
+PROSE = 78  # columns of a text
 STYLES = {"verified": "green", "wrong": "bold red", "undecided": "yellow"}
 SAID = {"other": "not compared", "unpaired": "not compared"}
 
@@ -26,9 +31,10 @@ class Shown:
     """The steps of one or two traces, as they are walked through: assignments only."""
 
     def __init__(
-        self, traces: dict[str, Trace], verifications: Sequence[Verification] = ()
+        self, traces: dict[str, Trace], verifications: Sequence[Verification] = (),
+        run: Run | None = None,
     ) -> None:
-        self.traces = traces
+        self.traces, self.run = traces, run
         self.steps: list[tuple[str, Step]] = [
             (name, step) for name, trace in traces.items() for step in trace.steps
             if step.kind == "assign"]
@@ -59,8 +65,24 @@ class Shown:
         return next((k for k, (name, _) in enumerate(self.steps) if name == "backward"),
                     len(self) - 1)
 
-    def page(self, number: int, context: int) -> Text:
-        """A step, by its number from 0, with so many lines of its function around it."""
+    def begin(self) -> int:
+        """The first step with an equation: where the mathematics starts; 0 where there is none."""
+        return max(self.next_equation(-1), 0)
+
+    def next_equation(self, number: int) -> int:
+        """The next step with an equation; the same one where no other follows."""
+        return next((k for k in range(number + 1, len(self)) if self.equation(*self.steps[k])),
+                    number)
+
+    def equation(self, name: str, step: Step) -> str | None:
+        """The key of a step's equation, None for a line that only keeps books."""
+        return None if self.run is None else equation(self.traces[name], step, self.run)
+
+    def page(self, number: int, context: int, told: set[str] | None = None) -> Text:
+        """A step, by its number from 0, with so many lines of its function around it.
+
+        told: names of what was cited in full before, and need not be again; it grows.
+        """
         name, step = self.steps[number]
         where = f"step {number + 1} of {len(self)} · {name} · {step.function}, " \
                 f"{file_name(Path(step.file))}:{step.line}"
@@ -68,6 +90,7 @@ class Shown:
         text = Text(where + "\n", style="bold")
         if step.equations:
             text.append(f"equation {', '.join(step.equations)}\n")
+        text.append_text(self.words(name, step, told))
         text.append("\n").append_text(self.listing(name, step, context)).append("\n")
         reads = {(self.read_name(name, read, origin), origin): None
                  for read in step.reads for origin in read.origins[:COLUMNS]}
@@ -78,6 +101,23 @@ class Shown:
             verification = self.verifications.get((step.number, i)) if name == "backward" else None
             if verification is not None:
                 text.append_text(self.verification(verification))
+        return text
+
+    def words(self, name: str, step: Step, told: set[str] | None) -> Text:
+        """What the line does, and what it cites: in full, unless that was told before."""
+        found = self.equation(name, step)
+        note = formulas()[found]["note"] if found else ""
+        text = Text()
+        if note:
+            text.append(textwrap.fill(note, PROSE) + "\n", style="italic")
+        for one in cited(f"{step.comment} {note}"):
+            cite = said(one) or {}
+            full = [] if told is not None and one in told else cite["text"]
+            text.append(textwrap.fill(": ".join([cite["title"], " ".join(full)]).strip(": "),
+                                      PROSE, initial_indent="  ", subsequent_indent="  ") + "\n",
+                        style="dim")
+            if told is not None:
+                told.add(one)
         return text
 
     def read_name(self, name: str, read: Read, origin: Origin) -> str:

@@ -10,18 +10,18 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from grads.stepper.explorer.cited import cited
 from grads.stepper.explorer.expand import expansions
-from grads.stepper.explorer.formulas import key
+from grads.stepper.explorer.formulas import formulas, functions, key
 from grads.stepper.explorer.network import cell
 from grads.stepper.explorer.partners import Partners
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, is_integer
-from grads.stepper.trace import Origin, Step
+from grads.stepper.trace import Origin, Step, Trace
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.verify import Verification
 
 ROOT = Path(__file__).resolve().parents[3]  # files below it are named from here
 NAMES = re.compile(r"[A-Za-z_]\w*")
-ATTENTIVE = re.compile(r"align|context$|context_grad$")  # functions that make weights
 OPERANDS = 16  # tensors of one container that a step is said to have read
 
 
@@ -42,7 +42,8 @@ class Steps:
 
     def entry(self, name: str, step: Step) -> dict[str, Any]:
         """What the page gets of a step."""
-        formula = key(step.text, self.inside(name, step))
+        formula = equation(self.table.traces[name], step, self.run)
+        note = formulas()[formula]["note"] if formula else ""
         reads = [(read.written.removesuffix(".T"), self.table.find(name, origin))
                  for read in step.reads for origin in read.origins[:OPERANDS]]
         ids = list(dict.fromkeys(one for _, one in reads))
@@ -52,6 +53,7 @@ class Steps:
             "loops": [list(one) for one in step.loops], "text": step.text,
             "comment": step.comment, "equations": list(step.equations), "formula": formula,
             **({"bookkeeping": True} if formula is None and self.is_bookkeeping(step) else {}),
+            "cited": cited(f"{step.comment} {note}"),
             "targets": [self.table.ids[name, (step.number, i)] for i in range(len(step.targets))],
             "reads": [{"written": written, "tensor": one} for written, one in reads],
             "cached": [one for one in ids if name == BACKWARD and self.table.is_cached(one)],
@@ -60,15 +62,6 @@ class Steps:
             "expansions": expansions(
                 step.text, self.single_reads(name, step), len(step.targets)),
         }
-
-    def inside(self, name: str, step: Step) -> str:
-        """attention, if the step is in one of attention's functions or in one that they call."""
-        trace, frame = self.table.traces[name], step.frame
-        functions = [trace.calls[frame].function]
-        while (caller := trace.calls[frame].caller) is not None:
-            frame = caller
-            functions.append(trace.calls[frame].function)
-        return "attention" if any(ATTENTIVE.match(one) for one in functions) else ""
 
     def is_bookkeeping(self, step: Step) -> bool:
         """Whether a line without an equation is one that a reader may skip: of a user's own
@@ -127,6 +120,14 @@ class Steps:
         program = self.table.traces[name].program
         return next(one for one in program.copies
                     if one.__name__ == step.function and one.__code__.co_filename == step.file)
+
+
+def equation(trace: Trace, step: Step, run: Run) -> str | None:
+    """The key of a step's equation; None for a user's own line, which may mean something else."""
+    if run.derivation.own:
+        return None
+    variant = [] if run.variant is None else [run.variant.score, *["unfed"] * (not run.fed)]
+    return key(step.text, [*functions(trace, step), run.derivation.name, *variant])
 
 
 def source_of(function: FunctionType) -> dict[str, Any]:

@@ -129,11 +129,11 @@ DERIVATIONS = {one.name: one for one in (
         Pairing(MODEL, PAIRS), partial(translation_example, False), FOLLOW, breaks.TRANSLATION,
         settings=TRANSLATION + LAYERED, sentence=PAIR, recurrent=True),
     Derivation(
-        "attention", "Encoder-decoder with attention ({score}, {window}) and input feeding, 4.2",
+        "attention", "Encoder-decoder with attention ({score}, {window}{feeding}), 4.2",
         attention.attentional_nmt_forward, attention.attentional_nmt_backward,
         Pairing(ATTENTIONAL, PAIRS), partial(translation_example, True), FOLLOW,
-        breaks.ATTENTION, settings=TRANSLATION + LAYERED + SCORED, sentence=PAIR, recurrent=True,
-        attentive=True),
+        breaks.ATTENTION, settings=(*TRANSLATION, *LAYERED, *SCORED, "feeding"), sentence=PAIR,
+        recurrent=True, attentive=True),
     Derivation(
         "rnnsearch", "RNNsearch, Bahdanau et al. A.2", rnnsearch.forward, rnnsearch.backward,
         Pairing(MODEL, PAIRS, SHARES), search_example, FOLLOW, breaks.SEARCH,

@@ -2,29 +2,28 @@
 
 A derivation is written for complex steps; a user's function may write into arrays of real numbers,
 or take absolute values, of which a complex step tells nothing. So the derivative is taken by
-differences of real numbers too, extrapolated, with an estimate of their error.
+differences of real numbers too. Both methods are the checker's (`grads.check.differentiate`);
+here they run along entries of a variable inside the function.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend.errors import UserError
+from grads.check.differentiate import Probe, complex_step, ridders
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.replay import Bumps, rerun
 from grads.stepper.tracing.values import is_array
 
-COMPLEX_STEP = 1e-30
-STEPS = (1e-2, 1e-3, 1e-4, 1e-5)  # of differences, relative to the entry
-SMALL = (1e-3, 1e-12)  # an entry below this share of the largest is stepped as if it were as
-# large; the second where the methods disagree with the first
 AGREE = 1e-5  # relative difference of two methods that agree
-NOISE = 64  # rounding errors of a loss, in units of its precision
-SURE = 1e-4  # relative error estimate up to which differences alone decide
+EPS = float(np.finfo(np.float64).eps)
+NOISE = 1  # roundings of a loss, in units of its precision
+SURE = 1e-4  # relative error estimate up to which differences decide anything
 EXACT = 1e-8  # relative error of a gradient verified by complex step
 EPSILONS = 2.0**10  # the same of one in float32, in units of its precision
 ROUGH = 1e-6  # relative error of one verified by differences, where they are no worse
@@ -35,8 +34,7 @@ class Derivative(NamedTuple):
 
     complex_step: np.ndarray  # NaN where the function cannot be run with complex numbers
     real: np.ndarray
-    estimate: float  # of the error of `real`, absolute
-    kink: bool  # whether the differences to both sides stay apart
+    estimate: float  # of the error of `real`, absolute; large at a kink
 
     def scale(self, floor: float) -> float:
         """The size of the derivative, that errors are relative to."""
@@ -45,7 +43,12 @@ class Derivative(NamedTuple):
     def agree(self, floor: float) -> bool:
         """Whether both methods were taken and say the same."""
         allowed = AGREE * self.scale(floor) + 10 * self.estimate
-        return bool(np.all(np.abs(self.complex_step - self.real) <= allowed))
+        return self.sure(floor) and bool(np.all(
+            np.abs(self.complex_step - self.real) <= allowed))
+
+    def sure(self, floor: float) -> bool:
+        """Whether the differences have settled; they do not at a kink."""
+        return self.estimate <= SURE * self.scale(floor)
 
     def verdict(self, analytic: np.ndarray, floor: float, precision: float) -> tuple[str, float]:
         """verified, wrong or undecided, and the relative error.
@@ -62,63 +65,60 @@ class Derivative(NamedTuple):
             return "undecided", float("nan")
         error = float(np.abs(analytic - exact).max(initial=0.0)) / scale
         if not agree:
-            if self.kink or not self.estimate <= SURE * scale:
+            if not self.estimate <= SURE * scale:
                 return "undecided", error
             allowed = max(allowed, 100 * self.estimate / scale)
         return ("verified" if error <= allowed else "wrong"), error  # NaN is wrong
 
 
+class Losses(Probe):
+    """The loss along entries of one variable, for the methods of the checker.
+
+    Arguments: run, from numbers of entries and a step for each to the losses; size, the entries
+    themselves; base, the loss; precision, of the numbers that it is computed with. What the steps
+    are added to is in float64: only a loss that float32 can hold was rounded to it all the same.
+    """
+
+    def __init__(self, run: Callable[[np.ndarray, np.ndarray], np.ndarray], lines: np.ndarray,
+                 size: np.ndarray, base: float, precision: float) -> None:
+        self.run, self.lines, self.size, self.precision = run, lines, size, precision
+        self.n, self.names = len(lines), ["loss"]
+        self.coarse = np.abs(size[lines])
+        self.unit = 2.0 ** np.ceil(np.log2(np.maximum(1.0, self.coarse)))
+        self.near = np.where(self.coarse > 0, self.coarse, self.unit)
+        self.weights, self.base = [np.ones(1)], [np.array([base])]
+        held = float(np.float32(base)) == base
+        self.noise = [np.array([NOISE * abs(base) * (precision if held else EPS)])]
+
+    def __call__(self, t: np.ndarray) -> list[np.ndarray]:
+        """The losses at steps t (m, n): (m, n, 1)."""
+        return [np.array([self.run(self.lines, row) for row in t])[..., None]]
+
+    def some(self, lines: np.ndarray) -> Losses:
+        """The same of some of the entries."""
+        return Losses(self.run, self.lines[lines], self.size, float(self.base[0][0]),
+                      self.precision)
+
+
 def derivative(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,
-               named: dict[str, Any], size: np.ndarray, precision: float,
-               share: float = SMALL[0]) -> Derivative:
+               named: dict[str, Any], size: np.ndarray, precision: float) -> Derivative:
     """Both derivatives of the entries of one variable.
 
     Arguments: size, the entries themselves, that steps are relative to; precision, of the
-    numbers that are computed with; share, of the largest entry, below which a step does not go.
+    numbers that are computed with.
     """
-    along = attempt(forward, bump, arguments, loss, named,
-                    np.full(len(bump.entries), COMPLEX_STEP * 1j)).imag / COMPLEX_STEP
-    size = np.where(np.isfinite(size), np.abs(size), 1.0)
-    scale = np.maximum(size, share * size.max(initial=0.0))
-    scale = np.where(scale > 0, scale, 1.0)
-    middle = attempt(forward, bump, arguments, loss, named, np.zeros(len(bump.entries)))
-    levels, bends = [], []
-    for relative in STEPS:
-        h = relative * scale
-        (wide, bend), (narrow, _) = (
-            two_sided(attempt(forward, bump, arguments, loss, named, step), middle,
-                      attempt(forward, bump, arguments, loss, named, -step), step)
-            for step in (h, h / 2))
-        levels.append((4 * narrow - wide) / 3)  # Richardson: the error of order h^2 cancels
-        noise = NOISE * precision * np.abs(middle) / h
-        bends.append(np.where(bend > noise, bend, 0.0))
-    real, estimate = settled(np.array(levels))
-    return Derivative(along, real, estimate, kinked(np.array(bends), real))
+    def run(lines: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        some = bump._replace(entries=bump.entries[lines])
+        return attempt(forward, some, arguments, loss, named, steps)
 
-
-def two_sided(right: np.ndarray, middle: np.ndarray, left: np.ndarray, step: np.ndarray
-              ) -> tuple[np.ndarray, np.ndarray]:
-    """The central difference, and by how much the differences to both sides are apart."""
-    return (right - left) / (2 * step), np.abs(right + left - 2 * middle) / step
-
-
-def kinked(bends: np.ndarray, real: np.ndarray) -> bool:
-    """Whether the differences to both sides (steps, n) stay apart as steps shrink a hundredfold."""
-    if not bends.size:
-        return False
-    size = max(float(np.nan_to_num(np.abs(real)).max()), 1e-300)
-    return bool(np.any((bends[2] > bends[0] / 4) & (bends[2] > AGREE * size)))
-
-
-def settled(levels: np.ndarray) -> tuple[np.ndarray, float]:
-    """Of the derivatives (steps, n) those least moved by a smaller step, and by how much."""
-    if not levels.size:
-        return levels.reshape(-1), 0.0
-    moved = np.abs(np.diff(levels, axis=0))
-    moved = np.where(np.isnan(moved), np.inf, moved)
-    best = np.argmin(moved, axis=0)
-    where = np.arange(levels.shape[1])
-    return levels[best + 1, where], float(moved[best, where].max())
+    lines = np.arange(len(bump.entries))
+    if not lines.size:
+        return Derivative(np.zeros(0), np.zeros(0), 0.0)
+    base = float(run(lines[:1], np.zeros(1))[0])
+    losses = Losses(run, lines, np.where(np.isfinite(size), size, 1.0), base, precision)
+    with np.errstate(all="ignore"):  # a step may leave the domain: the error estimate says so
+        along, found = complex_step(losses), ridders(losses)
+    return Derivative(along.value[0], found.value[0], float(found.error.max()))
 
 
 def attempt(forward: Trace, bump: Bumps, arguments: Sequence[Any], loss: Any,

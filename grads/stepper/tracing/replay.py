@@ -169,7 +169,7 @@ class Replay:
             self.same_path(number, here)
             value = spread(self.sites[number].targets[0], value)[0]
             for path, added in bumps:
-                value = changed(value, path, partial(plus, added=added))
+                value = changed(value, path, partial(self.other, added=added))
         elif here > 2 * len(self.trace.steps):
             self.same_path(number, here)
         return value
@@ -179,6 +179,10 @@ class Replay:
         for path, added in self.readings.get(here, ()):
             value = changed(value, path, partial(plus, added=added))
         return value
+
+    def other(self, old: Any, added: Any) -> Any:
+        """What stands for an assigned value."""
+        return plus(old, added)
 
     def same_path(self, number: int, here: int) -> None:
         """UserError unless the run is where the trace was."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from grads.derivations.examples import Example, Request, Sizes
+from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
 from grads.stepper.tracing.breaks import Break
@@ -92,10 +92,23 @@ class Run:
     @property
     def title(self) -> str:
         """The derivation's title, with the score and the window in use."""
-        variants = [one for one in (*self.example.arguments[:1], self.example.named.get("variant"))
-                    if isinstance(one, Variant)]
-        said = {} if not variants else {"score": variants[0].score, "window": variants[0].window}
-        return self.derivation.title.format(**said) if said else self.derivation.title
+        if self.variant is None:
+            return self.derivation.title
+        feeding = ", with input feeding" if self.fed else ", without input feeding"
+        return self.derivation.title.format(
+            score=self.variant.score, window=self.variant.window, feeding=feeding)
+
+    @property
+    def variant(self) -> Variant | None:
+        """How attention makes its weights; None for what has no such choice."""
+        given = (*self.example.arguments[:1], *self.example.named.values())
+        return next((one for one in given if isinstance(one, Variant)), None)
+
+    @property
+    def fed(self) -> bool:
+        """Whether the decoder reads the attentional vector of the step before."""
+        return self.variant is not None and bool(self.example.words) and is_fed(
+            self.example.arguments[0])
 
     @property
     def loss_said(self) -> str:

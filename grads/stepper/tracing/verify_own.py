@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backend.errors import UserError
 from grads.stepper.trace import Origin, Trace
-from grads.stepper.tracing.numerical import SMALL, Derivative, derivative, entries_of
-from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Partner, squeezed
+from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
+from grads.stepper.tracing.pairing import (
+    AssignedGradient,
+    Pairing,
+    Pairs,
+    Partner,
+    root_of,
+    squeezed,
+)
 from grads.stepper.tracing.replay import Replay
 from grads.stepper.tracing.returned import Returned, returned_gradients
 from grads.stepper.tracing.values import at
@@ -31,6 +38,7 @@ from grads.stepper.tracing.verify import (
     unverified,
 )
 
+GUESSES = 256  # derivatives that are taken for guesses at forward variables
 ROUNDING = 1e-6  # of the largest gradient: what is below is compared as if it were as large
 INDEX = re.compile(r"\[(-?\d+)\]")
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
@@ -49,6 +57,13 @@ class Numbers(NamedTuple):
     def exact(self, floor: float) -> np.ndarray:
         """The derivative that decides."""
         return self.found.complex_step if self.found.agree(floor) else self.found.real
+
+
+class Put(Replay):
+    """A run in which variables are given other values where they are assigned."""
+
+    def other(self, old: Any, added: Any) -> Any:
+        return np.reshape(added, np.shape(old))[()]
 
 
 class Own:
@@ -75,12 +90,8 @@ class Own:
         """The derivatives for a gradient of this value, which is kept perhaps in part."""
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
-        given = (self.forward, bump, self.arguments, self.loss, self.named,
-                 entries_of(self.forward, bump), self.precision)
-        found = derivative(*given)
-        if not found.agree(self.floor):
-            other = derivative(*given, SMALL[1])
-            found = other if other.agree(self.floor) else found
+        found = derivative(self.forward, bump, self.arguments, self.loss, self.named,
+                           entries_of(self.forward, bump), self.precision)
         status, error = self.verdict(found, value, where)
         return Numbers(where, found, status, error)
 
@@ -112,10 +123,14 @@ class Own:
         differing = {origin: found for origin, found in made.items()
                      if found[1] is not None and found[1].status == "wrong" and origin not in ends}
         guilty = self.guilty(differing)
+        carried = self.carried([origin for origin in sorted(gradients) if origin not in ends],
+                               min(guilty, default=None))
         found = []
         for origin in sorted(gradients):
             if origin in ends:
                 found.append(self.end(origin, *ends[origin]))
+            elif origin in carried:
+                found.append(self.compared(origin, *carried[origin]))
             else:
                 found.append(self.said(gradients[origin], *made[origin], origin in guilty))
         return found
@@ -168,23 +183,73 @@ class Own:
         """Of the variables that differ from their derivative those that make a result wrong."""
         if all(one.status != "wrong" for one in self.results):
             return set()
-        lines: dict[tuple[int, int], list[Origin]] = defaultdict(list)
-        for origin in differing:
-            lines[self.backward.steps[origin[0]].site, origin[1]].append(origin)
-        return {origin for origins in lines.values()
+        return {origin for origins in self.lines(differing)
                 if self.mends({one: differing[one][1] for one in origins}) for origin in origins}
+
+    def lines(self, origins: Iterable[Origin]) -> list[list[Origin]]:
+        """Assignments by the line and the variable that they are of."""
+        found: dict[tuple[int, str], list[Origin]] = defaultdict(list)
+        for origin in origins:
+            root = root_of(self.backward.target(origin).name)
+            found[self.backward.steps[origin[0]].site, root].append(origin)
+        return list(found.values())
+
+    def carried(self, origins: Sequence[Origin], before: Origin | None
+                ) -> dict[Origin, tuple[Partner, Numbers]]:
+        """The first line of a loop whose variable, paired by the order of the iterations, makes a
+        result wrong, if it stands before the first one that is known to.
+
+        A gradient that is carried from step to step belongs to the variable of another iteration
+        than the one it is assigned in, or to no iteration of that name. What it is compared with is
+        a guess, but that its correction makes the results right is none.
+        """
+        if all(one.status != "wrong" for one in self.results):
+            return {}
+        left = GUESSES
+        for line in self.lines(origins):
+            if before is not None and line[0] > before:
+                continue
+            for partners in self.by_order(line):
+                left -= len(partners)
+                if left < 0:
+                    return {}
+                made = {origin: (partner, self.numbers(
+                    partner, self.backward.target(origin).value,
+                    self.backward.target(origin).shape or ()))
+                    for origin, partner in partners.items()}
+                wrong = {origin: numbers for origin, (_, numbers) in made.items()
+                         if numbers.status == "wrong"}
+                if wrong and self.mends(wrong):
+                    return made
+        return {}
+
+    def by_order(self, line: list[Origin]) -> Iterator[dict[Origin, Partner]]:
+        """Guesses at the forward variables of a line's assignments: the last first, that with one
+        left out, and the only one for the last."""
+        step, target = self.backward.steps[line[0][0]], self.backward.target(line[0])
+        frame, name = self.pairs.frame_of(step), self.pairs.forward_name(step, target)
+        if frame is None or name is None or np.asarray(target.value).dtype.kind != "f":
+            return
+        found = sorted(origin for key, known in self.pairs.variables[frame].items()
+                       if root_of(key) == root_of(name) for origin in known)
+        whole = [one for one in map(self.pairs.whole, found) if one is not None
+                 and squeezed(one.shape) == squeezed(target.shape or ()) and self.is_real(one)]
+        if len(whole) > 1:
+            yield dict(zip(line, reversed(whole), strict=False))
+            yield dict(zip(line, reversed(whole[:-1]), strict=False))
+        elif whole:  # of a sum, what it comes to
+            yield {line[-1]: whole[-1]}
 
     def mends(self, numbers: dict[Origin, Numbers]) -> bool:
         """Whether the derivative in the place of what a line assigns makes a wrong result right,
         and no right one wrong."""
-        replay = Replay(self.backward, [], np.zeros(0))
+        replay = Put(self.backward, [], np.zeros(0))
         for origin, one in numbers.items():
             target = self.backward.target(origin)
-            value = np.asarray(target.value, float)
-            if target.sliced or target.place is None or len(one.where) < value.size:
+            size = np.size(target.value)
+            if target.sliced or target.place is None or len(one.where) < size:
                 return False
-            added = one.exact(self.floor).reshape(value.shape) - value
-            replay.steps[origin[0]].append((target.place, added))
+            replay.steps[origin[0]].append((target.place, one.exact(self.floor)))
         try:
             with np.errstate(all="ignore"):
                 result = replay.run(self.given, {})

@@ -106,7 +106,7 @@ def test_all_steps_of_the_lstm_are_printed(printed):
     numbers = [float(one) for one in re.search(r"\[0, 0\](.*)", step)[1].split()]
     assert len(numbers) == 3 and numbers[0] == pytest.approx(numbers[1], rel=1e-10)
     assert numbers[0] == pytest.approx(numbers[2], rel=1e-5)
-    assert "wrong" not in text
+    assert "wrong: " not in text
 
 
 def test_a_pipe_gets_everything_without_control_codes(printed):
@@ -117,13 +117,13 @@ def test_a_pipe_gets_everything_without_control_codes(printed):
 
 def test_settings_reach_the_derivation(printed):
     text = printed("attention", sentence="a b ||| c", hidden=2, layers=1, seed=4)
-    assert re.search(r"makes  h_bar  \(2 × 2\)", text) and "wrong" not in text
+    assert re.search(r"makes  h_bar  \(2 × 2\)", text) and "wrong: " not in text
 
 
 def test_own_pair_is_verified(own, printed):
     text = printed(f"{own}:layer")
     assert "layer_backward, mine.py:" in text
-    assert len(re.findall("verified: d loss / d", text)) == 3 and "wrong" not in text
+    assert len(re.findall("verified: d loss / d", text)) == 3 and "wrong: " not in text
 
 
 def test_own_gradient_that_is_wrong_is_said_to_be(own, printed):
@@ -191,8 +191,9 @@ def test_in_a_terminal():
                                stderr=subprocess.PIPE, env=environment)
     try:
         os.close(slave)
-        screen(master, "step 1 of 29")
-        for sent, wanted in [(b"\x1b[C", "step 2 of 29"), (b" ", "step 3 of 29"),
+        screen(master, "step 2 of 29")  # the first with an equation
+        for sent, wanted in [(b"\x1b[C", "step 3 of 29"), (b" ", "step 4 of 29"),
+                             (b"\x1b[D", "step 3 of 29"),
                              (b"\x1b[D", "step 2 of 29"), (b"2", "go to step 2"),
                              (b"0\r", "step 20 of 29"), (b"G", "step 29 of 29"),
                              (b"g", "step 1 of 29")]:
@@ -223,6 +224,24 @@ def test_jumps_to_time_steps_and_to_the_backward_pass():
     back = jumped(shown, 0, "backward")
     assert shown.steps[back][0] == "backward" and shown.steps[back - 1][0] == "forward"
     assert jumped(shown, 4, "on") == 4
+    assert jumped(shown, 0, "equation") == shown.begin() > 1
+    assert all(shown.equation(*shown.steps[k]) is None for k in range(shown.begin()))
+    assert jumped(shown, len(shown) - 1, "equation") == len(shown) - 1
+
+
+def test_what_a_line_cites_stands_beside_it():
+    """In full; printed one after another, in full where it first stands."""
+    shown = open_shown("attention-step", Settings(score="location"))[0]
+    places = [k for k, (_, step) in enumerate(shown.steps)
+              if step.text == "K = np.eye(h_bar.shape[1], len(align))"]
+    texts = [shown.page(place, 2).plain for place in places]
+    for text in texts:
+        assert "Footnote 5: Of the score location" in text and "Erratum 7: The length of" in text
+        assert max(map(len, text[: text.index("│")].splitlines())) <= 80
+    told = set()
+    again = [shown.page(place, 2, told).plain for place in places]
+    assert again[0] == texts[0] and "whose a_t has one length" not in again[1]
+    assert "Footnote 5" in again[1] and len(places) == 3  # the backward computes the weights again
 
 
 def test_a_long_step_scrolls():

@@ -1,8 +1,9 @@
 // The weights of attention, a row for each step of the decoder; a row fills when its step is reached.
 
 import { data, steps, valuesOf } from "./data.js";
-import { el, short } from "./format.js";
+import { el } from "./format.js";
 import { goTo, state } from "./state.js";
+import { weightsRow, weightsTable } from "./weights.js";
 
 const rows = []; // {t, step, row}
 
@@ -14,17 +15,12 @@ export function drawAlignment(box) {
   const source = columns.filter((column) => column.side === "encoder").map((column) => column.word);
   const target = columns.filter((column) => column.side !== "encoder");
   const body = data.attention.map(({ t, tensor, step }, k) => {
-    const weights = valuesOf(tensor);
-    const row = el("tr", { onclick: () => goTo(step) },
-      el("th", { scope: "row" }, el("a", { href: `#step=${step + 1}` }, target[k]?.next ?? `t = ${t}`)),
-      source.slice(0, weights.length).map((word, s) => el("td", { "--weight": weights[s], title: `${word}: ${short(weights[s])}` })));
+    const row = weightsRow(el("a", { href: `#step=${step + 1}` }, target[k]?.next ?? `t = ${t}`), source, valuesOf(tensor), { onclick: () => goTo(step) });
     rows.push({ t, step, row });
     return row;
   });
-  box.append(el("table", {},
-    el("caption", {}, "Attention weights, by word to be predicted and word read"),
-    el("thead", {}, el("tr", {}, el("td"), source.slice(0, valuesOf(data.attention[0].tensor).length).map((word) => el("th", { scope: "col" }, el("span", {}, word))))),
-    el("tbody", {}, body)));
+  const attended = source.slice(0, valuesOf(data.attention[0].tensor).length);
+  box.append(weightsTable("Attention weights, by word to be predicted and word read", attended, body));
 }
 
 /** Fill the rows that are known, and mark the one of this step. */

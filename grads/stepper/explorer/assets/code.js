@@ -13,10 +13,13 @@ export function showCode(panel) {
   })];
   if (backward) parts.push(...partner(step));
   panel.replaceChildren(...parts.flat());
-  panel.querySelectorAll(".lines").forEach((box) => {
-    const lit = box.querySelector(".current, .partner, .kept");
-    if (lit) box.scrollTop = wholeLine(box, lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2);
-  });
+  requestAnimationFrame(() => panel.querySelectorAll(".lines").forEach(scroll)); // when all panels are drawn: one layout
+}
+
+/** Bring the lit line of a listing to its middle. */
+function scroll(box) {
+  const lit = box.querySelector(".current, .partner, .kept");
+  if (lit) box.scrollTop = wholeLine(box, lit.offsetTop - box.clientHeight / 2 + lit.offsetHeight / 2);
 }
 
 /** The start of the first line that is seen whole from there on. */

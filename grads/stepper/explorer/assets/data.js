@@ -1,16 +1,10 @@
 // What Python wrote into the page: steps, tensors, verifications, wrong variants; and looking them up.
 
 import { root } from "./format.js";
+import { unpacked } from "./packed.js";
 
-/** What an element of the page holds: JSON, gzipped, as base64. */
-function read(id) {
-  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
-}
-
-export const data = await read("data");
-export const formulas = await read("formulas");
+export const data = await unpacked("data");
+export const formulas = await unpacked("formulas");
 
 export const steps = data.steps;
 export const tensors = data.tensors;
@@ -114,6 +108,9 @@ function nextSide(number, name) {
 
 const bilingual = data.network.columns.some((column) => column.side === "encoder");
 
+/** The function that made a tensor; "" for what was given. */
+export const functionOf = (id) => sources.get(steps[makerOf(id)]?.source)?.function ?? "";
+
 /** The rows or columns of a tensor that are words, or null. */
 export function wordsOf(id, axis, step) {
   const { shape, name } = tensors[id];
@@ -121,11 +118,15 @@ export function wordsOf(id, axis, step) {
   const vocabulary = data.vocabularies ?? {};
   const source = data.network.columns.filter((column) => column.side === "encoder").map((column) => column.word);
   const part = step?.cell?.part;
+  const { cell } = steps[makerOf(id)] ?? {};
+  const predicted = cell?.part === "output" && (variable === "p" || /^predict/.test(functionOf(id)));
   let words = null;
   if (axis === 1) words = ["h_bar", "score", "source"].includes(variable) ? source : null;
-  else if (["p", "s", "W_hy", "b_hy"].includes(variable) || (part === "output" && ["W", "hy"].includes(variable))) words = vocabulary.output;
+  else if (variable === "s" && cell?.part === "attention") words = functionOf(id) === "positions" ? source : null;
+  else if (["p", "s"].includes(variable)) words = predicted ? vocabulary.output : null; // not a window's place, not a state
+  else if (["W_hy", "b_hy", "W_o"].includes(variable) || (part === "output" && ["W", "hy"].includes(variable))) words = vocabulary.output;
   else if (variable === "W_e") words = bilingual ? { encoder: vocabulary.input, decoder: vocabulary.output }[sideOf(id)] : vocabulary.input;
-  else if (part === "attention" && ["a", "e"].includes(variable)) words = source;
+  else if (part === "attention" && ["a", "e", "alpha"].includes(variable)) words = source;
   if (!words) return null;
   const whole = tensors[id].full_shape ?? shape;
   const [list, size] = Array.isArray(words) ? [words, words.length] : [words.words, words.size];

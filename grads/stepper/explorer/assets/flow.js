@@ -18,8 +18,8 @@ export function showFlow(panel) {
   const numbers = flow.series.flatMap((one) => [...one.norms, ...(one.bound ?? [])]).filter((x) => typeof x === "number" && x > 0);
   const low = Math.max(1e-9, Math.min(...numbers)), high = Math.min(1e6, Math.max(...numbers));
   const y = { from: 10 ** Math.floor(Math.log10(low)), to: 10 ** Math.ceil(Math.log10(high)), log: true };
-  panel.append(el("h2", {}, "Gradient flow"), el("p", { class: "note" }, prose(flow.text)),
-    el("div", { class: "panels" }, units.map((unit) => graph(unit, flow, y))));
+  panel.append(el("details", { open: matchMedia("(min-width: 761px)").matches }, el("summary", {}, el("h2", {}, "Gradient flow")),
+    el("p", { class: "note" }, prose(flow.text)), el("div", { class: "panels" }, units.map((unit) => graph(unit, flow, y)))));
 }
 
 function graph(unit, flow, y) {

@@ -1,6 +1,6 @@
 // The equation of the step, its numbers put in, and what a gradient is the sum of.
 
-import { before, formulas, isWrong, makerOf, steps, sumOf, tensors, valuesOf } from "./data.js";
+import { before, data, formulas, isWrong, makerOf, steps, sumOf, tensors, valuesOf } from "./data.js";
 import { bars } from "./charts.js";
 import { evaluate, written } from "./evaluate.js";
 import { el, exact, place, prose, short, iterations } from "./format.js";
@@ -15,7 +15,7 @@ const SIGNS = { "-": "−", "*": "×", "/": "÷" };
 /** The panel in the centre. */
 export function showFormula(panel) {
   const step = steps[state.step];
-  panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...substitution(), ...sumOverTime());
+  panel.replaceChildren(el("h2", {}, "Equation"), equation(step), ...(step.cited ?? []).map(citation), ...substitution(), ...sumOverTime());
 }
 
 function equation(step) {
@@ -33,6 +33,12 @@ function equation(step) {
   if (editOf(state.step)) box.append(el("p", { class: "note changed" }, "✗ This is what the line should compute; broken, it is ", el("code", {}, editOf(state.step).text)));
   if (formula.note) box.append(el("p", { class: "note" }, prose(formula.note)));
   return box;
+}
+
+/** What the line cites, in full: a lemma, a remark, an erratum. */
+function citation(name) {
+  const { title, text } = data.cited[name];
+  return el("aside", { class: "cited" }, el("h3", {}, prose(title)), text.map((paragraph) => el("p", {}, prose(paragraph))));
 }
 
 /** An equation that is too wide breaks between its terms (page.css), then shrinks; what is then still cut shows that it scrolls. */

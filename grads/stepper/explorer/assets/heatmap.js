@@ -1,15 +1,17 @@
 // Tensors as numbered heat maps.
 
-import { data, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
+import { data, functionOf, gradientsOf, isWrong, makerOf, verificationOf, steps, tensors, valuesOf, wordsOf } from "./data.js";
 import { count, el, exact, inCell, place, power, root, shared, iterations } from "./format.js";
 import { inspected, pick, state } from "./state.js";
 
 const GATES = ["i", "f", "o", "ĥ"];
 const GATED = /^d?(a|u|T|b|W|T_x|T_h|T_t|T_s|b_t|b_s)$/;
 const LAYER = /\.\d+\.[Wb]'\]$/; // a parameter of a layer: decoder.0.W
-const TALL = 14; // rows of a table that scrolls
-const SEVERAL = 6; // tensors of one group that are shown at once
-const FEW = 2; // of a larger group
+const ATTENTIVE = /align|score|attend|context|position|window/; // functions without gates
+const TALL = 12; // rows of a table that scrolls
+const SEEN = 9; // rows of such a table that are seen
+const ROOM = 30; // rows of one group that are shown at once
+const CAPTION = 2; // rows that a caption takes
 
 /** The panel on the right: what the step writes, what it reads. */
 export function showTensors(panel) {
@@ -39,16 +41,27 @@ function unique(reads) {
 }
 
 function group(list, kind, step) {
-  const shown = list.length > SEVERAL ? FEW : SEVERAL;
+  const shown = fitting(list);
   const figures = list.slice(0, shown).map(({ tensor, written }) => heatmap(tensor, step, written));
   const box = el("div", { class: `group ${kind}` }, figures);
-  if (list.length > SEVERAL) {
+  if (list.length > shown) {
     const more = el("button", { type: "button", class: "more", onclick: () => {
       more.replaceWith(...list.slice(shown).map(({ tensor, written }) => heatmap(tensor, step, written)));
     } }, `and ${count(list.length - shown, "more tensor")}`);
     box.append(more);
   }
   return box;
+}
+
+/** How many tensors of a group are shown at once: the first, and what there is room for. */
+function fitting(list) {
+  let room = ROOM;
+  const over = list.findIndex(({ tensor }, k) => {
+    const rows = tensors[tensor].shape?.[0] ?? 1;
+    room -= (rows > TALL ? SEEN : rows) + CAPTION;
+    return k > 0 && room < 0;
+  });
+  return over < 0 ? list.length : over;
 }
 
 /** One tensor: its name, its numbers in a table, where it was made. */
@@ -63,7 +76,7 @@ function heatmap(id, step, written = null) {
   const labels = rowLabels(id, step, tensor);
   const heads = wordsOf(id, 1, step);
   const right = wrong ? valuesOf(id) : null;
-  const rows = Array.from({ length: Math.max(1, values.length / columns) }, (_, i) => el("tr",
+  const rows = Array.from({ length: values.length / columns }, (_, i) => el("tr",
     { class: labels?.starts(i) ? "block" : null },
     labels ? (labels.text(i) ? el("th", { scope: "row" }, labels.text(i)) : el("td")) : null,
     Array.from({ length: columns }, (_, j) => cell(id, i * columns + j, { values, exponent, columns, right, largest, integer: tensor.integer }))));
@@ -72,6 +85,7 @@ function heatmap(id, step, written = null) {
     el("div", { class: `scroll${rows.length > TALL ? " tall" : ""}`, tabindex: rows.length > TALL ? 0 : null }, el("table", {},
       heads ? el("thead", {}, el("tr", {}, labels ? el("td") : null, heads.map((word) => el("th", { scope: "col" }, word)))) : null,
       el("tbody", {}, rows))),
+    rows.length ? null : el("p", { class: "cut" }, "no entries"),
     tensor.full_shape ? el("p", { class: "cut" }, `the first entries of ${tensor.full_shape.join(" × ")}`) : null);
 }
 
@@ -124,7 +138,7 @@ function rowLabels(id, step, { name, shape }) {
   if (words) return { starts: () => false, text: (i) => words[i] };
   const hidden = data.settings.hidden;
   const variable = root(name);
-  const unit = steps[makerOf(id)]?.cell?.part === "unit" || /^d?[Tb]/.test(variable) || LAYER.test(name);
+  const unit = steps[makerOf(id)]?.cell?.part === "unit" || (/^d?[Tb]/.test(variable) && !ATTENTIVE.test(functionOf(id))) || LAYER.test(name);
   if (!unit || data.name === "rnnsearch" || !GATED.test(variable) || shape[0] !== 4 * hidden || data.name === "rnn") return null;
   return { starts: (i) => i > 0 && i % hidden === 0, text: (i) => (i % hidden === 0 ? GATES[i / hidden] : "") };
 }

@@ -7,7 +7,7 @@ import { goTo, state } from "./state.js";
 const WIDTH = 96; // of a column
 const ROW = 38;
 const BOX = { width: 52, height: 26 };
-const { columns, layers, attention } = data.network;
+const { columns, layers, attention, fed } = data.network;
 const search = data.name === "rnnsearch"; // attention comes before the unit; the encoder reads both ways
 
 const parts = [ // from the bottom up
@@ -85,7 +85,7 @@ function edges() {
     const found = [];
     if (row > 0) found.push(upward(column, index, row));
     if (part === "unit" && next) found.push(...along(column, index, row));
-    if (part === "attention" && next && !search) found.push(edge("fed", spot(index, row, 1), spot(index + 1, 0, -1)));
+    if (part === "attention" && next && fed && !search) found.push(edge("fed", spot(index, row, 1), spot(index + 1, 0, -1)));
     if (part === "attention" && search) {
       found.push(edge("past", spot(index, row - 1, 0.9, -1), spot(index, row + 1, 0.9, 1)));
       if (next) found.push(edge("fed", spot(index, row - 1, 1, -0.4), spot(index + 1, row, -1, 0.4)));
@@ -153,7 +153,7 @@ function boxes() {
       onclick: () => visit(keyOf(index, row)) },
     draw("rect", { x: -BOX.width / 2, y: -BOX.height / 2, ...BOX, rx: part === "unit" ? 4 : 13 }),
     draw("rect", { class: "hatched", x: -BOX.width / 2, y: -BOX.height / 2, ...BOX, rx: part === "unit" ? 4 : 13 }),
-    draw("text", { y: 4.5 }, part === "unit" && attention && column.side === "encoder" ? (search ? "h" : "h̄") : name, draw("tspan", { class: "sub", dy: 3 }, String(column.t))),
+    draw("text", { y: 4.5 }, part === "unit" && attention && column.side === "encoder" ? (search || parts[row].layer < layers ? "h" : "h̄") : name, draw("tspan", { class: "sub", dy: 3 }, String(column.t))),
     draw("text", { class: "cross", x: BOX.width / 2 - 2, y: -BOX.height / 2 + 5 }, "✗"));
     nodes.set(keyOf(index, row), group);
     return [group];
@@ -213,9 +213,11 @@ function movePlayhead(box, now) {
   const x = columnOf(state.step);
   playhead.style.transform = `translateX(${x}px)`;
   playhead.classList.toggle("back", now.pass === "backward");
-  const svg = box.firstElementChild;
-  const scale = svg.clientWidth / svg.viewBox.baseVal.width;
-  if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+  requestAnimationFrame(() => {
+    const svg = box.firstElementChild;
+    const scale = svg.clientWidth / svg.viewBox.baseVal.width;
+    if (box.scrollWidth > box.clientWidth) box.scrollLeft = x * scale - box.clientWidth / 2;
+  });
 }
 
 /** Where the playhead stands: at the column of this step, or of the last one that had any. */

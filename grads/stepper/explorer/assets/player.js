@@ -12,12 +12,11 @@ import { drawAlignment, showAlignment } from "./alignment.js";
 import { drawGuide } from "./guide.js";
 import { drawJumps, showJumps } from "./jumps.js";
 import { drawNetwork, showNetwork } from "./network.js";
+import { player } from "./play.js";
 import { showVerification } from "./verification.js";
 import { advance, goTo, onChange, readAddress, state } from "./state.js";
 
 const byId = (id) => document.getElementById(id);
-const still = matchMedia("(prefers-reduced-motion: reduce)");
-let timer = null;
 
 function show(what) {
   if (what === "entry") {
@@ -60,21 +59,6 @@ function showMarks() {
     ...steps.flatMap((step, number) => (stepIsWrong(step, state.variant) ? [el("span", { class: "wrong-mark", "--at": place(number) })] : [])));
 }
 
-function play() {
-  if (timer === null && still.matches) return;
-  if (timer === null && state.step === steps.length - 1) goTo(advance(1, -1));
-  const playing = timer === null;
-  if (playing) {
-    timer = setInterval(() => (state.step === steps.length - 1 ? play() : goTo(advance(1))), Number(byId("speed").value));
-  } else {
-    clearInterval(timer);
-    timer = null;
-  }
-  const button = byId("play");
-  button.textContent = playing ? "❙❙" : "▸";
-  button.setAttribute("aria-label", playing ? "Pause" : "Play");
-}
-
 function showAbout() {
   const { settings, loss, network } = data;
   const sentence = (side) => network.columns.filter((one) => one.side === side).map((one) => one.word).join(" ");
@@ -106,15 +90,12 @@ function start() {
   drawNetwork(byId("network"));
   drawAlignment(byId("alignment"));
   drawJumps(byId("jump"), byId("all"));
-  byId("speed").addEventListener("change", () => { if (timer !== null) { play(); play(); } });
   byId("slider").max = steps.length;
   byId("slider").addEventListener("input", (event) => goTo(Number(event.target.value) - 1));
-  const clicks = { first: () => goTo(advance(1, -1)), "back-cell": () => goTo(otherCell(-1)), previous: () => goTo(advance(-1)), play,
+  const clicks = { first: () => goTo(advance(1, -1)), "back-cell": () => goTo(otherCell(-1)), previous: () => goTo(advance(-1)),
     next: () => goTo(advance(1)), "next-cell": () => goTo(otherCell(1)), last: () => goTo(steps.length - 1) };
   for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", act);
-  byId("play").hidden = still.matches;
-  still.addEventListener("change", () => { byId("play").hidden = still.matches; });
-  listen(play);
+  listen(player(byId("play"), byId("speed"), { next: clicks.next, isLast: () => state.step === steps.length - 1, rewind: clicks.first }));
   onChange(show);
   addEventListener("hashchange", readAddress);
   showFlow(byId("flow"));

@@ -53,7 +53,7 @@ export function pick(tensor, entry) {
 /** The inspected entry: the one picked, or the largest of what the step writes. */
 export function inspected() {
   if (state.picked) return state.picked;
-  const ids = steps[state.step].targets.filter((one) => tensors[one].shape);
+  const ids = steps[state.step].targets.filter((one) => tensors[one].shape && !tensors[one].shape.includes(0));
   const id = ids.find((one) => tensors[one].gradient) ?? ids[0];
   return id === undefined ? null : { tensor: id, entry: largest(valuesOf(id, state.variant)) };
 }

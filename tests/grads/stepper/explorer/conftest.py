@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -9,28 +10,66 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
+from grads.derivations.scores import SCORES
 from grads.stepper.explorer import build
 from grads.stepper.explorer.page import write_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-SENTENCES = {"lstm": "we read the page", "attention": "wir lesen die Seite ||| we read the page"}
+PAIR = "wir lesen die Seite ||| we read the page"
+# By name of a page: of which derivation, on what
+PAGES: dict[str, dict[str, Any]] = {
+    "lstm": {"name": "lstm", "sentence": "we read the page", "hidden": 3},
+    "attention": {"name": "attention", "sentence": PAIR, "hidden": 3},
+    "rnn": {"name": "rnn", "sentence": "a page"},
+    "nmt": {"name": "nmt", "sentence": "Seite ||| page", "layers": 1},
+    "unfed": {"name": "attention", "sentence": "die Seite ||| page", "layers": 1, "score": "concat",
+              "feeding": False},
+    "rnnsearch": {"name": "rnnsearch", "sentence": "da ist die Seite ||| a page", "hidden": 4},
+    "local": {"name": "attention", "sentence": "da ist die Seite ||| a page", "layers": 1,
+              "hidden": 1, "window": "local-p"},
+    "gru": {"name": "gru"}, "gru-context": {"name": "gru-context"},
+    **{score: {"name": "attention-step", "score": score} for score in SCORES},
+}
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict[str, Any], Path]]:
-    """By name of a derivation: the data of its page, and the page."""
+    """By name of PAGES: the data of a page, and the page."""
     directory = tmp_path_factory.mktemp("explorer")
     kept: dict[str, tuple[dict[str, Any], Path]] = {}
 
     def make(name: str) -> tuple[dict[str, Any], Path]:
         if name not in kept:
-            data = build(name, sentence=SENTENCES[name], hidden=3, seed=1)
+            data = build(**PAGES[name], seed=1)
             kept[name] = data, directory / f"{name}.html"
             write_page(*kept[name])
         return kept[name]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run directories in one: `attention`, `second` of another seed, `reversed`, `plain` without
+    attention, `lm`; a word of both sides is `<script>`."""
+    directory = tmp_path_factory.mktemp("searched")
+    write_corpus(directory)
+    for path in directory.glob("*.??"):
+        path.write_text(re.sub("four|vier", "<script>", path.read_text("utf-8")), "utf-8")
+    for name, changes in {
+        "attention": {"train": {"epochs": 12}}, "second": {"train": {"seed": 2}},
+        "reversed": {"data": {"reverse_source": True}},
+        "plain": {"model": {"attention": "none", "input_feeding": False}},
+    }.items():
+        changes = {**changes, "search": {"beam": 3, "minimum_steps": 2},
+                   "train": {"epochs": 2, **changes.get("train", {})}}
+        recipe = write_recipe(directory / "r.yaml", **changes)
+        assert nmt("train", recipe, "--output", directory / name) == 0
+    recipe = write_recipe(directory / "lm.yaml", TEXT_RECIPE, train={"epochs": 1})
+    assert nmt("lm", "train", recipe, "--output", directory / "lm") == 0
+    return directory
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +83,16 @@ def browser() -> Iterator[Any]:
         yield running
         with suppress(api.Error):
             running.close()
+
+
+AGAIN = """(address) => {
+    const all = document.getElementById("all");
+    if (all.checked) all.click();
+    document.activeElement?.blur();
+    scrollTo(0, 0);
+    history.replaceState(null, "", address || "#");
+    dispatchEvent(new Event("hashchange"));
+}"""  # as if the page had been opened at an address
 
 
 class Opened:
@@ -61,6 +110,11 @@ class Opened:
         self.page.goto(path.as_uri() + address)
         self.page.wait_for_selector("html[data-ready]")
 
+    def again(self, address: str) -> Opened:
+        """The same window, as if it had been opened at another address."""
+        self.page.evaluate(AGAIN, address)
+        return self
+
     def step(self) -> int:
         """The number of the step that is shown, from 1."""
         return int(self.page.inner_text("#where b").removeprefix("Step "))
@@ -70,7 +124,8 @@ class Opened:
         return {int(name): titles for name, titles in self.page.evaluate(f"{WRITTEN}()")}
 
     def walk(self) -> list[dict[str, Any]]:
-        """Every step by the right arrow: its number, what it writes, whether numbers are put in."""
+        """Every step by the right arrow: its number, how high the page is and whether it is as
+        wide as the window, what is odd in its words, what it writes, whether numbers are put in."""
         walked: list[dict[str, Any]] = self.page.evaluate(WALK)
         return walked
 
@@ -81,26 +136,37 @@ WRITTEN = """(() => {
         [figure.dataset.tensor, [...figure.querySelectorAll(".cell")].map((cell) => cell.title)]);
 })"""
 WALK = f"""() => {{
-    const steps = [];
+    const steps = [], page = document.documentElement;
+    const said = () => [...document.body.children].filter((part) => part.tagName !== "SCRIPT")
+        .map((part) => part.textContent).join(" ");
     for (let last = false; !last;) {{
         last = document.getElementById("next").disabled;
-        steps.push({{ where: document.getElementById("where").textContent, written: {WRITTEN}(),
-            numbers: Boolean(document.querySelector(".numbers")) }});
+        steps.push({{ where: document.getElementById("where").textContent,
+            height: page.scrollHeight, fits: page.scrollWidth <= innerWidth,
+            odd: said().match(
+                /\\b(null|undefined|NaN)\\b|\\[object|(^|[\\s"'(])(\\/\\w+){{2,}}/)?.[0],
+            written: {WRITTEN}(), numbers: Boolean(document.querySelector(".numbers")) }});
         document.dispatchEvent(new KeyboardEvent("keydown", {{ key: "ArrowRight" }}));
     }}
     return steps;
 }}"""
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def opened(browser: Any, made: Any) -> Iterator[Callable[..., Opened]]:
-    """Opens the page of a derivation: opened("lstm", "#step=3", viewport={...})."""
-    windows: list[Opened] = []
+    """Opens a page of PAGES: opened("lstm", "#step=3", viewport={...}); in the window that
+    showed it before, if it was as large, unless a `fresh` one is wanted."""
+    windows: dict[str, Opened] = {}
 
-    def open_page(name: str, address: str = "", **options: Any) -> Opened:
-        windows.append(Opened(browser, made(name)[1], address, **options))
-        return windows[-1]
+    def open_page(name: str, address: str = "", fresh: bool = False, **options: Any) -> Opened:
+        window = f"{name} {options}"
+        if window in windows and not fresh:
+            return windows[window].again(address)
+        if window in windows:
+            windows[window].context.close()
+        windows[window] = Opened(browser, made(name)[1], address, **options)
+        return windows[window]
 
     yield open_page
-    for window in windows:
+    for window in windows.values():
         window.context.close()

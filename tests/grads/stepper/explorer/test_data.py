@@ -40,6 +40,8 @@ def test_everything_that_is_referred_to_is_there(name):
             assert (step["cell"]["side"], step["cell"]["t"]) in places
             assert step["cell"]["layer"] is None or (
                 1 <= step["cell"]["layer"] <= d["network"]["layers"])
+        assert set(step["cited"]) <= set(d["cited"]) and all(d["cited"].values())
+        assert not (step.get("bookkeeping") and (step["equations"] or step["cited"])), step["text"]
         assert step["partner"] is None or steps[step["partner"]]["pass"] == "forward"
     for tensor in d["tensors"]:
         if tensor["same_as"] is None and tensor["shape"] is not None:

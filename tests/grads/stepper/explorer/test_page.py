@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.grads.stepper.explorer.conftest import PAGES
+
 NARROW = {"width": 390, "height": 844}
 EXCESS = """(steps) => steps.map((step) => {
     const slider = document.getElementById("slider");
@@ -16,6 +18,14 @@ EXCESS = """(steps) => steps.map((step) => {
     const parts = [document.documentElement, ...document.querySelectorAll(".bench > *")];
     return [step, Math.max(...parts.map((part) => part.scrollWidth - part.clientWidth))];
 })"""  # by how much the page, or a column of it, is wider than its space
+
+
+TO = """(step) => {
+    const slider = document.getElementById("slider");
+    slider.value = step;
+    slider.dispatchEvent(new Event("input"));
+    document.body.getBoundingClientRect();
+}"""
 
 
 def number(title: str) -> float:
@@ -43,7 +53,7 @@ def numeric(data: dict[str, Any], step: int) -> list[int]:
 
 @pytest.mark.parametrize("name", ["lstm", "attention"])
 def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, made: Any) -> None:
-    window = opened(name)
+    window = opened(name, fresh=True)
     for key in ("End", "Shift+ArrowLeft", "ArrowLeft", "Home", "Shift+ArrowRight"):
         window.page.keyboard.press(key)
     window.page.select_option("#break", index=1)
@@ -51,11 +61,18 @@ def test_loads_nothing_and_complains_of_nothing(name: str, opened: Any, made: An
     assert window.complaints == []
 
 
-def test_every_step_shows_the_numbers_of_the_trace(opened: Any, made: Any) -> None:
-    """Also with numbers put into its line, which the page shows only if they give the same."""
-    data, _ = made("lstm")
-    walked = opened("lstm", "#all=1").walk()
-    assert len(walked) == len(data["steps"])
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "attention"])
+def test_every_step_of_every_page(name: str, opened: Any, made: Any) -> None:
+    """The numbers of the trace; also with numbers put into its line, which the page shows only if
+    they give the same. Nothing that was never there, no directory, no page without end, no
+    complaint."""
+    data, path = made(name)
+    window = opened(name, "#all=1&step=1", fresh=True, viewport={"width": 1400, "height": 900})
+    walked = window.walk()
+    assert len(walked) == len(data["steps"]) and window.complaints == []
+    assert len(path.read_bytes()) < 1_000_000
+    assert [shown["where"] for shown in walked if not shown["fits"] or shown["height"] > 3400] == []
+    assert [shown["odd"] for shown in walked if shown["odd"]] == []
     for step, (entry, shown) in enumerate(zip(data["steps"], walked, strict=True)):
         assert shown["where"].startswith(f"Step {step + 1} of {len(walked)}")
         assert entry["pass"] in shown["where"]
@@ -64,8 +81,36 @@ def test_every_step_shows_the_numbers_of_the_trace(opened: Any, made: Any) -> No
             np.testing.assert_allclose([number(title) for title in titles],
                                        values(data, int(tensor)), rtol=1e-9, atol=0)
         computed = entry.get("expansions") or [None]
-        if computed[0] and len(entry["targets"]) == 1:
+        if computed[0] and len(entry["targets"]) == 1 and data["tensors"][entry["targets"][0]][
+                "shape"] and 0 not in data["tensors"][entry["targets"][0]]["shape"]:
             assert shown["numbers"], entry["text"]
+
+
+def processor(session: Any) -> float:
+    """Milliseconds that a window's thread has worked on scripts, styles and layout."""
+    found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    parts = ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
+    return 1000 * sum(float(found[part]) for part in parts)
+
+
+@pytest.mark.parametrize("name", ["lstm", "attention"])
+def test_a_step_takes_less_than_30_ms(name: str, opened: Any, made: Any) -> None:
+    """Of the processor's time; 40 steps from the first to the last, the best of three."""
+    count = len(made(name)[0]["steps"])
+    page = opened(name, "#all=1").page
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def taken(step: int) -> float:
+        page.evaluate(TO, step - 1)
+        before = processor(session)
+        page.evaluate(TO, step)
+        return processor(session) - before
+
+    slow = [step for step in np.linspace(2, count, 40).astype(int).tolist()
+            if all(taken(step) > 30 for _ in range(3))]
+    session.detach()
+    assert slow == []
 
 
 def test_numbers_put_into_a_product(opened: Any, made: Any) -> None:
@@ -221,4 +266,4 @@ def test_no_motion_for_those_who_ask_for_none(opened: Any) -> None:
 def test_opens_quickly(name: str, seconds: float, opened: Any) -> None:
     """From the start of navigation until the first step is drawn; the best of three."""
     ready = "performance.getEntriesByName('ready')[0].startTime / 1000"
-    assert min(opened(name).page.evaluate(ready) for _ in range(3)) < seconds
+    assert min(opened(name, fresh=True).page.evaluate(ready) for _ in range(3)) < seconds

@@ -16,9 +16,20 @@ import pytest
 
 import grads.derivations
 from backend.errors import UserError
+from grads.derivations.scores import SCORES
+from grads.stepper.explorer.cited import ERRATA, cited, errata, names, read, said
 from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.formulas import ASSETS, formulas, key
-from grads.stepper.explorer.page import LIMIT, MODULES, inlined, packed, page_of, write_page
+from grads.stepper.explorer.page import (
+    DERIVATION,
+    LIMIT,
+    SEARCH,
+    inlined,
+    packed,
+    page_of,
+    write_page,
+)
+from grads.stepper.tracing.derivations import DERIVATIONS, FOLLOW
 
 
 def statements() -> set[str]:
@@ -40,9 +51,43 @@ def element(page: str, name: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(match[1])))
 
 
+PLACE = re.compile(r"^\{([\w-]+)\} ")
+
+
 def test_equations_belong_to_lines_that_exist() -> None:
-    stale = {one.removeprefix("{attention} ") for one in formulas()} - statements()
-    assert stale == set()
+    assert {PLACE.sub("", one) for one in formulas()} - statements() == set()
+    places = {found[1] for one in formulas() if (found := PLACE.match(one))}
+    functions = {name.removesuffix("_grad") for module in FOLLOW for name in vars(module)}
+    assert places - functions - {*DERIVATIONS, *SCORES, "unfed"} == set()
+
+
+def test_the_nearest_place_decides_the_equation() -> None:
+    softmax = "e = np.exp(s - s.real.max())"
+    assert key(softmax) == softmax == key(softmax, ["softmax", "predict"])
+    assert key(softmax, ["softmax", "align_global", "attend"]) == f"{{attend}} {softmax}"
+    assert key("q = W_a @ h", ["additive_score", "context"]) == "{context} q = W_a @ h"
+
+
+# --- what lines cite ----------------------------------------------------------------------------
+
+
+def test_errata_are_those_of_the_document() -> None:
+    assert errata() == read(ERRATA.read_text(encoding="utf-8"))
+    assert errata()["4"]["text"][0].startswith("Eqs. 2.47-2.50 print `g'(T_lstm z_t)`, at the pre")
+
+
+def test_everything_that_an_equation_s_words_cite_is_said() -> None:
+    cites = [one for formula in formulas().values() for one in names(formula["note"])]
+    assert len(cites) > 50 and all(said(one) for one in cites)
+    assert {"Corollary 1", "Lemma 1", "Remark 3", "footnote 5", "erratum 1"} <= set(cites)
+
+
+def test_citations_in_their_order() -> None:
+    assert cited("(2.13) on u (errata 11 and 36), footnote 14; (2.41), Corollary 1, 4.2.13") == [
+        "Corollary 1", "erratum 11", "erratum 36", "footnote 14"]
+    assert cited("remark (b): sparse update, erratum 99") == ["remark (b)"]
+    found = said("Corollary 1")
+    assert found and found["text"] == ["v = W h has dh = W^T dv, dW = dv h^T (2.13, 2.14)."]
 
 
 def test_white_space_does_not_matter_but_the_line_does() -> None:
@@ -77,6 +122,11 @@ def test_page_loads_nothing(made: Any) -> None:
     assert f"script-src 'sha256-{digest}'" in policy[1]
 
 
+def test_every_asset_is_in_a_page() -> None:
+    used = {name for layout in (DERIVATION, SEARCH) for name in layout.modules}
+    assert {path.stem for path in ASSETS.glob("*.js")} == used
+
+
 def test_same_data_makes_the_same_page(made: Any) -> None:
     data, path = made("lstm")
     assert page_of(data) == path.read_text(encoding="utf-8")
@@ -108,15 +158,16 @@ def test_nan_is_refused() -> None:
         packed({"value": float("nan")})
 
 
-def test_modules_import_only_what_stands_before_them() -> None:
-    text = {name: (ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in MODULES}
-    for place, name in enumerate(MODULES):
+@pytest.mark.parametrize("modules", [DERIVATION.modules, SEARCH.modules], ids=len)
+def test_modules_import_only_what_stands_before_them(modules: tuple[str, ...]) -> None:
+    text = {name: (ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in modules}
+    for place, name in enumerate(modules):
         for wanted, module in re.findall(r'import \{([^}]*)\} from "\./(\w+)\.js";', text[name]):
-            assert module in MODULES[:place], f"{name} imports {module}"
+            assert module in modules[:place], f"{name} imports {module}"
             exported = set(re.findall(r"^export (?:async )?(?:function|const|class) (\w+)",
                                       text[module], re.MULTILINE))
             assert {one.strip() for one in wanted.split(",")} <= exported, f"{name} of {module}"
-    assert "import {" not in inlined(MODULES)
+    assert "import {" not in inlined(modules)
 
 
 # --- expansions ---------------------------------------------------------------------------------

@@ -1,0 +1,168 @@
+"""The report of gradient checks as one self-contained page: no scripts, nothing loaded.
+
+Each check has its verdict, its tensors with their relative errors, the diagnosis, and a heat map of
+each tensor whose entries were differentiated one by one. Wrong checks come first. What would make
+the page larger than LIMIT is left to the table of all checks at its head.
+"""
+
+from __future__ import annotations
+
+import html
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
+from grads.check.report import SAID, VERDICTS, Report, Row, said_seconds
+
+ASSETS = Path(__file__).parent / "assets"
+LIMIT = 900_000  # characters of a page
+LISTED = 1500  # checks in the table at the head
+CELLS, FEW = 24_000, 64  # of all maps together; of a map in any case
+PACKAGE = "lstm-nmt-reference"
+FIRST = ("wrong", "undecided", "unfinished", "ok")
+METHODS = (
+    "Complex step is the derivative Im f(x + i h) / h with h = 1e-30 (Squire and Trapp, 1998): "
+    "exact to rounding. Ridders' differences are central differences extrapolated to h = 0 "
+    "(Ridders, 1982), with an estimate of their error. Directions are random ones over the whole "
+    "tensor: a wrong entry shows in nearly every one.",
+    "The relative error is |analytic - numeric| divided by the larger of both, or by 1e-4 of the "
+    "tensor's largest gradient where both are smaller. A gradient is right if the difference is "
+    "what rounding explains: in float64 8192 eps of the entry and 512 eps of the terms that were "
+    "summed and of the largest entry, and ten times the estimated error of the derivative. Where "
+    "two methods disagree, nothing is decided.",
+)
+
+
+def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None) -> str:
+    """The page of some reports.
+
+    Arguments: facts, what is to be said of how they were made (seed, command), in order; date and
+    versions are added.
+    """
+    order = sorted(range(len(reports)), key=lambda k: FIRST.index(reports[k].verdict))
+    style = "".join((ASSETS / name).read_text(encoding="utf-8")
+                    for name in ("base.css", "report.css"))
+    cells = _cells(reports)
+    sections, size = [], len(style) + 400 * min(len(reports), LISTED)
+    for k in order:
+        section = _section(reports[k], k, cells)
+        if size + len(section) > LIMIT:
+            break
+        sections.append(section)
+        size += len(section)
+    shown = set(order[:len(sections)])
+    left = f"<p>{len(order) - len(shown)} more checks are in the table only: the page would be " \
+           "too large.</p>" if len(shown) < len(order) else ""
+    maps = legend() if any('class="map"' in section for section in sections) else ""
+    table = _table_of_checks(reports, order, shown) if len(reports) > 1 else ""
+    methods = "".join(f"<p>{html.escape(text)}</p>" for text in METHODS)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+        "style-src 'unsafe-inline'\">"
+        f"<title>Gradient check: {html.escape(_counts(reports))}</title><style>{style}</style>"
+        f'</head><body><header class="head"><h1>Gradient check</h1>'
+        f"<p>{html.escape(_counts(reports))}</p></header>{_facts(facts or {})}{table}{maps}"
+        f"<details><summary>How this was checked</summary>{methods}</details>"
+        f"<main>{''.join(sections)}</main>{left}</body></html>\n"
+    )
+
+
+def _cells(reports: Sequence[Report]) -> int:
+    """How many cells a map may have, so that all together are not too many."""
+    maps = sum(row.entries is not None for report in reports for row in report.rows)
+    return max(FEW, min(ACROSS * DOWN, CELLS // max(1, maps)))
+
+
+def _counts(reports: Sequence[Report]) -> str:
+    """How many checks, and their verdicts."""
+    counts = {word: sum(report.verdict == word for report in reports) for word in FIRST}
+    said = {"ok": "right", "unfinished": "not finished"}
+    parts = [f"{count} {said.get(word, word)}" for word, count in counts.items() if count]
+    return f"{len(reports)} check{'s' * (len(reports) != 1)}: {', '.join(parts) or 'none'}"
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    """How the checks were made, with the date and the versions."""
+    known = {**facts, "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+             "versions": _versions()}
+    lines = "".join(f"<dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd>"
+                    for key, value in known.items())
+    return f'<dl class="facts">{lines}</dl>'
+
+
+def _versions() -> str:
+    """Of Python, of the packages that compute, of this one where it is installed."""
+    found = [f"Python {platform.python_version()}"]
+    for name in ("numpy", "scipy", PACKAGE):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join([*found, f"{platform.system()} {platform.machine()}"])
+
+
+def _table_of_checks(reports: Sequence[Report], order: Sequence[int], shown: set[int]) -> str:
+    """A line for each check, wrong ones first, with links to those that follow."""
+    lines = []
+    for k in order[:LISTED]:
+        report = reports[k]
+        title = html.escape(_title(report))
+        worst = max((row.error for row in report.rows), default=0.0)
+        lines.append(
+            f'<tr class="{report.verdict}"><td>'
+            + (f'<a href="#check-{k}">{title}</a>' if k in shown else title)
+            + f'</td><td class="verdict">{SAID[report.verdict]}</td>'
+            f'<td class="number">{worst:.1e}</td>'
+            f'<td class="number">{said_seconds(report.seconds)}</td></tr>')
+    more = len(order) - len(lines)
+    said = f"<p>and {more} more</p>" if more else ""
+    return ('<div class="wide"><table><thead><tr><th>check</th><th>verdict</th>'
+            '<th class="number">largest relative error</th><th class="number">time</th></tr>'
+            f"</thead><tbody>{''.join(lines)}</tbody></table></div>{said}")
+
+
+def _section(report: Report, number: int, cells: int) -> str:
+    """One check."""
+    directory = report.title.partition(".py:")[0].rpartition("/")[0]
+    inside = [html.escape(text.replace(f"{directory}/", "") if directory else text)
+              for text in report.remarks()]
+    remarks = "".join(f"<li>{text}</li>" for text in inside)
+    maps = "".join(heat_map(row, cells) for row in report.rows)
+    summary = report.summary().replace(report.title, "", 1).removeprefix(": ")
+    return (
+        f'<section id="check-{number}"><h2>{html.escape(_title(report))}</h2>'
+        f'<p class="{report.verdict}"><span class="verdict {report.verdict}">'
+        f"{SAID[report.verdict]}</span>{html.escape(summary.removeprefix(SAID[report.verdict]))}</p>"
+        + (f'<ul class="remarks">{remarks}</ul>' if remarks else "")
+        + (_tensors(report) if report.rows else "")
+        + (f"<h3>Relative error</h3><div class=\"maps\">{maps}</div>" if maps else "")
+        + "</section>")
+
+
+def _title(report: Report) -> str:
+    """FILE.py:NAME without the directories, which are the user's own."""
+    head, _, rest = report.title.partition(".py:")
+    return f"{head.rpartition('/')[2]}.py:{rest}" if rest else report.title
+
+
+def _tensors(report: Report) -> str:
+    """The table of a report's tensors."""
+    headings, body = report.table()
+    names = [headings[0], "verdict", *headings[1:-1]]
+    heads = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    lines = "".join(_tensor(row, cells) for row, cells in zip(report.rows, body, strict=True))
+    return (f'<div class="wide"><table><thead><tr>{heads}</tr></thead>'
+            f"<tbody>{lines}</tbody></table></div>")
+
+
+def _tensor(row: Row, cells: Sequence[str]) -> str:
+    """A tensor's line."""
+    name, *rest = (html.escape(cell) for cell in cells[:-1])
+    inside = "".join(f"<td>{cell}</td>" for cell in rest)
+    return (f'<tr class="{row.status}"><td><code>{name}</code></td>'
+            f'<td class="verdict">{html.escape(VERDICTS[row.status])}</td>{inside}</tr>')

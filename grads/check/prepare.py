@@ -1,0 +1,129 @@
+"""What a check compares: the outputs, the analytic gradients; and what is wrong beside the values.
+
+The function is run twice and its backward on copies, so that what they write into, or draw at
+random, is found out before anything is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.check.analytic import (
+    dense,
+    host,
+    same_bits,
+    validate_gradients,
+    validate_upstream,
+)
+from grads.check.cache import cache_findings
+from grads.check.case import Case
+from grads.check.evaluate import Evaluator
+from grads.check.precision import rounding_of
+from grads.check.report import Finding
+from grads.check.watch import Watch
+
+Arrays = dict[str, np.ndarray]
+
+
+class Ready(NamedTuple):
+    """What is compared: the function, its analytic gradients, and those of its outputs."""
+
+    evaluate: Evaluator
+    analytic: dict[str, Arrays]  # by choice of upstream gradients
+    upstream: Arrays
+
+
+def prepared(
+    case: Case, upstream: Mapping[str, np.ndarray] | None, alone: bool, vanish: bool,
+    wanted: Sequence[str], watch: Watch, rng: np.random.Generator, findings: list[Finding],
+) -> Ready | None:
+    """The gradients, and what is wrong beside their values; None where nothing can be compared."""
+    exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
+    outputs = outputs_of(case, exact, findings)
+    if findings:
+        return None
+    d_out = dict(upstream or {k: rng.normal(size=out.shape) for k, out in outputs.items()})
+    validate_upstream(d_out, exact)
+    analytic = gradients_of(case, d_out, alone, findings)
+    if not findings:
+        findings += cache_findings(case, d_out, analytic["all"])
+    if not findings:
+        _zeros(analytic["all"], case.zeros, vanish, wanted, findings)
+    evaluate = Evaluator(case.outputs, exact, outputs=outputs, watch=watch)
+    evaluate.rounding = rounding_of(case, d_out, analytic["all"])
+    evaluate.eps = max(float(np.finfo(value.dtype).eps) for value in case.inputs.values())
+    return Ready(evaluate, analytic, d_out)
+
+
+def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
+    """The outputs, once the function is known to be finite, deterministic and without a trace."""
+    given = {name: value.copy() for name, value in exact.items()}
+    outputs = {name: np.array(host(out)) for name, out in case.outputs(given).items()}
+    for name in same_bits(given, exact):
+        findings.append(Finding("mutated", name, "the function writes into its input"))
+    again = {name: host(out) for name, out in case.outputs(
+        {name: value.copy() for name, value in exact.items()}).items()}
+    for name, out in outputs.items():
+        if not np.isfinite(out).all():
+            findings.append(Finding("not finite", name, "the output is NaN or infinite"))
+    for name in same_bits(again, outputs):
+        findings.append(Finding("random", name, "two runs of the function differ: freeze its "
+                                                "random numbers (a dropout mask, a seed)"))
+    if not outputs:
+        findings.append(Finding("nothing", "outputs", "the function returns nothing"))
+    return outputs
+
+
+def gradients_of(
+    case: Case, upstream: Mapping[str, np.ndarray], alone: bool, findings: list[Finding]
+) -> dict[str, Arrays]:
+    """The analytic gradients: of all outputs together, and of each alone if there are several."""
+    choices = {"all": dict(upstream)}
+    if alone and len(upstream) > 1:
+        choices |= {name: {name: d_out} for name, d_out in upstream.items()}
+    dtype = next(iter(case.inputs.values())).dtype
+    analytic: dict[str, Arrays] = {}
+    for choice, d_outputs in choices.items():
+        inputs = {name: np.array(value) for name, value in case.inputs.items()}
+        given = {name: np.array(d, dtype) for name, d in d_outputs.items()}
+        found = case.gradients(inputs, given)
+        analytic[choice] = {name: dense(d, name, case.inputs) for name, d in found.items()}
+        if choice == "all":
+            for name in same_bits(inputs, case.inputs):
+                findings.append(Finding("mutated", name, "the backward writes into the input"))
+            for name in same_bits(given, {k: np.array(d, dtype) for k, d in d_outputs.items()}):
+                findings.append(Finding("mutated", f"d{name}",
+                                        "the backward writes into the upstream gradient"))
+            again = {name: dense(d, name, case.inputs)
+                     for name, d in case.gradients(inputs, given).items()} if not findings else {}
+            for name in same_bits(again, analytic[choice]) if again else []:
+                findings.append(Finding("random", f"d{name}", "two runs of the backward differ"))
+    validate_gradients(case.inputs, analytic["all"])
+    return analytic
+
+
+def wanted_names(inputs: Arrays, names: Sequence[str] | None) -> list[str]:
+    """Which inputs are checked."""
+    for name in names or []:
+        if name not in inputs:
+            raise ValueError(f"names: expected some of {', '.join(inputs)}, got {name!r}")
+    return list(inputs if names is None else names)
+
+
+def _zeros(
+    gradients: Arrays, zeros: Mapping[str, np.ndarray], vanish: bool, wanted: Sequence[str],
+    findings: list[Finding],
+) -> None:
+    """Exactly zero where an input cannot matter, and elsewhere not altogether zero."""
+    for name in wanted:
+        gradient = gradients[name]
+        padding = zeros.get(name, np.zeros(gradient.shape, dtype=bool))
+        if gradient[padding].any():
+            index = tuple(int(i) for i in np.argwhere(padding & (gradient != 0))[0])
+            findings.append(Finding("padding", f"d{name}", "expected exact zeros where the input "
+                                    f"cannot matter, got {gradient[index]:.6g} at {index}"))
+        if not vanish and not padding.all() and not gradient[~padding].any():
+            findings.append(Finding("vanishing", f"d{name}", "expected a gradient, got zeros"))

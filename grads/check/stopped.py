@@ -1,0 +1,54 @@
+"""What remains of a check whose time was up: what was covered, and nothing accused for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from grads.check.report import Row
+from grads.check.watch import Watch
+
+UNSURE = "it differs from the derivative here, but the time was up before that was confirmed"
+
+
+def uncovered(name: str, upstream: str, shape: tuple[int, ...], checked: int = 0,
+              hints: tuple[str, ...] = ()) -> Row:
+    """The row of a tensor of which nothing can be said yet."""
+    return Row(name, upstream, shape, checked, 0, 0, {}, "unfinished", (), "", 0.0, 0.0, hints)
+
+
+def unconfirmed(row: Row) -> Row:
+    """A row found wrong by a first method only, which the others were to confirm."""
+    if row.status not in ("wrong", "disagree"):
+        return row
+    return replace(row, status="unfinished", hints=(UNSURE,))
+
+
+def merged(first: Sequence[Row], second: Sequence[Row]) -> list[Row]:
+    """The rows of a check by entries, but those of the check along directions before it where
+    fewer entries were covered."""
+    before = {row.name: unconfirmed(row) for row in first if row.upstream == "all"}
+    return [before[row.name] if row.status == "unfinished" and row.name in before
+            and row.checked <= before[row.name].checked else row for row in second]
+
+
+def completed(rows: Sequence[Row], inputs: Mapping[str, np.ndarray], names: Sequence[str]
+              ) -> list[Row]:
+    """The rows, and one for every tensor that has none."""
+    known = {row.name for row in rows}
+    return [*rows, *(uncovered(name, "all", np.shape(inputs[name])) for name in names
+                     if name not in known)]
+
+
+def covered(rows: Sequence[Row], watch: Watch) -> str:
+    """Why the check ended and what it had covered by then, in words."""
+    own = [row for row in rows if row.upstream == "all" and row.shape is not None]
+    parts = [f"{row.name} {row.checked} of {row.size}"
+             + f" and {row.directions} directions" * bool(row.directions)
+             for row in own if row.checked + row.directions]
+    nothing = [row.name for row in own if not row.checked + row.directions]
+    said = [*[f"entries covered: {', '.join(parts)}"] * bool(parts),
+            *[f"nothing of {', '.join(nothing)}"] * bool(nothing)]
+    return f"the time was up after {watch.seconds:.3g} s; {'; '.join(said)}"

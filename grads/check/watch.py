@@ -1,0 +1,97 @@
+"""The time that a check takes: its limit, and who is told how far it is.
+
+A check whose time is up ends with what was covered by then; nothing is called wrong for that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from grads.check.case import Case
+
+Result = TypeVar("Result")
+Told = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+
+PART = 0.25  # seconds that a part is to take, after which somebody is told, or the time is up
+RUNS = 12  # of the function for one entry, by two methods, about
+
+
+class TimeUp(BaseException):
+    """The time of a check is up. Not an Exception: no user's code is to handle it."""
+
+
+class Watch:
+    """The watch of one check.
+
+    Arguments: limit in seconds from now on, None for none; told, called after each part.
+    Attributes: stopped, whether the time was up before all was done; running, whether a user's
+    function is; run_time, the seconds of its fastest run.
+    """
+
+    def __init__(self, limit: float | None = None, told: Told | None = None) -> None:
+        if limit is not None and not limit > 0:
+            raise ValueError(f"time_limit: expected seconds above 0, got {limit!r}")
+        self.limit, self.told = limit, told
+        self.start = time.perf_counter()
+        self.stopped = self.running = False
+        self.run_time = np.inf
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody asks."""
+        return self.limit is not None or self.told is not None
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.start
+
+    def watched(self, case: Case) -> Case:
+        """The case, whose functions do not start or return once the time is up."""
+        if not self.active:
+            return case
+        return replace(case, forward=self._watched(case.forward), vjp=self._watched(case.vjp))
+
+    def _watched(self, function: Callable[..., Result]) -> Callable[..., Result]:
+        @wraps(function)
+        def run(*arguments: Any) -> Result:
+            self.check()
+            start, self.running = time.perf_counter(), True
+            try:
+                found = function(*arguments)
+            finally:
+                self.running = False
+            self.run_time = min(self.run_time, time.perf_counter() - start)
+            self.check()
+            return found
+
+        return run
+
+    def check(self) -> None:
+        """Raise TimeUp if it is."""
+        if self.limit is not None and self.seconds >= self.limit:
+            self.stopped = True
+            raise TimeUp
+
+    def ring(self, *_: Any) -> None:
+        """As the handler of an alarm: ends a run of the user's function that goes on too long."""
+        if self.running:
+            self.check()
+
+    def tell(self, what: str, done: int, of: int) -> None:
+        """Say how far the check is."""
+        if self.told is not None:
+            self.told(what, done, of)
+
+    def parts(self, where: np.ndarray) -> Iterator[np.ndarray]:
+        """Positions, as many at a time as PART suffices for; all at once if nobody asks."""
+        size = max(1, len(where))
+        if self.active:
+            size = int(np.clip(PART / (RUNS * self.run_time), 1, size))
+        yield from (where[k:k + size] for k in range(0, len(where), size))

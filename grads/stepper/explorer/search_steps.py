@@ -1,0 +1,113 @@
+"""What the page of a search shows of each step, as the search itself told it.
+
+A hypothesis is named by where it was proposed: [step, candidate], both from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from backend import to_host
+from nmt.data.vocabulary import END
+from nmt.search.history import Ended
+from nmt.search.interface import SearchOptions
+from nmt.search.steps import SearchStep
+
+GROWS, FINISHED, SURPASSED, OUTSIDE, END_OUTSIDE, CUT, STOPPED = (
+    "grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped")
+FATES = {  # what becomes of a candidate, in words
+    GROWS: "in the beam", FINISHED: "finished",
+    SURPASSED: "finished, below the best finished",  # of which n are kept
+    OUTSIDE: "outside the beam",
+    END_OUTSIDE: "end marker outside the beam",      # not among the K best of its step
+    CUT: "cut at the limit on length",
+    STOPPED: "cannot pass the best finished",        # the search ends here
+}
+DIGITS = 5               # decimals of an attention weight
+
+
+class Recorder:
+    """Observes the search of one sentence, a batch of one.
+
+    Arguments: options of the search; words, the target's by id; columns, those of an alignment;
+    beyond, how many of the candidates after the last accepted one are kept.
+    """
+
+    def __init__(self, options: SearchOptions, words: Sequence[str], columns: int,
+                 beyond: int) -> None:
+        self.options, self.words, self.columns, self.beyond = options, words, columns, beyond
+        self.candidates = options.beam + beyond
+        self.steps: list[dict[str, Any]] = []
+        self.limit = 0
+        self.best: list[tuple[int, int]] = []  # the hypotheses returned, best first
+        self._rows: list[tuple[int, float]] = [(-1, 0.0)]  # candidate and log p of each row
+        self._places: list[dict[tuple[int, int], int]] = []  # by row and token, a candidate
+
+    def on_step(self, step: SearchStep) -> None:
+        """Keep a step, in the form of the page's data."""
+        self.limit = int(step.limits[0])
+        log_p, rows, tokens = (part[0].tolist() for part in step.candidates[:3])
+        grown = step.candidates.grown[0][step.active.log_probabilities[0] > -np.inf].tolist()
+        finished = np.flatnonzero(step.candidates.finished[0]).tolist()
+        shown = [j for j in range(max(grown + finished, default=-1) + 1 + self.beyond)
+                 if j < len(log_p) and log_p[j] > -np.inf]
+        self._places.append({(rows[j], tokens[j]): j for j in shown})
+        ended = [self._ended(one) for one in step.ended[0]]
+        fates = self._fates(step, grown, finished, ended)
+        penalty = float(self.options.length_penalty(step.number))
+        self.steps.append({
+            "candidates": [self._candidate(log_p[j], rows[j], tokens[j], penalty, fates.get(j))
+                           for j in shown],
+            "length_penalty": penalty, "ended": ended, "done": bool(step.done[0]),
+            "reachable": finite(step.reachable[0]), "weights": self._weights(step.alignment)})
+        self._rows = [(j, log_p[j]) for j in grown]
+        self.best = [tuple(one["at"]) for one in sorted(ended, key=lambda one: -one["score"])]
+
+    def _fates(self, step: SearchStep, grown: list[int], finished: list[int],
+               ended: list[dict[str, Any]]) -> dict[int, str]:
+        """What became of the candidates that were accepted."""
+        places = [one["at"] for one in ended]
+        goes_on = GROWS if not step.done[0] else CUT if step.number == self.limit else STOPPED
+        return dict.fromkeys(grown, goes_on) | {
+            j: FINISHED if [step.number - 1, j] in places else SURPASSED for j in finished}
+
+    def _candidate(self, log_p: float, row: int, token: int, penalty: float,
+                   fate: str | None) -> dict[str, Any]:
+        """One extension: of which candidate of the step before, by which word, how good."""
+        parent, before = self._rows[row]
+        fate = fate or (END_OUTSIDE if token == END else OUTSIDE)
+        return {"parent": parent, "word": self.words[token], "end": token == END,
+                "word_log_p": log_p - before, "log_p": log_p, "score": log_p / penalty,
+                "fate": fate}
+
+    def _ended(self, one: Ended) -> dict[str, Any]:
+        """A hypothesis that ended: which, its score, whether by an end marker."""
+        candidate = self._places[one.step][one.row, END if one.last is None else one.last]
+        return {"at": [one.step, candidate], "score": one.score, "log_p": one.log_probability,
+                "finished": one.last is None}
+
+    def _weights(self, alignment: Any) -> dict[int, list[float]] | None:
+        """The attention of the step by the candidate that was extended, -1 for the first one;
+        of each weights (S,) in the order of the source's words."""
+        if alignment is None:
+            return None
+        weights = np.round(to_host(alignment)[:, : self.columns].astype(np.float64), DIGITS)
+        return {candidate: weights[row].tolist() for row, (candidate, _) in enumerate(self._rows)}
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON; None for an infinity."""
+    return float(value) if np.isfinite(value) else None
+
+
+def words_of(steps: Sequence[dict[str, Any]], at: tuple[int, int]) -> list[str]:
+    """The words of a hypothesis, without the end marker."""
+    words, (number, candidate) = [], at
+    while candidate >= 0:
+        one = steps[number]["candidates"][candidate]
+        words += [] if one["end"] else [one["word"]]
+        number, candidate = number - 1, one["parent"]
+    return words[::-1]

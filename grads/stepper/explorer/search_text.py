@@ -1,0 +1,48 @@
+"""A search as text, for `grads walk search`: every step of the beam, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.cells import cell_len
+
+from grads.stepper.explorer.search_steps import FATES, FINISHED, SURPASSED, words_of
+
+SHOWN = 5  # words of a hypothesis in a row, the last ones
+
+
+def as_text(data: dict[str, Any]) -> str:
+    """The data of the page, `build_search`'s, as lines."""
+    return "\n".join([*data["notes"], *_steps(data["searches"]["beam"]),
+                      *_found(data["searches"])])
+
+
+def _steps(search: dict[str, Any]) -> Iterator[str]:
+    """A table for each step."""
+    for number, step in enumerate(search["steps"]):
+        yield f"\nstep {number + 1} of {len(search['steps'])}, beam {search['beam']}, log p in nats"
+        words = [_tail(words_of(search["steps"], (number, at)), one)
+                 for at, one in enumerate(step["candidates"])]
+        margin = max(map(cell_len, words))
+        for rank, (text, one) in enumerate(zip(words, step["candidates"], strict=True), 1):
+            ended = one["fate"] in (FINISHED, SURPASSED)
+            score = f", score {one['score']:.4f}" if ended else ""
+            yield (f"{rank:3} {text}{' ' * (margin - cell_len(text))} {one['word_log_p']:9.4f} "
+                   f"{one['log_p']:9.4f}  {FATES[one['fate']]}{score}")
+
+
+def _tail(words: list[str], one: dict[str, Any]) -> str:
+    """The last words of a hypothesis."""
+    words = [*words, one["word"]] if one["end"] else words
+    return " ".join(["..."] * (len(words) > SHOWN) + words[-SHOWN:])
+
+
+def _found(searches: dict[str, Any]) -> Iterator[str]:
+    """What each search returned."""
+    yield ""
+    for name, search in searches.items():
+        for one in search["found"]:
+            cut = "" if one["finished"] else " (cut at the limit on length)"
+            yield (f"{name} {search['beam']}: {one['text']}{cut}, log p {one['log_p']:.4f}, "
+                   f"score {one['score']:.4f}")

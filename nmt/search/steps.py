@@ -1,0 +1,54 @@
+"""A step of the search as an observer is told of it: what was compared, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from backend import Array
+from nmt.search.history import Ended
+
+
+class Active(NamedTuple):
+    """The hypotheses that still grow; K of them for each sentence, best first."""
+
+    sentences: np.ndarray  # (B',) positions in the batch
+    rows: np.ndarray  # (B', K) rows of the step that they extend
+    tokens: np.ndarray  # (B', K) the last token of each
+    log_probabilities: np.ndarray  # (B', K) nats; -inf fills up where there are fewer than K
+
+
+class Candidates(NamedTuple):
+    """The one-token extensions that a step compared; C of them for each sentence, best first."""
+
+    log_probabilities: np.ndarray  # (B', C) of the whole hypothesis, nats
+    rows: np.ndarray  # (B', C) rows of the step that they extend
+    tokens: np.ndarray  # (B', C)
+    finished: np.ndarray  # (B', min(K, C)) bool: an end marker that was accepted
+    grown: np.ndarray  # (B', K) columns of C that go on as `Active`, in its order
+
+
+class SearchStep(NamedTuple):
+    """One step. Nothing of it may be written to; `ended` changes with the next step."""
+
+    number: int  # from 1
+    candidates: Candidates
+    active: Active  # what goes on, of all sentences that took the step
+    alignment: Array | None  # (B'*K, S) device array, a row for each hypothesis extended
+    ended: Sequence[Sequence[Ended]]  # B lists, the n best that ended so far, finished ones first
+    limits: np.ndarray  # (B,) the most steps of each sentence of the batch
+    reachable: np.ndarray  # (B',) the best score that an active hypothesis can still reach
+    done: np.ndarray  # (B',) bool: the search of this sentence ends here
+
+
+class SearchObserver(Protocol):
+    """Whoever follows a search; it changes nothing of what is found."""
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates of a step to propose at least, more than the search needs."""
+
+    def on_step(self, step: SearchStep) -> None:
+        """A step was taken."""

@@ -1,0 +1,82 @@
+"""A user's file that cannot be checked: one line that says what is wrong with it."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pytest
+
+from backend.errors import UserError
+from grads.check.user_code import check_file
+
+STUFF = textwrap.dedent('''
+    import numpy as np
+
+    def layer_inputs(rng):
+        return rng.normal(size=3)
+
+    number_inputs = alone_inputs = backward_only_inputs = nothing_inputs = layer_inputs
+    stops_inputs = labelled_inputs = misnamed_inputs = layer_inputs
+    number, number_gradient = 3, np.cos
+
+    def alone_forward(x):
+        return 2 * x, x
+
+    def backward_only_backward(d, cache):
+        return 2 * d
+
+    def none_inputs(rng):
+        return None
+
+    none, none_gradient = np.sum, np.ones_like
+
+    def stops_forward(x):
+        raise SystemExit("enough")
+
+    stops_backward = backward_only_backward
+
+    labelled, labelled_gradient, labelled_labels = np.sum, np.ones_like, 4
+    misnamed, misnamed_gradient, misnamed_labels = np.sum, np.ones_like, {"0": "unit"}
+''')
+
+
+def error_of(path, name):
+    """What the check of a name in a file ends in."""
+    with pytest.raises(UserError) as caught:
+        check_file(f"{path}:{name}", np.random.default_rng(0))
+    return str(caught.value).replace(str(path), "FILE")
+
+
+@pytest.mark.parametrize("text, message", [
+    ("import numpy as np\ndef f(:\n", r"FILE: SyntaxError: invalid syntax (mine.py, line 2)"),
+    ("\nimport no_such_thing", "FILE: ModuleNotFoundError: No module named 'no_such_thing' at FILE"
+                               ":2"),
+    ("x = 1 / 0", "FILE: ZeroDivisionError: division by zero at FILE:1"),
+    ("import sys\nsys.exit('no data')", "FILE: SystemExit: no data at FILE:2"),
+    ("", "FILE: expected a function layer_inputs, found none; it has no NAME_inputs(rng)"),
+])
+def test_a_file_that_does_not_import_or_is_empty(tmp_path, text, message):
+    path = tmp_path / "mine.py"
+    path.write_text(text, encoding="utf-8")
+    assert error_of(path, "layer") == message
+
+
+@pytest.mark.parametrize("name, message", [
+    ("", "expected FILE.py:NAME, got no name; with inputs it has layer, "),
+    ("lyer", "expected a function lyer_inputs, found none; did you mean 'layer_inputs'?"),
+    ("zzz", "expected a function zzz_inputs, found none; with inputs it has layer, "),
+    ("number", "expected a function number, got int"),
+    ("nothing", "expected nothing_forward and nothing_backward, or nothing and nothing_gradient"),
+    ("alone", "expected a function alone_backward, found none"),
+    ("backward_only", "expected a function backward_only_forward, found none"),
+    ("none", "none_inputs: inputs: expected numbers in "),
+    ("stops", "SystemExit: enough at FILE:"),
+    ("labelled", "labelled_labels: expected a mapping from inputs to the names of their axes, got"),
+    ("misnamed", "misnamed_labels: expected names of inputs, "),
+])
+def test_a_name_that_cannot_be_checked(tmp_path, name, message):
+    path = tmp_path / "mine.py"
+    path.write_text(STUFF, encoding="utf-8")
+    said = error_of(path, name)
+    assert message in said and "\n" not in said

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt, write_recipe
 
+from backend.errors import UserError
+from grads.stepper.explorer.models import translation
+from grads.stepper.explorer.search import searched
 from nmt.data.rare_words import UNK
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.evaluation.scores import perplexity
@@ -39,6 +42,13 @@ def hybrid(corpus):
     return recipe, train(recipe, corpus / "whole", Observer())
 
 
+def eager_of(system):
+    """The same, to which `<unk>` is more probable."""
+    bias = system.parameters["output.b"].copy()
+    bias[UNKNOWN] += 5.0
+    return replace(system, parameters={**system.parameters, "output.b": bias})
+
+
 def words_of(system, options):
     """Every word of every translation."""
     return [word for nbest in system.translate(SENTENCES, options) for one in nbest
@@ -67,9 +77,7 @@ def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid):
 def test_no_unknown_word_is_written(hybrid, options):
     """Also by a model made to write it everywhere."""
     _, system = hybrid
-    bias = system.parameters["output.b"].copy()
-    bias[UNKNOWN] += 5.0
-    eager = replace(system, parameters={**system.parameters, "output.b": bias})
+    eager = eager_of(system)
     for one in (system, eager):
         found = words_of(one, options)
         assert UNK not in found and "" not in found
@@ -126,6 +134,16 @@ def test_an_evaluation_has_the_perplexity_of_characters(corpus, hybrid, capsys):
     assert int(found["spelled words"]) > 0
 
 
+def test_the_explorer_shows_its_search_for_words_and_refuses_its_step(corpus, hybrid):
+    """The steps end in `<unk>`, the text has the spelled words; the step is another derivation."""
+    system = eager_of(hybrid[1])
+    shown = searched(system, ["one", "zanzibar"], SearchOptions(beam=2, nbest=2), 0)["found"]
+    assert any(UNK in one["words"] for one in shown)
+    assert not any(UNK in one["text"] for one in shown)
+    with pytest.raises(UserError, match="does not cover this model: it is of the architecture hy"):
+        translation("attention", corpus / "whole", "one", None, "best")
+
+
 def test_an_ensemble_spells_and_wants_the_same_characters(corpus, hybrid):
     recipe, system = hybrid
     second = train(replace(recipe, train=replace(recipe.train, seed=2)), corpus / "2", Observer())
@@ -136,7 +154,7 @@ def test_an_ensemble_spells_and_wants_the_same_characters(corpus, hybrid):
     few = System.create(recipe, system.vocabularies | {
         "target_characters": type(system.target)(system.vocabularies["target_characters"].words[3:])
     })
-    with pytest.raises(Exception, match="b: expected the characters of a in one ensemble"):
+    with pytest.raises(UserError, match="b: expected the characters of a in one ensemble"):
         System.together(["a", "b"], [system, few], "probabilities")
 
 

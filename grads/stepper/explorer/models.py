@@ -15,7 +15,7 @@ from grads.derivations.attention_step import Variant
 from grads.derivations.examples import END, UNKNOWN, Example
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
-from nmt.models.translator import ModelConfig
+from nmt.models.registry import name_of
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
@@ -78,9 +78,9 @@ def translation(
     """A translator; where no target is given, its own greedy translation is."""
     system = System.open(directory, which)
     config, data = system.recipe.model, system.recipe.data
-    if not isinstance(config, ModelConfig):
+    if name_of(config) != "luong":
         raise UserError(f"{directory}: the derivation {name} does not cover this model: it is of "
-                        "the architecture rnnsearch")
+                        f"the architecture {name_of(config)}")
     refuse(directory, name, {
         f"unit {config.unit}": config.unit != "lstm",
         "a bidirectional encoder": config.bidirectional,

@@ -105,7 +105,8 @@ class RunExample:
         name = self.run.derivation.name
         name = titled(name) if Path(name).is_absolute() else name
         given = ["--no-feeding" if key == "feeding" else f"--{key} {quoted(shown(value))}"
-                 for key, value in vars(self.settings).items() if value not in (None, True)]
+                 for key, value in vars(self.settings).items()
+                 if value is not None and value is not True]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
 

@@ -1,4 +1,5 @@
-# make demo: set up, train a small translator on the embedded corpus, translate, score.
+# make demo: set up, train a small translator on the embedded corpus, translate, score; then the
+#   page that steps through what it does with a phrase.
 # make test: set up and run the whole test suite, ruff and mypy.
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,6 +10,9 @@ BIN := $(VENV)/bin
 
 demo: $(VENV)/.installed
 	$(BIN)/nmt demo
+	@echo "Step by step, on a page to open in a browser:"
+	@$(BIN)/grads explore attention --model runs/demo --sentence "12 weeks ago or Monday" \
+		-o runs/demo/attention.html
 
 test: $(VENV)/.installed-test check
 	$(BIN)/python -m pytest -q

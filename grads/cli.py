@@ -98,7 +98,9 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a page that steps through a derivation, or through a user's own function, "
         "FILE.py:NAME; or with NAME search through a trained translator's beam search of a "
-        "sentence, as nmt translate runs it."
+        "sentence, as nmt translate runs it. A derivation's weights are those of a tiny trained "
+        "model that comes with the package; random ones where a size, a score, a window or a seed "
+        "is given; those of your own model with --model, whatever its parts."
     )
     _add_example(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE",

@@ -242,8 +242,6 @@ def _explore_search(options: argparse.Namespace) -> Path:
 def _of_search(options: argparse.Namespace) -> dict[str, Any]:
     """What was said of a search. Raises UserError for an option that it has not."""
     _only(options, set(EXAMPLE) - {*SHARED}, SEARCH, "")
-    if options.model is None:
-        raise UserError("model: expected the run directory of a translator, --model DIR, got none")
     return {name: getattr(options, name) for name in (*SHARED, *OF_SEARCH)
             if getattr(options, name) is not None}
 

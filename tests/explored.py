@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from grads.stepper.explorer import build
+from nmt.data.vocabulary import Vocabulary
+from nmt.recipe.file import load_recipe, save_recipe
+from nmt.training import checkpoint
+from nmt.training.trainer import BEST
 
 STATUSES = {"verified", "partial", "same", "zero", "share"}  # in a right backward pass
 
 
 @cache
 def data(name: str) -> dict[str, Any]:
-    """What `build` makes of a derivation's own example."""
-    return build(name)
+    """What `build` makes of a derivation's own example, with random weights."""
+    return build(name, seed=1)
 
 
 def values(name: str, i: int, variant: dict[str, Any] | None = None) -> np.ndarray:
     """The numbers of a tensor, in a variant if given, as an array of its shape."""
-    tensors = data(name)["tensors"]
+    return values_of(data(name), i, variant)
+
+
+def values_of(d: dict[str, Any], i: int, variant: dict[str, Any] | None = None) -> np.ndarray:
+    """The same of any page's data."""
+    tensors = d["tensors"]
     shape = tensors[i]["shape"]
     changed = {} if variant is None else variant["values"]
     while i not in changed and tensors[i]["same_as"] is not None:
@@ -32,3 +43,23 @@ def step_of(d: dict[str, Any], text: str, **loops: int) -> int:
     """The number of the first step with that text, in those iterations of loops."""
     return next(i for i, step in enumerate(d["steps"]) if step["text"].startswith(text)
                 and loops.items() <= dict(step["loops"]).items())
+
+
+def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any) -> Any:
+    """A run directory with a model that has trained for nothing, and its system, opened.
+
+    Arguments: recipe, its sections; kind, of system, and recipes, its class of recipe.
+    """
+    path.mkdir()
+    (path / "r.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+    loaded = load_recipe(recipes, path / "r.yaml")
+    words = Vocabulary.build([["one"], ["two"], ["three"]])
+    system = kind.create(loaded, dict.fromkeys(kind.names, words))
+    for name in kind.names:
+        words.write(path / f"{name}.vocab")
+    save_recipe(loaded, path / "recipe.yaml")
+    rng = np.random.default_rng(1)
+    arrays = {f"parameters/{name}": rng.normal(scale=0.5, size=one.shape)
+              for name, one in system.parameters.items()}
+    checkpoint.save(path / BEST, arrays, {"model": system.metadata()})
+    return kind.open(path)

@@ -132,9 +132,9 @@ def attentional_nmt_backward(
 
     seeds: what reaches the decoder by time step, beside the losses of its words.
     """
-    decoder, dh_bar, dg_last, dk_last = decoder_grad(parameters, y, trace, seeds or {})
+    decoder, d_read, dg_last, dk_last = decoder_grad(parameters, y, trace, seeds or {})
     encoder, dg_0, dk_0 = encoder_grad(
-        parameters, x, trace.g, trace.k, dh_bar, dg_last, dk_last)
+        parameters, x, trace.g, trace.k, d_read, dg_last, dk_last)
     gradients = {**encoder, **decoder}
     return {name: gradients[name] for name in parameters}, dg_0, dk_0
 
@@ -143,7 +143,8 @@ def decoder_grad(
     parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace,
     seeds: Mapping[int, Seeds],
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
-    """From the losses to the decoder's first states: gradients by name, dh_bar, dh_0, dc_0."""
+    """From the losses to the decoder's first states: gradients by name, dh_bar in the order in
+    which the encoder read, dh_0, dc_0."""
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(side.W_e, side.T)
     L, E = len(side.T), side.W_e.shape[1]
@@ -172,8 +173,8 @@ def decoder_grad(
     gradients = by_name("decoder", Weights(dW_e, dT, db))
     output = {"output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
     attention = {"attention.W_c": dW_c, **parameters_of(dw)}
-    dh_bar = as_written(dh_bar, trace.variant)
-    return {**gradients, **output, **attention}, dh_bar, dh[0], dc[0]
+    d_read = as_written(dh_bar, trace.variant)                   # as the encoder read them
+    return {**gradients, **output, **attention}, d_read, dh[0], dc[0]
 
 
 def encoder_grad(

@@ -135,13 +135,14 @@ def test_an_evaluation_has_the_perplexity_of_characters(corpus, hybrid, capsys):
 
 
 def test_the_explorer_shows_its_search_for_words_and_refuses_its_step(corpus, hybrid):
-    """The steps end in `<unk>`, the text has the spelled words; the step is another derivation."""
+    """The steps end in `<unk>`, the text has the spelled words; its step is put together by none.
+    """
     system = eager_of(hybrid[1])
     shown = searched(system, ["one", "zanzibar"], SearchOptions(beam=2, nbest=2), 0)["found"]
     assert any(UNK in one["words"] for one in shown)
     assert not any(UNK in one["text"] for one in shown)
-    with pytest.raises(UserError, match="does not cover this model: it is of the architecture hy"):
-        translation("attention", corpus / "whole", "one", None, "best")
+    with pytest.raises(UserError, match="expected a model of the architecture luong.*, got hybrid"):
+        translation(system, corpus / "whole", "one", None)
 
 
 def test_an_ensemble_spells_and_wants_the_same_characters(corpus, hybrid):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,15 @@ import numpy as np
 
 from backend.errors import UserError
 from grads.derivations.examples import Sizes
+from grads.stepper import trained as package
+from grads.stepper.assembled.derivation import LANGUAGE_MODEL, TRANSLATOR
+from grads.stepper.explorer.models import Trained, open_model
 from grads.stepper.explorer.network import depth
 from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import DERIVATIONS, Derivation, Run, find
-from grads.stepper.tracing.verify import TOLERANCE, Verification
+from grads.stepper.tracing.verify import SUMMED, TOLERANCE, Verification
 from grads.stepper.tracing.verify_own import Own
 from nmt.checkpoint_option import DEFAULT
 
@@ -26,30 +29,35 @@ ONLY = {key: tuple(name for name, one in DERIVATIONS.items() if key in one.setti
         for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window",
                     "feeding")}
 OWN = ("hidden", "embedding", "layers", "score", "window", "feeding", "seed")  # a trained model's
-KEPT = (4096, 256, 64, 36, 16, 9)  # numbers of one tensor that are kept: the most that fit
+KEPT = (4096, 256, 64, 36, 16, 9, 4)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
 VERIFIED = 2  # entries of each gradient that are verified where tensors are sliced
+LARGE = 100_000  # parameters of a model of which one entry of each gradient is verified
 
 
 @dataclass(frozen=True)
 class RunExample:
     """A derivation that has been run, and what is to be said about it."""
 
+    name: str  # what was asked for
     run: Run
     settings: Settings
     keep: int  # numbers of one tensor that the traces hold
     notes: list[str] = field(default_factory=list)
+    trained: Trained | None = None
 
     @property
     def most(self) -> int | None:
         """How many entries of each gradient are verified, None for all."""
-        return None if self.keep == KEPT[0] else VERIFIED
+        if self.keep == KEPT[0]:
+            return None
+        return 1 if self.trained is not None and self.trained.parameters > LARGE else VERIFIED
 
     @property
     def tolerance(self) -> float:
         """The relative error up to which a gradient is verified."""
-        return TOLERANCE if self.settings.model is None else TRAINED
+        return TOLERANCE if self.trained is None else TRAINED
 
     def verifications(self) -> list[Verification]:
         """What is known of every gradient; without central differences where tensors are large."""
@@ -87,23 +95,21 @@ class RunExample:
         said = [[vocabulary[i] for i in ids]
                 for vocabulary, ids in zip(words.values(), arguments[1:], strict=False)]
         made |= dict(zip(("sentence", "target"), said, strict=False))
-        if self.settings.model is not None:
-            output = "W_hy" if "W_hy" in arguments[0] else "output.W_hy"
-            made |= {"hidden": arguments[0][output].shape[1],
-                     "embedding": arguments[0][next(iter(words))].shape[1]}
+        if self.trained is not None:
+            made |= {"hidden": self.trained.hidden, "embedding": self.trained.embedding}
         model = self.settings.model
-        return made | {"seed": self.seed, "model": None if model is None else shown(model)}
+        usual = None if self.trained is None else package.WHAT
+        return made | {"seed": self.seed, "model": usual if model is None else shown(model)}
 
     @property
     def seed(self) -> int | None:
         """The seed of random parameters; None for a trained model's."""
         given = self.settings.seed
-        return None if self.settings.model is not None else SEED if given is None else given
+        return None if self.trained is not None else SEED if given is None else given
 
     def command(self) -> str:
         """The command line that makes the page again."""
-        name = self.run.derivation.name
-        name = titled(name) if Path(name).is_absolute() else name
+        name = titled(self.name) if Path(self.name).is_absolute() else self.name
         given = ["--no-feeding" if key == "feeding" else f"--{key} {quoted(shown(value))}"
                  for key, value in vars(self.settings).items()
                  if value is not None and value is not True]
@@ -113,47 +119,81 @@ class RunExample:
 def open_example(name: str, settings: Settings) -> RunExample:
     """A derivation by name, or a user's own pair of functions, FILE.py:NAME, run.
 
+    With the weights of `settings.model`; without one with those of the package's own model, unless
+    something of a random model is asked for or a word is not known to it.
     Raises `UserError` for a name that does not exist, with the nearest that does; for a setting
     that the derivation has no use for; for a sentence without words; for a run directory that
-    is none, or whose model is of another kind than the derivation.
+    is none, or whose model cannot be shown.
     """
     if is_own(name):
         run, keep = guarded(name, lambda: fitting(own_derivation(name, settings), {}))
-        return RunExample(run, settings, keep, sliced(keep))
+        return RunExample(name, run, settings, keep, sliced(keep))
     derivation = find(name)
     check_settings(derivation, settings)
-    notes: list[str] = []
-    if settings.model is None:
-        how: dict[str, Any] = {"sentence": sentence_of(derivation, settings),
-                               "sizes": sizes_of(settings), "seed": SEED if settings.seed is None
-                               else settings.seed}
-    else:
-        from grads.stepper.explorer.models import (
-            open_model,  # nmt's tokenisers take a while to load
-        )
+    if settings.model is not None:
+        model = open_model(Path(settings.model), settings.sentence, settings.target,
+                           settings.checkpoint or DEFAULT)
+        return on_trained(name, settings, model, [])
+    notes = []
+    if name in package.facts() and all(getattr(settings, one) is None for one in OWN):
+        model = of_package(derivation, settings)
+        if not model.unknown:
+            return on_trained(name, settings, model, [
+                package.note(name) + " --seed N gives random weights."])
+        notes.append("Random weights: the tiny model that comes with the package does not know "
+                     f"{', '.join(model.unknown)}.")
+    run, keep = fitting(derivation, {
+        "sentence": sentence_of(derivation, settings), "sizes": sizes_of(settings),
+        "seed": SEED if settings.seed is None else settings.seed})
+    return RunExample(name, run, settings, keep, [*notes, *sliced(keep)])
 
-        trained = open_model(name, Path(settings.model), settings.sentence, settings.target,
-                             settings.checkpoint or DEFAULT)
-        derivation = replace(derivation, example=lambda request: trained.example)
-        how, notes = {}, [*trained.notes, (
-            f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
-            "model is sure of a word, p - 1_y has lost digits.")]
-    run, keep = fitting(derivation, how)
-    return RunExample(run, settings, keep, [*notes, *sliced(keep)])
+
+def on_trained(
+    name: str, settings: Settings, model: Trained, notes: Sequence[str]
+) -> RunExample:
+    """A trained model, run; a model of another kind than was asked for is shown as what it is."""
+    first = KEPT[-2] if model.parameters > LARGE else KEPT[3]
+    run, keep = fitting(model.derivation, {}, first)
+    return RunExample(name, run, settings, keep, [*notes, *decided(name, run), *model.notes, (
+        f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
+        "model is sure of a word, p - 1_y has lost digits."), *sliced(keep)], model)
+
+
+def decided(name: str, run: Run) -> list[str]:
+    """What is said where a model is shown as something else than was asked for."""
+    if run.derivation.name in (TRANSLATOR, LANGUAGE_MODEL):
+        return ["No derivation is this whole model: it is put together from the derivations' "
+                "parts."]
+    return [] if run.derivation.name == name else [f"The model decides what is shown: {run.title}."]
+
+
+def of_package(derivation: Derivation, settings: Settings) -> Trained:
+    """The package's own model on the sentence that was given, or on one of its own."""
+    sentence, target = settings.sentence, settings.target
+    pair = derivation.sentence is not None
+    if pair and sentence is not None and target is None and "|||" in sentence:
+        sentence, _, target = (part.strip() for part in sentence.partition("|||"))
+    usual = package.SENTENCE if pair else package.TEXT
+    return open_model(package.DIRECTORY / derivation.name, usual if sentence is None else sentence,
+                      target, DEFAULT)
 
 
 def sliced(keep: int) -> list[str]:
     """What is to be said where not all numbers are shown."""
     return [] if keep == KEPT[0] else [
-        f"Of a tensor with more than {keep} numbers the first entries along each axis are shown; "
-        f"of each gradient up to {VERIFIED} entries are verified, by complex step alone."]
+        f"Shown in part: of a tensor with more than {keep} numbers the first entries along each "
+        f"axis; of each gradient at most {VERIFIED} entries are verified, by complex step alone, "
+        f"of a sum over time with more than {SUMMED} entries once it is complete."]
 
 
-def fitting(derivation: Derivation, how: Mapping[str, Any]) -> tuple[Run, int]:
-    """The run, with as many numbers of each tensor as fit, and how many those are."""
-    run = derivation.run(**how)
+def fitting(
+    derivation: Derivation, how: Mapping[str, Any], first: int = KEPT[0]
+) -> tuple[Run, int]:
+    """The run, with as many numbers of each tensor as fit, and how many those are; `first` is
+    tried first."""
+    run = derivation.run(**how, keep=first)
     keep = next((keep for keep in KEPT if numbers(run, keep) <= LIMIT), KEPT[-1])
-    return (run, keep) if keep == KEPT[0] else (derivation.run(**how, keep=keep), keep)
+    return (run, keep) if keep == first else (derivation.run(**how, keep=keep), keep)
 
 
 def numbers(run: Run, keep: int) -> int:

@@ -1,9 +1,13 @@
-"""A trained model's own weights and a user's own sentence, for a derivation to be run on."""
+"""A trained model's own weights and a user's own sentence, and what runs on them.
+
+Where a derivation covers the model it is the derivation; otherwise the model is put together from
+the derivations' parts (`grads.stepper.assembled`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,16 @@ import numpy as np
 
 from backend import to_host
 from backend.errors import UserError
-from grads.derivations.attention_step import Variant
 from grads.derivations.examples import END, UNKNOWN, Example
+from grads.stepper.assembled import derivation as assembled
+from grads.stepper.assembled import parts
+from grads.stepper.assembled.units import gates
+from grads.stepper.tracing.derivations import Derivation, find
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
 from nmt.models.registry import name_of
+from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.translator import ModelConfig
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
@@ -27,108 +36,158 @@ LANGUAGE_NAMES = {"W_e": "W_e", "rnn.0.W": "T", "rnn.0.b": "b", "output.W_hy": "
 
 @dataclass(frozen=True)
 class Trained:
-    """What a derivation is run on, from a run directory."""
+    """A model of a run directory on a sentence."""
 
-    example: Example
+    derivation: Derivation
+    hidden: int
+    embedding: int
+    parameters: int  # how many numbers
+    unknown: list[str]  # words that its vocabularies do not have
     notes: tuple[str, ...]
 
 
 def open_model(
-    name: str, directory: Path, sentence: str | None, target: str | None, which: str
+    directory: Path, sentence: str | None, target: str | None, which: str
 ) -> Trained:
-    """The example of the derivation `name` with the weights in a run directory.
+    """What runs a model of a run directory with its weights.
 
     which: best or last, of its checkpoints.
-    Raises `UserError` for a directory without a run, a model that the derivation does
-    not cover, and a sentence without words.
+    Raises `UserError` for a directory without a run, an architecture that is not covered, and a
+    sentence without words.
     """
     if sentence is not None and not sentence.strip():
         raise UserError(f"sentence: expected at least one word, got {sentence!r}")
-    if name in ("rnn", "lstm"):
-        if System.is_in(directory):
-            raise UserError(f"{directory}: {name} is a language model, and this is a translator; "
-                            "expected the name nmt or attention")
-        return language(name, directory, sentence or PHRASE, which)
     if LanguageSystem.is_in(directory):
-        raise UserError(f"{directory}: {name} is a translator, and this is a language model; "
-                        "expected the name rnn or lstm")
-    return translation(name, directory, sentence or PHRASE, target, which)
+        if target is not None:
+            raise UserError(f"target: {directory} is a language model, which has none")
+        return language(LanguageSystem.open(directory, which), sentence or PHRASE)
+    return translation(System.open(directory, which), directory, sentence or PHRASE, target)
 
 
-def language(name: str, directory: Path, sentence: str, which: str) -> Trained:
+def language(system: LanguageSystem, sentence: str) -> Trained:
     """A language model; it reads the end marker first, as it was trained to."""
-    system = LanguageSystem.open(directory, which)
     config = system.recipe.model
-    refuse(directory, name, {f"unit {config.unit}": config.unit != name,
-                          f"{config.layers} layers": config.layers != 1})
     words = tokens_of([sentence], system.recipe.text.level)
     ids = system.vocabulary.ids(words)
     ids = [END if word == "</s>" else i for word, i in zip(words, ids, strict=True)]
-    parameters = {ours: exact(system.parameters[theirs])
-                  for theirs, ours in LANGUAGE_NAMES.items() if theirs in system.parameters}
-    example = Example((parameters, [END, *ids[:-1]], ids), {},
+    parameters = exact(system.parameters)
+    example = Example((parameters, [END, *ids[:-1]], ids), {"unit": config.unit},
                       {"W_e": list(system.vocabulary.words)})
-    return Trained(example, notes(config.dropout, config.clip_elements, [
-        said_unknown("sentence", words, ids)]))
+    title = f"Language model: {parts.stacked(config)}"
+    derivation = assembled.language_model(title, example)
+    if config.layers == 1 and config.unit in ("rnn", "lstm"):
+        names = {theirs: ours for theirs, ours in LANGUAGE_NAMES.items() if theirs in parameters}
+        renamed = {ours: parameters[theirs] for theirs, ours in names.items()}
+        literal = replace(example, arguments=(renamed, *example.arguments[1:]), named={})
+        derivation = on(find(config.unit), literal)
+    return trained(derivation, config, count(parameters), [
+        said_unknown("sentence", words, ids)], words, ids)
 
 
 def translation(
-    name: str, directory: Path, sentence: str, target: str | None, which: str
+    system: System, directory: Path, sentence: str, target: str | None
 ) -> Trained:
     """A translator; where no target is given, its own greedy translation is."""
-    system = System.open(directory, which)
     config, data = system.recipe.model, system.recipe.data
-    if name_of(config) != "luong":
-        raise UserError(f"{directory}: the derivation {name} does not cover this model: it is of "
-                        f"the architecture {name_of(config)}")
-    refuse(directory, name, {
-        f"unit {config.unit}": config.unit != "lstm",
-        "a bidirectional encoder": config.bidirectional,
-        "a bridge": config.bridge and not config.bidirectional,
-        "attention": name == "nmt" and config.attention != "none",
-        "no attention": name == "attention" and config.attention == "none",
-        f"attention {config.attention}": config.attention not in ("none", "global"),
-        f"the score {config.score}": config.attention != "none" and (
-            config.score not in ("dot", "general"))})
+    if name_of(config) not in ("luong", "rnnsearch"):
+        raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch or "
+                        f"language_model, got {name_of(config)}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
-    x = source_cut(sentence)
-    own = target is None
+    x, own = source_cut(sentence), target is None
     y = system.translate([x], SearchOptions())[0][0].words if target is None else target_cut(target)
     if not x or not (y or own):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
-    s, t = system.source_ids(x), system.target.ids(y)
-    parameters = {key: exact(value) for key, value in system.parameters.items()}
-    named = {"variant": Variant(config.score)} if name == "attention" else {}
-    example = Example((parameters, s[::-1] if data.reverse_source else s, t), named, {
+    x_ids, y_ids = system.source_ids(x), system.target.ids(y)
+    read = x_ids[::-1] if data.reverse_source else x_ids
+    parameters = exact(system.parameters)
+    example = Example((parameters, read, y_ids), {}, {
         "encoder.W_e": list(system.source.words), "decoder.W_e": list(system.target.words)})
-    return Trained(example, notes(config.dropout, config.clip_elements, [
-        said_unknown("sentence", x, s), said_unknown("target", y, t),
+    derivation = of_translator(config, example, data.reverse_source)
+    columns = system.source_columns(x)
+    return trained(derivation, config, count(parameters), [
+        said_unknown("sentence", columns, x_ids), said_unknown("target", y, y_ids),
         "The target is the model's own greedy translation." if own else "",
-        "The encoder reads the sentence from its end." if data.reverse_source else ""]))
+        "The encoder reads the sentence from its end." if data.reverse_source else ""],
+        [*columns, *y], [*x_ids, *y_ids])
 
 
-def refuse(directory: Path, name: str, features: dict[str, bool]) -> None:
-    """UserError naming what a model has that the derivation has not."""
-    found = [feature for feature, present in features.items() if present]
-    if found:
-        raise UserError(f"{directory}: the derivation {name} does not cover this model: it has "
-                        f"{' and '.join(found)}")
+def of_translator(
+    config: ModelConfig | RNNSearchConfig, example: Example, reverse: bool
+) -> Derivation:
+    """The derivation that is the model, or the model put together."""
+    if isinstance(config, RNNSearchConfig):
+        if (config.unit, config.context, config.layer) == ("gru", "search", "maxout"):
+            parameters, *ids = example.arguments
+            return on(find("rnnsearch"), replace(
+                example, arguments=(as_printed(parameters, config), *ids),
+                named={"deep_state": config.deep_state}))
+        return assembled.translator(parts.described(config), replace(
+            example, named={"model": parts.search(config)}))
+    if config.unit == "lstm" and not config.bidirectional and not config.bridge:
+        if config.attention != "none":
+            return on(find("attention"), replace(
+                example, named={"variant": parts.variant_of(config, reverse)}))
+        if not config.input_feeding:
+            return on(find("nmt"), example)
+    return assembled.translator(parts.described(config), replace(
+        example, named={"model": parts.translator(config, reverse)}))
 
 
-def exact(parameter: Any) -> np.ndarray:
-    """A parameter in float64: the derivatives are compared to more digits than float32 has."""
-    return np.asarray(to_host(parameter), np.float64)
+def on(derivation: Derivation, example: Example) -> Derivation:
+    """A derivation that is run on an example."""
+    return replace(derivation, example=lambda request: example)
 
 
-def notes(dropout: float, clip: float | None, more: Sequence[str]) -> tuple[str, ...]:
-    """What is to be said about the model."""
-    return tuple(note for note in (
-        "Trained weights; computed in float64.",
-        "Without the dropout of training." if dropout else "",
-        "Without the clipping of dh in training." if clip is not None else "", *more) if note)
+def as_printed(parameters: Mapping[str, np.ndarray], config: RNNSearchConfig
+               ) -> dict[str, np.ndarray]:
+    """RNNsearch's parameters by the names of its derivation: each gate's matrices by themselves."""
+    E = config.embedding_size
+    found: dict[str, np.ndarray] = {}
+    for name, value in parameters.items():
+        prefix, _, last = name.rpartition(".")
+        if last == "W" and prefix.startswith(("encoder.", "decoder.")):
+            unit = gates(value, 0.0, value.shape[1] - len(value) // 3)
+            for gate in ("", "_z", "_r"):
+                W, C = np.split(getattr(unit, f"W{gate}"), [E], axis=1)
+                found |= {f"{prefix}.W{gate}": W, f"{prefix}.U{gate}": getattr(unit, f"U{gate}")}
+                found |= {f"{prefix}.C{gate}": C} if C.size else {}
+        elif last == "b" and prefix.startswith(("encoder.", "decoder.")):
+            b_r, b_z, b = np.split(value, 3)
+            found |= {f"{prefix}.b": b, f"{prefix}.b_z": b_z, f"{prefix}.b_r": b_r}
+        else:
+            found[name] = value
+    return found
+
+
+def exact(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Parameters in float64: the derivatives are compared to more digits than float32 has."""
+    return {name: np.asarray(to_host(one), np.float64) for name, one in parameters.items()}
+
+
+def count(parameters: Mapping[str, np.ndarray]) -> int:
+    """How many numbers parameters are."""
+    return sum(one.size for one in parameters.values())
+
+
+def trained(
+    derivation: Derivation, config: Any, size: int, more: Sequence[str], words: Sequence[str],
+    ids: Sequence[int],
+) -> Trained:
+    """The model with what is to be said about it."""
+    notes = ("Trained weights; computed in float64.",
+             "Without the dropout of training." if getattr(config, "dropout", 0.0) else "",
+             "Without the clipping of dh in training." if config.clip_elements is not None else "",
+             *more)
+    return Trained(derivation, config.hidden_size, config.embedding_size, size,
+                   unknown(words, ids), tuple(note for note in notes if note))
+
+
+def unknown(words: Sequence[str], ids: Sequence[int]) -> list[str]:
+    """Words that a vocabulary does not have, each once."""
+    return list(dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN))
 
 
 def said_unknown(name: str, words: Sequence[str], ids: Sequence[int]) -> str:
-    """Which words the vocabulary does not have."""
-    unknown = dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN)
-    return f"{name}: read as <unk>: {', '.join(unknown)}." if unknown else ""
+    """What is said of them."""
+    found = unknown(words, ids)
+    return f"{name}: read as <unk>: {', '.join(found)}." if found else ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grads.derivations.examples import END
+from grads.stepper.assembled.models import Model
 from grads.stepper.trace import Step, Trace
 from grads.stepper.tracing.derivations import Run
 
@@ -17,16 +18,18 @@ LAYER = "l"
 PARTS = {
     "embed": ("embed", "embed_grad"),
     "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
-             "gru", "gru_grad", "gru_context", "gru_context_grad"),
-    "attention": ("attend", "attend_grad", "context", "context_grad"),
-    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad", "seed", "seed_grad",
-               "spell", "spell_grad"),
+             "gru", "gru_grad", "gru_context", "gru_context_grad", "rnn_step", "rnn_step_grad",
+             "gru_step", "gru_step_grad", "deep_step", "deep_step_grad"),
+    "attention": ("attend", "attend_grad", "context", "context_grad", "the_last", "the_last_grad"),
+    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad", "tanh_output",
+               "tanh_output_grad", "seed", "seed_grad", "spell", "spell_grad"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),
-    "unit": ("h", "c", "g", "k", "dh", "dc", "dg", "dk", "dT", "db"),
-    "attention": ("h_tilde", "a", "dW_c", "dh_bar", "d_fed", "d_source", "dw"),
-    "output": ("p", "l", "dW_hy", "db_hy", "dh_tilde"),
+    "unit": ("h", "c", "g", "k", "dh", "dc", "dg", "dk", "dT", "db",
+             "dW", "s", "ds", "right", "left", "right_c", "left_c", "dright", "dleft"),
+    "attention": ("h_tilde", "a", "alpha", "dW_c", "dh_bar", "d_fed", "d_source", "dw"),
+    "output": ("p", "l", "above", "d_above", "dW_hy", "db_hy", "dh_tilde"),
 }
 PART_OF_FUNCTION = {name: part for part, names in PARTS.items() for name in names}
 PART_OF_VARIABLE = {name: part for part, names in VARIABLES.items() for name in names}
@@ -48,14 +51,40 @@ def network(run: Run) -> dict[str, Any]:
         columns += decoder_columns([END, *y], [*y, END], words["decoder.W_e"], shift)
     else:
         columns = []
-    return {"columns": columns, "layers": depth(run), "attention": run.derivation.attentive,
-            "fed": run.fed}
+    return {"columns": columns, "layers": depth(run), **kind(run)}
+
+
+def kind(run: Run) -> dict[str, bool]:
+    """Whether there is attention, and whether what it makes is fed to the next step; whether it
+    comes before the unit; whether the encoder reads from both ends; whether weights stand in the
+    order of the written words where it reads from the last.
+    """
+    named = run.example.named
+    model: Model | None = named.get("model")
+    search = run.derivation.name == "rnnsearch"
+    variant = named.get("variant") if model is None else model.variant
+    return {
+        "attention": run.derivation.attentive if model is None else model.decoder != "plain",
+        "fed": run.fed if model is None else is_fed(run.example.arguments[0]),
+        "search": search if model is None else model.decoder == "context",
+        "both_ends": search if model is None else model.encoder == "both ends",
+        "mirrored": bool(variant and variant.reverse),
+    }
+
+
+def is_fed(parameters: Mapping[str, Any]) -> bool:
+    """Whether a decoder's first layer reads more than an embedding and its own state."""
+    if "decoder.0.W" not in parameters or "output.W_hy" not in parameters:
+        return False
+    E, H = parameters["decoder.W_e"].shape[1], parameters["output.W_hy"].shape[1]
+    return bool(parameters["decoder.0.W"].shape[1] > E + H)
 
 
 def depth(run: Run) -> int:
     """Layers of units in a column."""
     names = run.example.arguments[0] if run.example.words else ()
-    return max(1, sum(key.startswith("decoder.") and key.endswith(".W") for key in names))
+    return max(1, sum(key.startswith(("decoder.", "rnn.")) and key.endswith(".W")
+                      for key in names))
 
 
 def decoder_columns(

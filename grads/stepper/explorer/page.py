@@ -23,7 +23,7 @@ from backend.files import write_text
 from grads import check
 from grads.stepper.explorer.formulas import ASSETS, used
 
-LIMIT = 2_000_000  # bytes of a page
+LIMIT = 1_000_000  # bytes of a page
 BASE = Path(check.__file__).parent / "assets" / "base.css"  # shared with the report of a check
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
@@ -51,16 +51,21 @@ def write_page(data: dict[str, Any], path: str | Path, layout: Layout = DERIVATI
     """Write the page that shows `data`, as `grads.stepper.explorer.build` makes it for a
     derivation, and `build_search` for a search.
 
-    Raises `UserError` for a page of 2 MB or more, and for a path that cannot be written; the file
+    Raises `UserError` for a page of 1 MB or more, and for a path that cannot be written; the file
     is then as it was before.
     """
     page = page_of(data, layout)
-    size = len(page.encode("utf-8"))
+    size = size_of(page)
     if size >= LIMIT:
         raise UserError(
-            f"{path}: expected a page under {LIMIT / 1e6:.0f} MB, got {size / 1e6:.1f} MB: "
+            f"{path}: expected a page under {LIMIT / 1e6:.0f} MB, got {size / 1e6:.2f} MB: "
             f"{layout.smaller}")
     write_text(Path(path), page)
+
+
+def size_of(page: str) -> int:
+    """The bytes of a page."""
+    return len(page.encode("utf-8"))
 
 
 def page_of(data: dict[str, Any], layout: Layout = DERIVATION) -> str:

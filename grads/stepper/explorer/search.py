@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from grads.stepper import trained as package
 from grads.stepper.explorer.examples import quoted, shown
 from grads.stepper.explorer.models import PHRASE, said_unknown
 from grads.stepper.explorer.page import SEARCH, write_page
@@ -24,17 +25,21 @@ from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation
 
 NAME, PAGE = "search", "search.html"
+OWN = "attention"  # of the package's models, the one that is searched
+OWN_BEAM = 3
+OWN_SENTENCE = "Sonntag oder vor 12 Sekunden"  # the beam finds better than greedy search
 BEYOND = {"beam": 4, "greedy": 2}  # candidates shown after the last one that was accepted
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Arguments of `grads explore search`; None where nothing was said."""
+    """Arguments of `grads explore search`; None where nothing was said. Without a model the
+    package's own is searched."""
 
-    model: Path
+    model: Path | None = None
     ensemble: Sequence[Path] = ()  # searched as one with the model
-    sentence: str = PHRASE
+    sentence: str | None = None
     checkpoint: str | None = None
     average: str | None = None
     beam: int | None = None
@@ -45,7 +50,19 @@ class SearchSettings:
     @property
     def directories(self) -> list[Path]:
         """All run directories."""
-        return [self.model, *self.ensemble]
+        return [package.DIRECTORY / OWN if self.model is None else self.model, *self.ensemble]
+
+    @property
+    def text(self) -> str:
+        """The sentence, or one that the model may know."""
+        usual = OWN_SENTENCE if self.model is None else PHRASE
+        return usual if self.sentence is None else self.sentence
+
+    def check(self) -> None:
+        """Raise UserError for what only a model of the user's own has."""
+        for key in ("ensemble", "checkpoint") if self.model is None else ():
+            if getattr(self, key) not in (None, ()):
+                raise UserError(f"{key}: expected a model too, --model DIR")
 
     def command(self) -> str:
         """The command line that makes the page again."""
@@ -73,13 +90,15 @@ def build_search(settings: SearchSettings) -> dict[str, Any]:
     Raises `UserError` for a directory without a translator, members that do not fit, a sentence
     without words or with too many, and a setting out of range.
     """
+    settings.check()
     system = System.open_all(settings.directories, settings.average or AVERAGES[0],
                              settings.checkpoint or DEFAULT)
-    words = tokenisers(system.recipe.data)[0].tokenise(settings.sentence)
+    words = tokenisers(system.recipe.data)[0].tokenise(settings.text)
     if not words:
-        raise UserError(f"sentence: expected at least one word, got {settings.sentence!r}")
+        raise UserError(f"sentence: expected at least one word, got {settings.text!r}")
     check_lengths([words], system.recipe.data, "sentence")
-    options = chosen(system.recipe.search, settings.beam, settings.nbest, settings.length_factor,
+    beam = OWN_BEAM if settings.model is None and settings.beam is None else settings.beam
+    options = chosen(system.recipe.search, beam, settings.nbest, settings.length_factor,
                      settings.length_normalisation)
     one = replace(options, beam=1, nbest=1, length_normalisation=0.0)
     searches = {"beam": searched(system, words, options, BEYOND["beam"]),
@@ -87,7 +106,8 @@ def build_search(settings: SearchSettings) -> dict[str, Any]:
     return {
         "version": VERSION, "title": "Beam search, stepped",
         "settings": described(settings, options), "command": settings.command(),
-        "notes": notes(system, words, options), "source": system.source_columns(words),
+        "notes": notes(system, words, options, settings.model is None),
+        "source": system.source_columns(words),
         "unknown": [s for s, i in enumerate(system.source_ids(words)) if not i],
         "attention": searches["beam"]["steps"][0]["weights"] is not None, "fates": FATES,
         "searches": searches,
@@ -125,10 +145,11 @@ def described(settings: SearchSettings, options: SearchOptions) -> dict[str, Any
             "length_factor": options.length_factor, "minimum_steps": options.minimum_steps}
 
 
-def notes(system: System, words: list[str], options: SearchOptions) -> list[str]:
+def notes(system: System, words: list[str], options: SearchOptions, own: bool) -> list[str]:
     """What is to be said about the model and the sentence."""
     data, attention = system.recipe.data, system.recipe.model.attention
     return [note for note in (
+        package.note(OWN) if own else "",
         said_unknown("sentence", words, system.source_ids(words)[: len(words)]),
         "The encoder reads the sentence from its end; columns stand in the order of the words as "
         "they are written." if data.reverse_source else "",

@@ -42,10 +42,11 @@ class Table:
         """Notes a tensor and returns its number; of what it passes on, that is not noted yet, it
         is the place too."""
         same, passed = self.follow(name, target.same_as) if target.same_as else (None, [])
-        entry: dict[str, Any] = {"name": target.name, "shape": list(np.shape(target.value))}
+        entry: dict[str, Any] = {"name": target.name, "shape": None}
         if target.shape is None:
-            entry |= {"shape": None, "value": [], "text": shortened(str(target.value))}
+            entry |= {"value": [], "text": shortened(str(target.value))}
         else:
+            entry["shape"] = list(np.shape(target.value))
             original = None if same is None else self.entries[self.root(same)]
             if original and np.size(target.value) != int(np.prod(original["shape"])):
                 same = None  # another part of it is kept

@@ -13,7 +13,13 @@ from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, numbe
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.numerical import attempt
 from grads.stepper.tracing.replay import Bumps, rerun
-from grads.stepper.tracing.verify import LANES, MEMORY, Verification, bumps_of
+from grads.stepper.tracing.verify import (
+    LANES,
+    MEMORY,
+    Verification,
+    bumps_of,
+    largest_computed,
+)
 
 H = 10.0 ** -np.arange(16)  # step sizes of the V curves
 X = np.linspace(-0.5, 0.5, 9)  # what is added to an entry for a line of the loss
@@ -21,7 +27,8 @@ COMPARED = 7  # significant digits of a derivative by complex step
 CENTRAL = 6  # of one by central differences, which have no more
 ROUGH = 2  # of an error
 MANY = 600  # gradients that all have a V curve
-LARGE = 50_000  # numbers of a variable that is not run again and again
+LARGE = 20_000  # numbers of a variable that is not run again and again
+GIVEN = 100_000  # numbers of all inputs with which nothing but a parameter is
 
 
 def verifications_json(
@@ -88,13 +95,15 @@ def is_whole_parameter(run: Run, verification: Verification) -> bool:
 
 def with_curve(run: Run, verifications: Sequence[Verification]) -> list[Verification]:
     """The gradients that get a V curve: all; where they are many or large, one of each line, and
-    the parameters', unless the variable is very large."""
+    the parameters', unless the variable is very large; of a large model the parameters' only."""
     sampled = any(one.checked < np.prod(one.shape) for one in verifications)
+    given = sum(int(np.prod(target.shape)) for target in run.forward.steps[0].targets
+                if target.shape)
     if len(verifications) <= MANY and not sampled:
         return list(verifications)
     lines = {(one.function, one.line, one.name.partition("[")[0]): id(one)
              for one in reversed(verifications)}
-    chosen = set(lines.values())
+    chosen = set(lines.values()) if given <= GIVEN else set()
     return [one for one in verifications
             if (id(one) in chosen or is_whole_parameter(run, one)) and size(one) <= LARGE]
 
@@ -121,7 +130,7 @@ def bump(verification: Verification, entries: np.ndarray) -> Bumps:
 def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
     """The loss with each of `steps` added, one after another, to the one entry of each of the
     bumps; many bumps share one run."""
-    computed = largest_computed(run)
+    computed = largest_computed(run.forward)
     found: list[np.ndarray] = []
     group: list[Bumps] = []
     for bump_, following in zip(bumps, [*bumps[1:], None], strict=True):
@@ -140,12 +149,6 @@ def perturbed(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.nd
     ends = np.cumsum([len(bump.entries) for bump in bumps])[:-1]
     return [attempt(run.forward, bump, run.arguments, run.loss, run.example.named, part)
             for bump, part in zip(bumps, np.split(steps, ends), strict=True)]
-
-
-def largest_computed(run: Run) -> int:
-    """The size of the largest array that the forward computes: it is what lanes multiply."""
-    return max((int(np.prod(target.shape)) for step in run.forward.steps if step.kind == "assign"
-                for target in step.targets if target.shape and target.same_as is None), default=1)
 
 
 def error_curves(

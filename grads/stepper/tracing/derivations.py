@@ -66,6 +66,7 @@ PAIRS = {
     "attentional_nmt_backward.gradients": "parameters",
 }
 SHARES = {
+    "decoder_grad.d_read": "dh_bar in the order in which the encoder read, added to dg_s in turn",
     "encode_grad.dh_right": "the rows of dh that belong to ->h_1 .. ->h_S, added to each in turn",
     "encode_grad.dh_left": "the rows of dh that belong to <-h_1 .. <-h_S, added to each in turn",
 }
@@ -104,8 +105,8 @@ def declared(one: Declaration) -> Derivation:
         for name, wrong in one.mistakes.items())
     return Derivation(
         one.name, one.title, one.forward, one.backward,
-        Pairing({**ATTENTIONAL, **one.partners}, {**PAIRS, **one.pairs}), one.example, FOLLOW,
-        mistakes, settings=one.settings, sentence=one.sentence, recurrent=True,
+        Pairing({**ATTENTIONAL, **one.partners}, {**PAIRS, **one.pairs}, SHARES), one.example,
+        FOLLOW, mistakes, settings=one.settings, sentence=one.sentence, recurrent=True,
         attentive=one.attentive)
 
 
@@ -131,13 +132,14 @@ DERIVATIONS = {one.name: one for one in (
     Derivation(
         "attention", "Encoder-decoder with attention ({score}, {window}{feeding}), 4.2",
         attention.attentional_nmt_forward, attention.attentional_nmt_backward,
-        Pairing(ATTENTIONAL, PAIRS), partial(translation_example, True), FOLLOW,
+        Pairing(ATTENTIONAL, PAIRS, SHARES), partial(translation_example, True), FOLLOW,
         breaks.ATTENTION, settings=(*TRANSLATION, *LAYERED, *SCORED, "feeding"), sentence=PAIR,
         recurrent=True, attentive=True),
     Derivation(
         "rnnsearch", "RNNsearch, Bahdanau et al. A.2", rnnsearch.forward, rnnsearch.backward,
         Pairing(MODEL, PAIRS, SHARES), search_example, FOLLOW, breaks.SEARCH,
-        settings=TRANSLATION, sentence=PAIR, recurrent=True, attentive=True),
+        settings=(*TRANSLATION, "model", "checkpoint"), sentence=PAIR, recurrent=True,
+        attentive=True),
     *map(declared, DECLARED),
     Derivation(
         "attention-step", "One step of attention, {score}, {window}",

@@ -26,7 +26,8 @@ COMPLEX_STEP = 1e-30
 CENTRAL_STEP = 6e-6  # cube root of the rounding error of float64
 TOLERANCE = 1e-10  # relative error of a verified gradient
 LANES = 512  # perturbations in one run
-MEMORY = 2**22  # numbers of one array in all lanes
+SUMMED = 20_000  # entries of a gradient whose stages are verified where not all entries are
+MEMORY = 2**21  # numbers of one array in all lanes
 
 Loss = Callable[[Any], Any]  # from what the forward returned
 
@@ -87,9 +88,12 @@ def verify(
     Arguments: pairing, how names belong together; the two traces; arguments and named, what the
     forward was called with; loss, from the forward's result; central, whether central differences
     are taken too; most, how many entries of each gradient are compared, None for all that the
-    trace keeps; tolerance, the relative error up to which a gradient is verified.
+    trace keeps, and then of a sum over time with more than SUMMED entries only the last stage;
+    tolerance, the relative error up to which a gradient is verified.
     """
     gradients = Pairs(pairing, forward, backward).gradients()
+    if most is not None:
+        gradients = without_stages(gradients, backward)
     final = [(gradient, backward.target(gradient.origin)) for gradient in gradients
              if gradient.partner is not None]
     compared = [chosen(target.value, most) for _, target in final]
@@ -102,6 +106,19 @@ def verify(
         final, compared, exact, both, strict=True)}
     return [_verification(gradient, backward, slopes.get(gradient.origin), pairing, central,
                           tolerance) for gradient in gradients]
+
+
+def without_stages(
+    gradients: Sequence[AssignedGradient], backward: Trace
+) -> list[AssignedGradient]:
+    """Gradients in which a large sum's earlier stages are parts of its last one."""
+    def name(gradient: AssignedGradient) -> tuple[int, str]:
+        return (backward.steps[gradient.origin[0]].frame, backward.target(gradient.origin).name)
+
+    last = {name(one): one.origin for one in gradients if one.partner is not None}
+    return [one._replace(status="partial", partner=None, other=last[name(one)])
+            if one.partner is not None and len(one.partner.entries) > SUMMED
+            and one.origin != last[name(one)] else one for one in gradients]
 
 
 def chosen(value: Any, most: int | None) -> np.ndarray:
@@ -128,8 +145,8 @@ def bumps_of(partner: Partner, kept_shape: tuple[int, ...], shape: tuple[int, ..
 def derivatives(forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
                 named: dict[str, Any]) -> list[np.ndarray]:
     """For each of the bumps (n,) d loss / d entry, by complex step."""
-    return [found.imag / COMPLEX_STEP for group in grouped(bumps, lanes_for(forward))
-            for found in rerun(forward, arguments, group, COMPLEX_STEP * 1j, named, loss)]
+    found = perturbed(forward, bumps, arguments, loss, named, COMPLEX_STEP * 1j)
+    return [one.imag / COMPLEX_STEP for one in found]
 
 
 def central_differences(
@@ -137,8 +154,7 @@ def central_differences(
     named: dict[str, Any],
 ) -> list[np.ndarray]:
     """The same by central differences."""
-    ends = [[found for group in grouped(bumps, lanes_for(forward))
-             for found in rerun(forward, arguments, group, h, named, loss)]
+    ends = [perturbed(forward, bumps, arguments, loss, named, h)
             for h in (CENTRAL_STEP, -CENTRAL_STEP)]
     return [(right - left) / (2 * CENTRAL_STEP) for right, left in zip(*ends, strict=True)]
 
@@ -183,18 +199,32 @@ def curve(
                  error((right.real - found[-1].real) / h))
 
 
-def lanes_for(forward: Trace) -> int:
-    """How many perturbations are run at once: fewer where arrays are large."""
-    largest = max((int(np.prod(target.shape)) for step in forward.steps
-                   for target in step.targets if target.shape), default=1)
-    return max(1, min(LANES, MEMORY // max(1, largest)))
+def perturbed(
+    forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
+    named: dict[str, Any], step: Any,
+) -> list[np.ndarray]:
+    """For each of the bumps the losses with `step` added; bumps of like size are run together."""
+    order = sorted(range(len(bumps)), key=lambda i: int(np.prod(bumps[i].shape)))
+    found = (one for group in grouped([bumps[i] for i in order], largest_computed(forward))
+             for one in rerun(forward, arguments, group, step, named, loss))
+    by_place = dict(zip(order, found, strict=True))
+    return [by_place[i] for i in range(len(bumps))]
 
 
-def grouped(bumps: Iterable[Bumps], lanes: int) -> Iterator[list[Bumps]]:
-    """Bumps that are run together: as many entries as lanes, or one bump."""
+def largest_computed(forward: Trace) -> int:
+    """The size of the largest array that the forward computes: it is what lanes multiply."""
+    return max((int(np.prod(target.shape)) for step in forward.steps if step.kind == "assign"
+                for target in step.targets if target.shape and target.same_as is None), default=1)
+
+
+def grouped(bumps: Iterable[Bumps], computed: int) -> Iterator[list[Bumps]]:
+    """Bumps that are run together: as many entries as there are lanes, or one bump; fewer lanes
+    where arrays are large, those computed or what is perturbed."""
     group: list[Bumps] = []
     for bump in bumps:
-        if group and sum(len(one.entries) for one in group) + len(bump.entries) > lanes:
+        largest = max(1, computed, *(int(np.prod(one.shape)) for one in (*group, bump)))
+        lanes = sum(len(one.entries) for one in (*group, bump))
+        if group and lanes > min(LANES, MEMORY // largest):
             yield group
             group = []
         group.append(bump)

@@ -13,6 +13,7 @@ export function drawAlignment(box) {
   box.hidden = !data.attention.length;
   if (box.hidden) return;
   const source = columns.filter((column) => column.side === "encoder").map((column) => column.word);
+  if (data.network.mirrored) source.reverse(); // weights are by written words
   const target = columns.filter((column) => column.side !== "encoder");
   const body = data.attention.map(({ t, tensor, step }, k) => {
     const row = weightsRow(el("a", { href: `#step=${step + 1}` }, target[k]?.next ?? `t = ${t}`), source, valuesOf(tensor), { onclick: () => goTo(step) });

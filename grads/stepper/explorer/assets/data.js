@@ -117,6 +117,7 @@ export function wordsOf(id, axis, step) {
   const variable = /(^|\.)d?W_e(_source)?$/.test(name) ? "W_e" : /\['output\.(b|W_o)'\]$/.test(name) ? "b_hy" : root(name).replace(/^d_?(?=\w)/, "");
   const vocabulary = data.vocabularies ?? {};
   const source = data.network.columns.filter((column) => column.side === "encoder").map((column) => column.word);
+  if (data.network.mirrored) source.reverse(); // by written words
   const part = step?.cell?.part;
   const { cell } = steps[makerOf(id)] ?? {};
   const predicted = cell?.part === "output" && (variable === "p" || /^predict/.test(functionOf(id)));

@@ -139,7 +139,7 @@ function rowLabels(id, step, { name, shape }) {
   const hidden = data.settings.hidden;
   const variable = root(name);
   const unit = steps[makerOf(id)]?.cell?.part === "unit" || (/^d?[Tb]/.test(variable) && !ATTENTIVE.test(functionOf(id))) || LAYER.test(name);
-  if (!unit || data.name === "rnnsearch" || !GATED.test(variable) || shape[0] !== 4 * hidden || data.name === "rnn") return null;
+  if (!unit || data.network.search || !GATED.test(variable) || shape[0] !== 4 * hidden || data.name === "rnn") return null;
   return { starts: (i) => i > 0 && i % hidden === 0, text: (i) => (i % hidden === 0 ? GATES[i / hidden] : "") };
 }
 

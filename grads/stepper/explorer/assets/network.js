@@ -7,8 +7,8 @@ import { goTo, state } from "./state.js";
 const WIDTH = 96; // of a column
 const ROW = 38;
 const BOX = { width: 52, height: 26 };
-const { columns, layers, attention, fed } = data.network;
-const search = data.name === "rnnsearch"; // attention comes before the unit; the encoder reads both ways
+// search: attention comes before the unit; mirrored: the encoder reads the last of the written words first
+const { columns, layers, attention, fed, search, both_ends: bothEnds, mirrored } = data.network;
 
 const parts = [ // from the bottom up
   { part: "embed", layer: null, name: "x" },
@@ -111,7 +111,8 @@ function showAttending(now) {
   const known = data.attention.find((one) => one.t === t);
   const weights = known && known.step <= state.step ? valuesOf(known.tensor) : null;
   const row = rowOf("attention");
-  attends.forEach(({ index, path }, s) => {
+  attends.forEach(({ index, path }, position) => {
+    const s = mirrored ? attends.length - 1 - position : position;
     const shown = to >= 0 && known && (!weights || s < weights.length) && (weights || now.cell.part === "attention");
     path.toggleAttribute("hidden", !shown);
     if (!shown) return;
@@ -135,7 +136,7 @@ function upward(column, index, row) {
 
 /** To the next time step; in a bidirectional encoder back as well. */
 function along(column, index, row) {
-  if (!search || column.side !== "encoder") return [edge("along", spot(index, row, 1), spot(index + 1, row, -1))];
+  if (!bothEnds || column.side !== "encoder") return [edge("along", spot(index, row, 1), spot(index + 1, row, -1))];
   if (columns[index + 1].side !== "encoder") return [];
   return [edge("along", spot(index, row, 1, -0.35), spot(index + 1, row, -1, -0.35)),
     edge("along", spot(index + 1, row, -1, 0.35), spot(index, row, 1, 0.35))];

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from explored import fresh
 from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from grads.derivations.scores import SCORES
 from grads.stepper.explorer import build
 from grads.stepper.explorer.page import write_page
+from nmt.recipe import Recipe
+from nmt.system import System
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 PAIR = "wir lesen die Seite ||| we read the page"
-# By name of a page: of which derivation, on what
+# By name of a page: of which derivation, on what; with random weights but for the last two
 PAGES: dict[str, dict[str, Any]] = {
     "lstm": {"name": "lstm", "sentence": "we read the page", "hidden": 3},
     "attention": {"name": "attention", "sentence": PAIR, "hidden": 3},
@@ -31,7 +34,13 @@ PAGES: dict[str, dict[str, Any]] = {
               "hidden": 1, "window": "local-p"},
     "gru": {"name": "gru"}, "gru-context": {"name": "gru-context"},
     **{score: {"name": "attention-step", "score": score} for score in SCORES},
+    "trained": {"name": "attention"},  # the default page
+    "own": {"name": "attention", "sentence": "one two <b> three", "target": "two one"},
 }
+OWN = {  # a model whose encoder reads from both ends, the last word first; local attention
+    "data": {"corpus": "cldr", "reverse_source": True},
+    "model": {"layers": 1, "hidden_size": 3, "embedding_size": 2, "bidirectional": True,
+              "bridge": True, "attention": "local-m", "window": 1}}
 
 
 @pytest.fixture(scope="session")
@@ -42,8 +51,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict
 
     def make(name: str) -> tuple[dict[str, Any], Path]:
         if name not in kept:
-            data = build(**PAGES[name], seed=1)
-            kept[name] = data, directory / f"{name}.html"
+            settings: dict[str, Any] = {} if name in ("trained", "own") else {"seed": 1}
+            if name == "own":
+                fresh(directory / "run", OWN, System, Recipe)
+                settings = {"model": directory / "run"}
+            kept[name] = build(**PAGES[name], **settings), directory / f"{name}.html"
             write_page(*kept[name])
         return kept[name]
 

@@ -1,31 +1,55 @@
-"""Trained models' own weights and a user's own sentence, and models that are not covered."""
+"""Trained models' own weights and a user's own sentence, of every architecture that is trained."""
 
 import shutil
 
 import numpy as np
 import pytest
+from explored import fresh
 from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from backend.errors import UserError
-from grads.stepper.explorer import build
+from grads.stepper.explorer import build, models
+from grads.stepper.explorer.models import open_model
+from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.language_models import LanguageSystem
+from nmt.recipe import LanguageModelRecipe, Recipe
+from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.trainer import BEST
 
-PLAIN = {"bidirectional": False, "bridge": False}
+BOTH = {"bidirectional": True, "bridge": True}
+SEARCH = {"architecture": "rnnsearch", "layer_size": 2}
+KINDS = {  # model and data sections of translators, and the derivation, if one is the whole model
+    "both ends": ({**BOTH, "layers": 2}, {}, None),
+    "both ends, reversed, of gru": (
+        {**BOTH, "unit": "gru", "attention": "local-p", "window": 1, "renormalise": True},
+        {"reverse_source": True}, None),
+    "bridge, by location": ({"bridge": True, "score": "location", "location_length": 2},
+                            {"reverse_source": True}, None),
+    "rnn, h fed": ({"unit": "rnn", "attention": "none", "layers": 2}, {}, None),
+    "gru, nothing fed": ({"unit": "gru", "attention": "none", "input_feeding": False,
+                          "biases": False}, {}, None),
+    "concat": ({"score": "concat", "concat_identity": True}, {}, "attention"),
+    "additive": ({"score": "additive", "input_feeding": False, "layers": 2}, {}, "attention"),
+    "local-m, reversed": ({"attention": "local-m", "score": "dot", "window": 1},
+                          {"reverse_source": True}, "attention"),
+    "search": ({**SEARCH, "deep_state": "now"}, {"source_end": True}, "rnnsearch"),
+    "search, of rnn": ({**SEARCH, "unit": "rnn", "layer": "tanh"}, {"reverse_source": True}, None),
+    "last": ({**SEARCH, "context": "last", "biases": False}, {}, None),
+}
+LANGUAGE_KINDS = {"gru": ({"unit": "gru", "layers": 1}, None), "rnn": ({"unit": "rnn"}, None),
+                  "shallow": ({"unit": "rnn", "layers": 1}, "rnn")}
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """Run directories: `lm`, `deep` (two layers), `attention`, `reversed`, `unfed`, ..."""
+    """Run directories: `lm`, `deep` (two layers), `attention`, `reversed`, `bridge`."""
     directory = tmp_path_factory.mktemp("models")
     write_corpus(directory)
     for name, changes in {
         "attention": {"data": {}}, "reversed": {"data": {"reverse_source": True}},
-        "nmt": {"model": {"attention": "none", "input_feeding": False}},
-        "bridge": {"model": {"bidirectional": True, "bridge": True}},
-        "unfed": {"model": {"input_feeding": False, "score": "dot"}},
+        "bridge": {"model": BOTH},
     }.items():
         recipe = write_recipe(directory / "r.yaml", **{"train": {"epochs": 1}, **changes})
         assert nmt("train", recipe, "--output", directory / name) == 0
@@ -34,6 +58,54 @@ def directory(tmp_path_factory):
                               train={"epochs": 1})
         assert nmt("lm", "train", recipe, "--output", directory / name) == 0
     return directory
+
+
+def checked(path, sentence, target):
+    """What a model runs on, its loss, and whether every gradient is the loss's."""
+    found = open_model(path, sentence, target, "best")
+    run = found.derivation.run()
+    verifications = run.verifications(central=False, most=1)
+    errors = [one.error for one in verifications if one.error is not None]
+    assert len(errors) > 50 and max(errors) < 1e-10
+    assert {one.status for one in verifications} <= {"verified", "partial", "same", "zero", "share"}
+    return found, float(run.loss(run.forward.result))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_translator(name, tmp_path):
+    model, data, derivation = KINDS[name]
+    sizes = {"hidden_size": 2, "embedding_size": 3}
+    sizes |= {} if "architecture" in model else {"layers": 1}
+    recipe = {"data": {"corpus": "cldr", **data}, "model": {**sizes, **model}}
+    system = fresh(tmp_path / "run", recipe, System, Recipe)
+    found, loss = checked(tmp_path / "run", "one two nine", "three")
+    pair = (["one", "two", "nine"], ["three"])
+    assert loss == pytest.approx(2 * np.log(system.perplexity([pair])), rel=1e-6)
+    assert found.unknown == ["nine"] and found.derivation.name == (derivation or "translator")
+    if derivation:
+        assert found.derivation.forward is DERIVATIONS[derivation].forward
+
+
+def test_an_architecture_that_is_not_covered(tmp_path, monkeypatch):
+    """A model of a class that nobody here knows is refused in a line."""
+    recipe = {"data": {"corpus": "cldr"}, "model": {"hidden_size": 2, "embedding_size": 3}}
+    fresh(tmp_path / "run", recipe, System, Recipe)
+    monkeypatch.setattr(models, "ModelConfig", str)
+    with pytest.raises(UserError, match="run: expected a model of the architecture luong, "
+                                        "rnnsearch or language_model, got luong"):
+        open_model(tmp_path / "run", "one", None, "best")
+
+
+@pytest.mark.parametrize("name", LANGUAGE_KINDS)
+def test_every_kind_of_language_model(name, tmp_path):
+    model, derivation = LANGUAGE_KINDS[name]
+    recipe = {"text": {"train": "none"},
+              "model": {"architecture": "language_model", "layers": 2, "hidden_size": 2,
+                        "embedding_size": 3, **model}}
+    system = fresh(tmp_path / "run", recipe, LanguageSystem, LanguageModelRecipe)
+    found, loss = checked(tmp_path / "run", "one two nine", None)
+    assert loss == pytest.approx(system.nats(system.ids(["one two nine"], ""))[0], rel=1e-6)
+    assert found.derivation.name == (derivation or "language-model")
 
 
 def verified(d):
@@ -57,7 +129,7 @@ def test_language_model(directory):
 
 
 @pytest.mark.parametrize(("name", "model"), [
-    ("attention", "attention"), ("attention", "reversed"), ("attention", "unfed"), ("nmt", "nmt")])
+    ("attention", "attention"), ("attention", "reversed"), ("attention", "bridge")])
 def test_translator(directory, name, model):
     d = build(name, model=directory / model, sentence="one two nine", target="eins zwei")
     assert verified(d)
@@ -92,26 +164,32 @@ def test_a_checkpoint_needs_a_model():
 def test_without_a_target_the_model_translates(directory):
     d = build("attention", model=directory / "attention", sentence="one two")
     system = System.open(directory / "attention")
-    from nmt.search.interface import SearchOptions
     expected = system.translate([["one", "two"]], SearchOptions())[0][0].words
     assert d["settings"]["target"] == expected
     assert "The target is the model's own greedy translation." in d["notes"]
 
 
+@pytest.mark.parametrize(("name", "model", "title"), [
+    ("lstm", "deep", "Language model: 2 layers of lstm"),
+    ("nmt", "bridge", "Encoder-decoder: 1 layer of lstm, bidirectional encoder, bridge, "
+                      "attention (general, global), input feeding"),
+    ("attention", "lm", "LSTM language model, Algorithm 2")])
+def test_the_model_decides_what_is_shown(directory, name, model, title):
+    d = build(name, model=directory / model, sentence="eins")
+    said = ("No derivation is this whole model: it is put together from the derivations' parts."
+            if model != "lm" else f"The model decides what is shown: {title}.")
+    assert d["title"] == title and said in d["notes"]
+    assert d["command"].startswith(f"grads explore {name} ") and verified(d)
+
+
 @pytest.mark.parametrize(("name", "model", "settings", "message"), [
-    ("attention", "bridge", {}, "does not cover this model: it has a bidirectional encoder"),
-    ("lstm", "deep", {}, "does not cover this model: it has 2 layers"),
-    ("rnn", "lm", {}, "does not cover this model: it has unit lstm"),
-    ("nmt", "attention", {}, "does not cover this model: it has attention"),
-    ("attention", "nmt", {}, "does not cover this model: it has no attention"),
-    ("lstm", "nmt", {}, "lstm is a language model, and this is a translator"),
-    ("attention", "lm", {}, "attention is a translator, and this is a language model"),
+    ("attention", "lm", {"target": "x"}, "lm is a language model, which has none"),
     ("lstm", "lm", {"sentence": " "}, "sentence: expected at least one word"),
     ("attention", "attention", {"target": ""}, "target: expected at least one word"),
-    ("rnnsearch", "attention", {}, "model: rnnsearch has none"),
+    ("gru", "attention", {}, "model: gru has none"),
     ("nmt", "nothing", {}, "expected the run directory of a translator, found no such directory"),
 ])
-def test_models_that_are_not_covered(directory, name, model, settings, message):
+def test_what_cannot_be_opened(directory, name, model, settings, message):
     with pytest.raises(UserError) as caught:
         build(name, model=directory / model, **settings)
     assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -15,8 +15,9 @@ from tiny_run import nmt
 
 from backend.errors import UserError
 from grads.cli import main
+from grads.stepper import trained as package
 from grads.stepper.explorer.page import SEARCH, page_of
-from grads.stepper.explorer.search import SearchSettings, build_search
+from grads.stepper.explorer.search import OWN_SENTENCE, SearchSettings, build_search
 from grads.stepper.explorer.search_steps import DIGITS, FATES, words_of
 from nmt.data.batches import make_sources
 from nmt.search.beam import greedy
@@ -205,6 +206,19 @@ def test_the_command(searched: Path, tmp_path: Path, capsys: Any) -> None:
     assert path.read_text() == page_of(build(settings(searched, beam=2)), SEARCH)
 
 
+def test_without_a_model_the_package_s_own_is_searched(monkeypatch: Any, capsys: Any) -> None:
+    data = build(SearchSettings())
+    [one] = data["searches"]["beam"]["found"]
+    directory = package.DIRECTORY / "attention"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(OWN_SENTENCE.encode())))
+    assert nmt("translate", "--model", directory, "--beam", "3") == 0
+    assert capsys.readouterr().out == one["text"] + "\n"
+    assert one["log_p"] > data["searches"]["greedy"]["found"][0]["log_p"] + 0.1
+    assert data["unknown"] == [] and data["attention"]
+    assert data["notes"][0] == package.note("attention")
+    assert data["command"] == "grads explore search -o search.html"
+
+
 def test_in_the_terminal(searched: Path, capsys: Any) -> None:
     """Every candidate of the beam in a row, and what both searches found."""
     main(["walk", "search", "--model", str(searched / "attention"), "--sentence", SENTENCE])
@@ -222,7 +236,8 @@ def test_in_the_terminal(searched: Path, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["search"], "model: expected the run directory of a translator, --model DIR, got none"),
+    (["search", "--checkpoint", "last"], "checkpoint: expected a model too, --model DIR"),
+    (["search", "--ensemble", "attention"], "ensemble: expected a model too, --model DIR"),
     (["search", "--model", "nothing"], "found no such directory"),
     (["search", "--model", "lm"], "expected a translator, found a language model"),
     (["search", "--model", "attention", "--sentence", " "], "sentence: expected at least one word"),

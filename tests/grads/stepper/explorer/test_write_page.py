@@ -17,6 +17,8 @@ import pytest
 import grads.derivations
 from backend.errors import UserError
 from grads.derivations.scores import SCORES
+from grads.stepper.explorer import data as explorer
+from grads.stepper.explorer import page as page_module
 from grads.stepper.explorer.cited import ERRATA, cited, errata, names, read, said
 from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.formulas import ASSETS, formulas, key
@@ -142,9 +144,23 @@ def test_too_large_a_page_is_refused_and_the_file_left(made: Any, tmp_path: Path
     path.write_text("as it was")
     rng = random.Random(0)
     noise = [rng.random() for _ in range(300_000)]
-    with pytest.raises(UserError, match=r"large\.html: expected a page under 2 MB"):
+    with pytest.raises(UserError, match=r"large\.html: expected a page under 1 MB"):
         write_page({**made("lstm")[0], "noise": noise}, path)
     assert path.read_text() == "as it was" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_bugs_are_left_out_where_they_make_a_page_too_large(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = made("lstm")
+    assert data["variants"]
+    monkeypatch.setattr(explorer, "build", lambda name: data)
+    for module in (explorer, page_module):
+        monkeypatch.setattr(module, "LIMIT", path.stat().st_size)
+    written = explorer.explore("lstm", tmp_path / "page.html").read_text(encoding="utf-8")
+    inside = element(written, "data")
+    assert inside["variants"] == [] and inside["notes"] == [*data["notes"], explorer.UNBROKEN]
+    assert inside["tensors"] == json.loads(json.dumps(data["tensors"]))
 
 
 def test_a_path_that_cannot_be_written(made: Any, tmp_path: Path) -> None:

@@ -1,0 +1,215 @@
+"""Encoders of any unit, from one end or from both, and where the decoder starts.
+
+An encoder returns h_bar (He, S), the top states of its positions as columns, and its ends by
+layer: the last states [h; c] as one column; from both ends [->h_S; <-h_1; ->c_S; <-c_1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.derivations.calculus import Array, bias, tanh_prime
+from grads.derivations.nmt import Layers, add
+from grads.derivations.rnn import embed, embed_grad
+from grads.stepper.assembled.units import (
+    CELLS,
+    UNITS,
+    Part,
+    Stack,
+    deep_step,
+    deep_step_grad,
+    named,
+    nothing,
+    stack_of,
+    zeros_of,
+)
+
+ENDS = RIGHT, LEFT = ".forward", ".backward"
+Columns = dict[Any, Array]
+
+
+class Encoded(NamedTuple):
+    """What an encoder computed."""
+
+    g: Any  # states: by position and layer; of both ends ->h by (layer, position), ...
+    k: Any  # cells
+    more: Any  # of both ends: <-h, <-c and the layers' inputs v
+
+
+# --- from one end -------------------------------------------------------------------------------
+
+
+def encode(
+    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int]
+) -> tuple[Array, Layers, Encoded]:
+    """Algorithm 3, t = 1 .. m_x, of any unit."""
+    W_e, (W, b) = parameters["encoder.W_e"], stack_of(parameters, "encoder")
+    g, k = {0: nothing(W, H)}, {0: nothing(W, H, CELLS[unit])}
+    for s, word in enumerate(x, start=1):
+        v = embed(word, W_e)
+        g[s], k[s] = deep_step(unit, g[s - 1], k[s - 1], v, W, b)
+    h_bar = np.hstack([g[s][len(W)] for s in range(1, len(x) + 1)])
+    ends = {l: np.vstack([g[len(x)][l], k[len(x)][l]]) for l in W}
+    return h_bar, ends, Encoded(g, k, None)
+
+
+def encode_grad(
+    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int], encoded: Encoded,
+    dh_bar: Array, d_ends: Layers,
+) -> dict[str, Array]:
+    """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer, of any unit."""
+    W_e, (W, b) = parameters["encoder.W_e"], stack_of(parameters, "encoder")
+    L, g, k = len(W), encoded.g, encoded.k
+    dW_e, (dW, db) = np.zeros_like(W_e), zeros_of(W)
+    dg = {len(x): {l: d_ends[l][:H] for l in W}}
+    dk = {len(x): {l: d_ends[l][H:] for l in W}}
+    for s in range(len(x), 0, -1):
+        dg[s] = {**dg[s], L: dg[s][L] + dh_bar[:, [s - 1]]}      # hbar_s is the top layer's h_s
+        dg[s - 1], dk[s - 1], dv, dW_s, db_s = deep_step_grad(
+            unit, dg[s], dk[s], g[s - 1], k[s - 1], g[s], W, b)
+        dW, db = add(dW, dW_s), add(db, db_s)                    # Algorithm 4 line 16
+        dW_e = embed_grad(x[s - 1], dv, dW_e)                    # Algorithm 4 line 18
+    return {"encoder.W_e": dW_e, **named(Stack(dW, db), "encoder")}
+
+
+# --- from both ends -----------------------------------------------------------------------------
+
+
+def encode_both(
+    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int]
+) -> tuple[Array, Layers, Encoded]:
+    """Layer by layer from both ends; a layer above reads [->h_s; <-h_s] of the layer below."""
+    S, W_e = len(x), parameters["encoder.W_e"]
+    (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
+    v, right, left, right_c, left_c = {}, {}, {}, {}, {}
+    for j in range(1, S + 1):
+        v[0, j] = embed(x[j - 1], W_e)
+    for l in range(1, len(right_W) + 1):
+        right[l, 0], right_c[l, 0] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
+        left[l, S + 1], left_c[l, S + 1] = np.zeros((H, 1)), np.zeros((CELLS[unit] * H, 1))
+        for s in range(1, S + 1):
+            right[l, s], right_c[l, s] = UNITS[unit].forward(
+                right[l, s - 1], right_c[l, s - 1], v[l - 1, s], right_W[l], right_b[l])
+        for k in range(S, 0, -1):
+            left[l, k], left_c[l, k] = UNITS[unit].forward(
+                left[l, k + 1], left_c[l, k + 1], v[l - 1, k], left_W[l], left_b[l])
+        for j in range(1, S + 1):
+            v[l, j] = np.vstack([right[l, j], left[l, j]])       # (Bahdanau 7)
+    h_bar = np.hstack([v[len(right_W), j] for j in range(1, S + 1)])
+    ends = {l: np.vstack([right[l, S], left[l, 1], right_c[l, S], left_c[l, 1]])
+            for l in right_W}
+    return h_bar, ends, Encoded(right, right_c, (left, left_c, v))
+
+
+def encode_both_grad(
+    unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int], encoded: Encoded,
+    dh_bar: Array, d_ends: Layers,
+) -> dict[str, Array]:
+    """The gradients of the encoder from both ends, from the top layer down."""
+    S, W_e, (right, right_c, (left, left_c, v)) = len(x), parameters["encoder.W_e"], encoded
+    (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
+    dW_e, L, C = np.zeros_like(W_e), len(right_W), CELLS[unit] * H
+    dright_W, dright_b, dleft_W, dleft_b = *zeros_of(right_W), *zeros_of(left_W)
+    dright, dleft, dright_c, dleft_c = {}, {}, {}, {}
+    dv = {(L, j): dh_bar[:, [j - 1]] for j in range(1, S + 1)}
+    for l in range(L, 0, -1):
+        dright[l, S], dleft[l, 1], dright_c[l, S], dleft_c[l, 1] = np.split(
+            d_ends[l], [H, 2 * H, 2 * H + C])
+        for s in range(S, 0, -1):
+            dright[l, s] = dright[l, s] + dv[l, s][:H]           # from above, and from s + 1
+            dright[l, s - 1], dright_c[l, s - 1], dx_right, dW, db = UNITS[unit].backward(
+                dright[l, s], dright_c[l, s], right[l, s - 1], right_c[l, s - 1], v[l - 1, s],
+                right_W[l], right_b[l])
+            dv[l - 1, s] = dx_right
+            dright_W = {**dright_W, l: dright_W[l] + dW}
+            dright_b = {**dright_b, l: dright_b[l] + db}
+        for k in range(1, S + 1):
+            dleft[l, k] = dleft[l, k] + dv[l, k][H:]             # from above, and from k - 1
+            dleft[l, k + 1], dleft_c[l, k + 1], dx_left, dW, db = UNITS[unit].backward(
+                dleft[l, k], dleft_c[l, k], left[l, k + 1], left_c[l, k + 1], v[l - 1, k],
+                left_W[l], left_b[l])
+            dv[l - 1, k] = dv[l - 1, k] + dx_left                # both ends read the layer below
+            dleft_W = {**dleft_W, l: dleft_W[l] + dW}
+            dleft_b = {**dleft_b, l: dleft_b[l] + db}
+    for j in range(S, 0, -1):
+        dW_e = embed_grad(x[j - 1], dv[0, j], dW_e)
+    return {"encoder.W_e": dW_e, **named(Stack(dright_W, dright_b), "encoder", RIGHT),
+            **named(Stack(dleft_W, dleft_b), "encoder", LEFT)}
+
+
+# --- where the decoder starts -------------------------------------------------------------------
+
+
+def hand_over(
+    H: int, parameters: Mapping[str, Array], ends: Layers
+) -> tuple[Layers, Layers]:
+    """h_0 and c_0 by layer: the encoder's last states as they are (section 2.3)."""
+    h_0 = {l: ends[l][:H] for l in ends}
+    c_0 = {l: ends[l][H:] for l in ends}
+    return h_0, c_0
+
+
+def hand_over_grad(
+    H: int, parameters: Mapping[str, Array], ends: Layers, dh_0: Layers, dc_0: Layers
+) -> tuple[Layers, dict[str, Array]]:
+    """The ends' gradients."""
+    return {l: np.vstack([dh_0[l], dc_0[l]]) for l in ends}, {}
+
+
+def bridge(
+    H: int, parameters: Mapping[str, Array], ends: Layers
+) -> tuple[Layers, Layers]:
+    """[h_0; c_0] = tanh(W [h; c]) for each layer."""
+    h_0, c_0 = {}, {}
+    for l in range(1, len(ends) + 1):
+        W = parameters[f"bridge.{l - 1}.W"]
+        joined = W @ ends[l]
+        start = np.tanh(joined)
+        h_0[l], c_0[l] = start[:H], start[H:]
+    return h_0, c_0
+
+
+def bridge_grad(
+    H: int, parameters: Mapping[str, Array], ends: Layers, dh_0: Layers, dc_0: Layers
+) -> tuple[Layers, dict[str, Array]]:
+    """The ends' gradients, and those of the bridge's weights by name; Lemma 1 for each layer."""
+    d_ends, found = {}, {}
+    for l in range(1, len(ends) + 1):
+        W = parameters[f"bridge.{l - 1}.W"]
+        joined = W @ ends[l]
+        d_joined = tanh_prime(joined) * np.vstack([dh_0[l], dc_0[l]])
+        dW = d_joined @ ends[l].T                                # (2.12)
+        found[f"bridge.{l - 1}.W"] = dW
+        d_ends[l] = W.T @ d_joined                               # (2.11)
+    return d_ends, found
+
+
+def first_state(
+    H: int, parameters: Mapping[str, Array], ends: Layers
+) -> tuple[Layers, Layers]:
+    """s_0 = tanh(W_s <-h_1 + b_s), of ->h_S where the encoder reads from one end."""
+    W_s, b_s, last = parameters["bridge.W_s"], bias(parameters, "bridge.b"), ends[1][-H:]
+    a_s = W_s @ last + b_s                                       # W_s <-h_1
+    s_0 = np.tanh(a_s)                                           # (Bahdanau A.2.2 initial)
+    return {1: s_0}, {1: s_0[:0]}
+
+
+def first_state_grad(
+    H: int, parameters: Mapping[str, Array], ends: Layers, dh_0: Layers, dc_0: Layers
+) -> tuple[Layers, dict[str, Array]]:
+    """The ends' gradients, and those of W_s and b_s."""
+    W_s, b_s, last = parameters["bridge.W_s"], bias(parameters, "bridge.b"), ends[1][-H:]
+    a_s = W_s @ last + b_s
+    da_s = tanh_prime(a_s) * dh_0[1]                             # (Bahdanau A.2.2 initial)
+    dW_s = da_s @ last.T                                         # (2.14) on W_s <-h_1
+    d_last = W_s.T @ da_s                                        # (2.13) on W_s <-h_1
+    d_ends = {1: np.vstack([np.zeros_like(ends[1][:-H]), d_last])}
+    return d_ends, {"bridge.W_s": dW_s, "bridge.b": da_s[:, 0]}
+
+
+ENCODERS = {"one end": Part(encode, encode_grad), "both ends": Part(encode_both, encode_both_grad)}
+STARTS = {"handed over": Part(hand_over, hand_over_grad), "bridge": Part(bridge, bridge_grad),
+          "first state": Part(first_state, first_state_grad)}

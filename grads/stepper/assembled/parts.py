@@ -1,0 +1,54 @@
+"""Which parts a trained model is put together from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grads.derivations.scores import Variant
+from grads.stepper.assembled.models import Model
+from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.translator import ModelConfig
+
+
+def variant_of(config: ModelConfig, reverse_source: bool) -> Variant:
+    """How a_t is made; a global a_t may stay in the order in which the encoder reads, but where
+    the score is of positions."""
+    placed = config.attention.startswith("local") or config.score == "location"
+    score = "concat-identity" if config.concat_identity else config.score
+    return Variant(score, config.attention, config.window, reverse_source and placed,
+                   config.renormalise)
+
+
+def translator(config: ModelConfig, reverse_source: bool = False) -> Model:
+    """The parts of a translator of Luong's kind."""
+    encoder = "both ends" if config.bidirectional else "one end"
+    start = "bridge" if config.bridge else "handed over"
+    if config.attention == "none":
+        return Model(config.unit, config.hidden_size, encoder, start, "plain")
+    return Model(config.unit, config.hidden_size, encoder, start, "attention",
+                 variant_of(config, reverse_source))
+
+
+def search(config: RNNSearchConfig) -> Model:
+    """The parts of RNNsearch or RNNencdec."""
+    encoder = "both ends" if config.searches else "one end"
+    return Model(config.unit, config.hidden_size, encoder, "first state", "context",
+                 context=config.context, layer=config.layer, deep_state=config.deep_state)
+
+
+def stacked(config: Any) -> str:
+    """How deep a stack is, and of what."""
+    return f"{config.layers} layer{'s' * (config.layers > 1)} of {config.unit}"
+
+
+def described(config: Any) -> str:
+    """What a model is, for a page's title."""
+    if isinstance(config, RNNSearchConfig):
+        kind = "RNNsearch" if config.searches else "RNNencdec"
+        return f"{kind}: unit {config.unit}, {config.layer} output, state {config.deep_state}"
+    parts = [stacked(config)]
+    parts += ["bidirectional encoder"] * config.bidirectional + ["bridge"] * config.bridge
+    if config.attention != "none":
+        parts += [f"attention ({variant_of(config, False).score}, {config.attention})"]
+    parts += ["input feeding"] * config.input_feeding
+    return f"Encoder-decoder: {', '.join(parts)}"

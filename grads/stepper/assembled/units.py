@@ -1,0 +1,134 @@
+"""Recurrent units in one form, and a stack of them: one time step, forward and backward.
+
+A unit takes h_{t-1}, c_{t-1} and an input to h_t, c_t; c has no rows where a unit has no cell. Its
+weights W (G, in + H) and b are the kernels': the gates' rows below each other, the input's columns
+before the state's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.derivations import gru as gated
+from grads.derivations.calculus import Array, bias
+from grads.derivations.gru import gru, gru_grad
+from grads.derivations.lstm import lstm, lstm_grad
+from grads.derivations.nmt import Layers
+from grads.derivations.rnn import rnn, rnn_grad
+
+
+class Part(NamedTuple):
+    """A part of a model and its backward; tables of them say by which name they are chosen."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+
+
+def rnn_step(
+    h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """h_t (H, 1) of Eq. 2.3, and no c; arguments as of `lstm`."""
+    return rnn(x, h_prev, W, b), c_prev
+
+
+def rnn_step_grad(
+    dh: Array, dc: Array, h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array, Array, Array, Array]:
+    """dh_{t-1}, no dc_{t-1}, dx, dW and db; Algorithm 1."""
+    dh_prev, dx, dW, db = rnn_grad(dh, x, h_prev, W, b)
+    return dh_prev, dc, dx, dW, db
+
+
+def gru_step(
+    h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """h_t (H, 1) of the gated hidden unit (Bahdanau et al., A.2.1), and no c."""
+    unit = gates(W, b, len(x))
+    return gru(x, h_prev, unit), c_prev
+
+
+def gru_step_grad(
+    dh: Array, dc: Array, h_prev: Array, c_prev: Array, x: Array, W: Array, b: Array | float = 0.0
+) -> tuple[Array, Array, Array, Array, Array]:
+    """dh_{t-1}, no dc_{t-1}, dx, dW and db."""
+    unit = gates(W, b, len(x))
+    dx, dh_prev, d_unit = gru_grad(dh, x, h_prev, unit)
+    dW = np.hstack([np.vstack([d_unit.W_r, d_unit.W_z, d_unit.W]),
+                    np.vstack([d_unit.U_r, d_unit.U_z, d_unit.U])])
+    db = np.vstack([d_unit.b_r, d_unit.b_z, d_unit.b])
+    return dh_prev, dc, dx, dW, db
+
+
+def gates(W: Array, b: Array | float, width: int) -> gated.Unit:
+    """The weights of r, z and the candidate, which stand below each other in W (3H, in + H)."""
+    W_r, W_z, W_h = np.split(W[:, :width], 3)
+    U_r, U_z, U_h = np.split(W[:, width:], 3)
+    b_r, b_z, b_h = np.split(b + np.zeros((len(W), 1)), 3)
+    return gated.Unit(W_h, W_z, W_r, U_h, U_z, U_r, b_h, b_z, b_r)
+
+
+UNITS = {"lstm": Part(lstm, lstm_grad), "rnn": Part(rnn_step, rnn_step_grad),
+         "gru": Part(gru_step, gru_step_grad)}
+CELLS = {"lstm": 1, "rnn": 0, "gru": 0}  # c's rows for each unit
+
+
+# --- a stack ------------------------------------------------------------------------------------
+
+
+class Stack(NamedTuple):
+    """The weights of a stack by layer from 1, or their gradients."""
+
+    W: Layers
+    b: dict[int, Any]  # (G, 1), or 0.0 where the model has none
+
+
+def stack_of(parameters: Mapping[str, Array], prefix: str, end: str = "") -> Stack:
+    """The weights `{prefix}.{l}{end}.W` and `.b`, layers from 0 there and from 1 here."""
+    number = sum(name.startswith(f"{prefix}.") and name.endswith(f"{end}.W") for name in parameters)
+    names = {l: f"{prefix}.{l - 1}{end}" for l in range(1, number + 1)}
+    return Stack({l: parameters[f"{name}.W"] for l, name in names.items()},
+                 {l: bias(parameters, f"{name}.b") for l, name in names.items()})
+
+
+def named(d: Stack, prefix: str, end: str = "") -> dict[str, Array]:
+    """Gradients of a stack under the parameters' names."""
+    return {**{f"{prefix}.{l - 1}{end}.W": dW for l, dW in d.W.items()},
+            **{f"{prefix}.{l - 1}{end}.b": db[:, 0] for l, db in d.b.items()}}
+
+
+def zeros_of(W: Layers) -> tuple[Layers, Layers]:
+    """Zeros shaped like dW and db by layer."""
+    dW = {l: np.zeros_like(weight) for l, weight in W.items()}
+    return dW, {l: dW[l][:, :1] for l in dW}
+
+
+def nothing(W: Layers, H: int, cells: int = 1) -> Layers:
+    """A zero column for each layer: h, or c with so many rows for each unit."""
+    return {l: np.zeros((cells * H, 1)) for l in W}
+
+
+def deep_step(
+    unit: str, h_prev: Layers, c_prev: Layers, x: Array, W: Layers, b: dict[int, Any]
+) -> tuple[Layers, Layers]:
+    """h_t^(0..L), c_t^(1..L) from time t - 1 and the input x; Algorithm 3 line 8, of any unit."""
+    h, c = {0: x}, {}
+    for l in range(1, len(W) + 1):                               # line 8
+        h[l], c[l] = UNITS[unit].forward(h_prev[l], c_prev[l], h[l - 1], W[l], b[l])
+    return h, c
+
+
+def deep_step_grad(
+    unit: str, dh: Layers, dc: Layers, h_prev: Layers, c_prev: Layers, h: Layers, W: Layers,
+    b: dict[int, Any],
+) -> tuple[Layers, Layers, Array, Layers, Layers]:
+    """Lines 13-16 of Algorithm 4, of any unit: dh_{t-1}, dc_{t-1}, dx, dW and db."""
+    dh = {**dh, 0: np.zeros_like(h[0])}
+    dh_prev, dc_prev, dW, db = {}, {}, {}, {}
+    for l in range(len(W), 0, -1):                               # line 13
+        dh_prev[l], dc_prev[l], dx, dW[l], db[l] = UNITS[unit].backward(
+            dh[l], dc[l], h_prev[l], c_prev[l], h[l - 1], W[l], b[l])  # line 14
+        dh = {**dh, l - 1: dh[l - 1] + dx}                       # line 15
+    return dh_prev, dc_prev, dh[0], dW, db

@@ -10,9 +10,11 @@ from backend.rows import RowGradient, RowIndex, gather, sum_rows
 from lstm.parameters import Scheme, Weight, axis
 
 
-def embedding_weight(vocabulary_size: int, embedding_size: int, scheme: Scheme) -> Weight:
-    """W_e (V, E)."""
-    return Weight((axis("word", vocabulary_size), axis("input", embedding_size)),
+def embedding_weight(
+    vocabulary_size: int, embedding_size: int, scheme: Scheme, of: str = "word"
+) -> Weight:
+    """W_e (V, E); of, what its rows are."""
+    return Weight((axis(of, vocabulary_size), axis("input", embedding_size)),
                   scheme.embedding())
 
 

@@ -98,10 +98,12 @@ class OutputCache(NamedTuple):
 
 
 def output_weights(
-    prefix: str, width: int, vocabulary_size: int, bias: bool, scheme: Scheme, name: str = "W_hy"
+    prefix: str, width: int, vocabulary_size: int, bias: bool, scheme: Scheme, name: str = "W_hy",
+    of: str = "word",
 ) -> dict[str, Weight]:
-    """`{prefix}.{name}` (V, H), H = width, and, where wanted, `{prefix}.b` (V,)."""
-    words = axis("word", vocabulary_size)
+    """`{prefix}.{name}` (V, H), H = width, and, where wanted, `{prefix}.b` (V,); of, what its
+    rows are."""
+    words = axis(of, vocabulary_size)
     weights = {f"{prefix}.{name}": Weight((words, axis("unit", width)), scheme.matrix())}
     if bias:
         weights[f"{prefix}.b"] = Weight((words,), scheme.bias())

@@ -197,6 +197,11 @@ def stack_step(
     return x, after
 
 
+def select_states(states: Sequence[State], rows: Array) -> list[State]:
+    """Each layer's state of other rows, (N',) on the device, reordered, repeated or dropped."""
+    return [tuple(a[rows] for a in state) for state in states]
+
+
 def dropout_mask(
     rng: np.random.Generator, shape: tuple[int, ...], rate: float, dtype: Any = "float32"
 ) -> Array:

@@ -1,7 +1,7 @@
 """Run directories: what training writes and everything else opens.
 
     recipe.yaml        the recipe as it is used, every default filled in
-    NAME.vocab         the vocabularies: source and target, or text
+    NAME.vocab         the vocabularies: source and target, or text; a hybrid's of characters too
     last.safetensors   where training stands (`nmt.training.trainer`)
     best.safetensors   the parameters with the best validation score
     log.jsonl          what happened
@@ -24,7 +24,7 @@ from backend import Array
 from backend.errors import UserError
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
-from nmt.models.contract import Tables
+from nmt.models.contract import Tables, character_tables
 from nmt.models.parametrization import Parametrized
 from nmt.models.registry import make_model
 from nmt.recipe import AnyRecipe
@@ -58,10 +58,17 @@ class BaseSystem:
     names: ClassVar[tuple[str, ...]]  # of the vocabularies: the sources' and, last, the target's
 
     @classmethod
+    def names_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
+        """The vocabularies of a recipe's system, those of characters too."""
+        return (*cls.names, *character_tables(recipe.model))
+
+    @classmethod
     def create(cls, recipe: AnyRecipe, vocabularies: Mapping[str, Vocabulary]) -> Self:
         """A system with fresh parameters, drawn from the recipe's seed."""
         *sources, target = (len(vocabularies[name]) for name in cls.names)
-        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source))
+        characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
+        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
+                                                **characters))
         rng = np.random.default_rng([recipe.train.seed, 2])
         own = parametrized(model, recipe.parametrize)
         if own is None:
@@ -93,7 +100,8 @@ class BaseSystem:
             raise UserError(f"{path}: expected a {cls.kind}, found a {kind}")
         _need(directory, what, map(vocabulary_file, cls.names))
         recipe = load_recipe(cls.recipes, directory / RECIPE)
-        system = cls.create(recipe, read_vocabularies(directory, cls.names))
+        _need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
+        system = cls.create(recipe, read_vocabularies(directory, cls.names_of(recipe)))
         system.load(directory, which)
         return system
 
@@ -102,7 +110,7 @@ class BaseSystem:
         path = checkpoint_path(directory, which)
         saved = checkpoint.load(path)
         theirs, ours = saved.metadata.get("model", {}), self.metadata()
-        for name in self.names:
+        for name in self.vocabularies:
             if theirs.get(name) != ours[name]:
                 raise UserError(f"{directory / vocabulary_file(name)}: this is not the vocabulary "
                                 f"that the model in {path.name} was trained with")
@@ -111,7 +119,7 @@ class BaseSystem:
 
     def metadata(self) -> dict[str, Any]:
         """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
-        prints = {name: fingerprint(self.vocabularies[name].words) for name in self.names}
+        prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         return {"kind": self.kind, **prints}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +18,14 @@ from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.annotation import is_symbol
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
-from nmt.data.batches import Side, TextBatches, make_sources
+from nmt.data.batches import Rare, Side, TextBatches, make_sources
+from nmt.data.characters import Spelling, character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
 from nmt.data.corpus import Pair
-from nmt.data.rare_words import UnkReplacement, replace_unknown
+from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
-from nmt.models.contract import Model
+from nmt.models.contract import CHARACTERS, Model, character_tables, losses
 from nmt.recipe import Recipe
 from nmt.run_directory import BaseSystem, RunDirectory, Training
 from nmt.search.beam import beam_search
@@ -32,6 +33,7 @@ from nmt.search.combine import Ensemble
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import sample
+from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
 from nmt.training.progress import Observer
@@ -57,6 +59,8 @@ class Translation:
     alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
     finished: bool = True  # False: cut at the limit on steps, before an end marker
     steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
+    spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
+    cut_words: int = 0  # of these, those cut at `search.longest_word`
 
 
 class WordVectors(NamedTuple):
@@ -102,6 +106,7 @@ class System(BaseSystem):
                  == other.recipe.data.reverse_source),
                 ("data.source_end", one.recipe.data.source_end == other.recipe.data.source_end),
                 ("data.tokenise", one.recipe.data.tokenise == other.recipe.data.tokenise),
+                ("characters", _character_lists(one) == _character_lists(other)),
             ):
                 if not fits:
                     raise UserError(f"{name}: expected the {what} of {first} in one ensemble, got "
@@ -131,7 +136,21 @@ class System(BaseSystem):
         """Word pairs as batches of ids."""
         ids = [(self.source_ids(x), self.target.ids(y)) for x, y in pairs]
         return TextBatches(ids, batch_size, self.recipe.data.reverse_source,
-                           self.recipe.train.sorted_within)
+                           self.recipe.train.sorted_within,
+                           (self._rare("source", [x for x, _ in pairs]),
+                            self._rare("target", [y for _, y in pairs])))
+
+    def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
+        """The characters of the unknown words of each sentence, where the model reads them."""
+        spelling = self.spellings.get(side)
+        return None if spelling is None else [spelling.rare(one) for one in sentences]
+
+    @cached_property
+    def spellings(self) -> dict[str, Spelling]:
+        """Between words and characters, of the sides that a hybrid model has characters of."""
+        return {side: Spelling(self.vocabularies[side], self.vocabularies[name])
+                for side, name in zip(self.names, CHARACTERS, strict=True)
+                if name in self.vocabularies}
 
     def source_ids(self, words: Sequence[str]) -> list[int]:
         """What the encoder reads of a sentence as it is written."""
@@ -145,18 +164,36 @@ class System(BaseSystem):
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
         """What the encoder reads of each word alone."""
         ids = np.array(self.source.ids(words), np.int64)  # (N,)
-        rows = to_host(self.parameters["encoder.W_e"])[ids]
-        return WordVectors(np.asarray(rows, np.float64), ids != UNKNOWN)
+        rare = self._rare("source", [[word] for word in words])
+        if rare is None:
+            rows = to_host(self.parameters["encoder.W_e"])[ids]
+            return WordVectors(np.asarray(rows, np.float64), ids != UNKNOWN)
+        model: Any = self.model
+        (side,) = make_sources(ids[:, None].tolist(), False, rare)
+        rows = to_host(model.word_vectors(self.parameters, side))[0]
+        return WordVectors(np.asarray(rows, np.float64), np.ones(len(ids), bool))
 
     def perplexity(self, pairs: Sequence[Pair]) -> float:
         """exp of the mean negative log-likelihood per target word, `</s>` included."""
+        return self.perplexities(pairs)["perplexity"]
+
+    def perplexities(self, pairs: Sequence[Pair]) -> dict[str, float]:
+        """That, and of a hybrid model `character_perplexity` per character of the target's unknown
+        words, the boundary after each included; without it where there are none."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
-        total, tokens = 0.0, 0
+        totals, counts = {"": 0.0, "character_": 0.0}, {"": 0, "character_": 0}
         for batch in source.in_order():
             with _fitting(len(batch.indices)):
-                total += float(to_host(self.model.loss(self.parameters, batch)[0]))
-            tokens += source.tokens(batch)
-        return perplexity(total, tokens)
+                loss, cache = self.model.loss(self.parameters, batch)
+            words, characters = losses(loss, cache)
+            totals[""] += float(to_host(words))
+            counts[""] += source.tokens(batch)
+            if characters is not None:
+                totals["character_"] += float(to_host(characters))
+                counts["character_"] += sum(int(group.lengths.sum())
+                                            for group in batch.target.characters)
+        return {f"{name}perplexity": perplexity(totals[name], number)
+                for name, number in counts.items() if number or not name}
 
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions,
@@ -169,7 +206,8 @@ class System(BaseSystem):
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
         observer: is told of each step of each batch's search.
         """
-        return self._search(sentences, partial(beam_search, options=options, observer=observer))
+        return self._search(sentences, partial(beam_search, options=options, observer=observer),
+                            options)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
@@ -182,7 +220,7 @@ class System(BaseSystem):
             drawn = sample(model, parameters, sources, options, temperature, rng)
             return [[hypothesis] for hypothesis in drawn]
 
-        return self._search(sentences, find)
+        return self._search(sentences, find, options)
 
     def force(self, pairs: Sequence[Pair]) -> list[Translation]:
         """Force-decode the targets: how the model would have made the translations it is given.
@@ -230,18 +268,48 @@ class System(BaseSystem):
 
     def _search(
         self, sentences: Sequence[Sequence[str]],
-        find: Callable[..., list[list[Hypothesis]]],
+        find: Callable[..., list[list[Hypothesis]]], options: SearchOptions,
     ) -> list[list[Translation]]:
-        """Run `find` over batches of similar length; results in the order of the sentences."""
+        """Run `find` over batches of similar length; results in the order of the sentences, the
+        unknown words of a hybrid model spelled."""
         reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in self._by_length(sentences):
-            sources = make_sources([self.source_ids(sentences[i]) for i in places], reverse)
+            own = [sentences[i] for i in places]
+            sources = make_sources([self.source_ids(words) for words in own], reverse,
+                                   self._rare("source", own))
             with _fitting(len(places)):
                 found = find(self.model, self.parameters, sources)
             for place, hypotheses in zip(places, found, strict=True):
                 results[place] = [self._translation(h) for h in hypotheses]
-        return results
+        return self._spelled(sentences, results, options) if "target" in self.spellings else results
+
+    def _spelled(
+        self, sentences: Sequence[Sequence[str]], found: list[list[Translation]],
+        options: SearchOptions,
+    ) -> list[list[Translation]]:
+        """The translations of each sentence with words in place of `<unk>`."""
+        places = [(i, k) for i, nbest in enumerate(found) for k, one in enumerate(nbest)
+                  if UNK in one.words]
+        pairs = [(list(sentences[i]), found[i][k].words) for i, k in places]
+        batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order() if pairs else ()
+        model: Any = self.model
+        for batch in batches:
+            with _fitting(len(batch.indices)):
+                spelled = spell(model, self.parameters, batch, options)
+            for index, words in zip(batch.indices, spelled, strict=True):
+                i, k = places[index]
+                found[i][k] = self._with_words(found[i][k], words)
+        return found
+
+    def _with_words(self, translation: Translation, spelled: list[SpelledWord]) -> Translation:
+        """The translation with these words in place of `<unk>`."""
+        words, spelling = list(translation.words), self.spellings["target"]
+        places = tuple(place for place, word in enumerate(words) if word == UNK)
+        for place, one in zip(places, spelled, strict=True):
+            words[place] = spelling.word(one.characters)
+        return replace(translation, words=words, spelled=places,
+                       cut_words=sum(not one.finished for one in spelled))
 
     def text(self, translation: Translation) -> str:
         """A translation as plain text."""
@@ -267,15 +335,24 @@ class System(BaseSystem):
 # --- training -------------------------------------------------------------------------------------
 
 
+def _character_lists(system: System) -> list[tuple[str, ...]]:
+    """The characters of each side that has them."""
+    return [system.vocabularies[name].words for name in CHARACTERS if name in system.vocabularies]
+
+
 def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Vocabulary]:
     """Source and target vocabularies of the training pairs, by frequency.
 
     Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
     """
     data = recipe.data
-    return {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
-                                   data.max_vocabulary, always=is_symbol)
-            for side, name in enumerate(System.names)}
+    found = {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
+                                    data.max_vocabulary, always=is_symbol)
+             for side, name in enumerate(System.names)}
+    wanted = character_tables(recipe.model)
+    return found | {name: character_vocabulary((pair[side] for pair in corpus.train),
+                                               data.max_characters)
+                    for side, name in enumerate(CHARACTERS) if name in wanted}
 
 
 def train(
@@ -290,7 +367,7 @@ def train(
     run = RunDirectory(directory, recipe, resume)
     corpus = corpus or load_corpus(recipe.data)
     build = partial(build_vocabularies, corpus, recipe)
-    system = System.create(recipe, run.vocabularies(System.names, build))
+    system = System.create(recipe, run.vocabularies(System.names_of(recipe), build))
     batches = system.batches(corpus.train, recipe.train.batch_size)
     run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
                                _notes(recipe.model, batches.lengths[:, 0])), observer)
@@ -333,7 +410,7 @@ class _Validation:
     def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
         system, recipe = self._system, self._system.recipe
         system = replace(system, parameters=system.plain(parameters))
-        scores = {"perplexity": system.perplexity(self._dev.pairs)}
+        scores = system.perplexities(self._dev.pairs)
         if recipe.evaluate.bleu:
             greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
             scores["bleu"] = score_bleu(system, self._dev, greedy).score

@@ -13,10 +13,10 @@ import numpy as np
 import backend
 from backend import to_device, to_host
 from grads.check.case import Block, Case, Inputs, Labels, dense
-from grads.verification.shapes import Shape, draw_batch, draw_parameters
+from grads.verification.shapes import CHARACTERS, Shape, draw_batch, draw_parameters, spell
 from lstm.parameters import Weight
 from nmt.data.batches import Batch
-from nmt.models.contract import Architecture, Tables
+from nmt.models.contract import Architecture, Tables, character_tables
 from nmt.models.parametrization import Frozen, Parametrized
 
 
@@ -39,12 +39,15 @@ def draw_model(
     """The model of a configuration, and normal parameters, words, noise and first states."""
     config = architecture.config(**options)
     V = shape.vocabulary
-    tables = Tables((V,) * architecture.sources, V, shape.reverse)
+    characters = character_tables(config)
+    tables = Tables((V,) * architecture.sources, V, shape.reverse,
+                    **dict.fromkeys(characters, CHARACTERS))
     build = partial(architecture.build, config, tables)
     model = build()
     parameters = draw_parameters(rng, model.weights())
     with backend.using("numpy"):
         batch = draw_batch(rng, architecture.sources, shape)
+        batch = spell(rng, batch, shape) if characters else batch
         if not architecture.sources:  # it goes on where another piece of the streams ended
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
             batch = replace(batch, target=draw_batch(rng, 0, shape).target)

@@ -20,6 +20,7 @@ from grads.verification.cases import RandomModel, model_case
 from grads.verification.device import on_device
 from grads.verification.shapes import FIRST, draw
 from nmt.data.batches import Side
+from nmt.data.vocabulary import END
 
 FLOAT32 = 1e-3  # the largest difference in a tensor, as a part of its largest gradient
 ORDER = 1e-12  # the same, between sums of the same terms in another order
@@ -57,16 +58,25 @@ def padding(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Fin
 
 
 def _repadded(side: Side, before: int) -> Side:
-    """A side whose padding holds a word; `before` ids precede the first step."""
-    real = np.arange(len(side.ids))[:, None] < side.lengths + before
-    return Side(np.where(real, side.ids, FIRST), side.lengths)
+    """A side whose padding, that of words too, holds a word; `before` ids precede the first step.
+    """
+    characters = tuple(group._replace(ids=_padded_by(FIRST, group.ids, group.lengths))
+                       for group in side.characters)
+    return replace(side, ids=_padded_by(FIRST, side.ids, side.lengths + before),
+                   characters=characters)
+
+
+def _padded_by(filling: int, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The ids with another one after the ends."""
+    return np.where(np.arange(len(ids))[:, None] < lengths, ids, filling)
 
 
 def unused_rows(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Finding]:
     """Rows of a table that no step reads: their gradient is exactly zero."""
-    loss, rng = _loss(case, case.inputs), np.random.default_rng(0)
+    loss = _loss(case, case.inputs)
+    rng = np.random.default_rng([0, 1])  # no entry's seed, which could draw the same rows again
     for name, weight in made.model.weights().items():
-        is_table = weight.axes[0].name == "word" and name not in made.frozen
+        is_table = weight.axes[0].name in ("word", "character") and name not in made.frozen
         for used in _sides(made) if is_table else ():
             rest = np.setdiff1d(np.arange(weight.shape[0]), used)
             other = {**case.inputs, name: case.inputs[name].copy()}
@@ -77,11 +87,14 @@ def unused_rows(case: Case, made: RandomModel, gradients: Gradients) -> Iterator
 
 
 def _sides(made: RandomModel) -> Iterator[np.ndarray]:
-    """The words that each side of the batch has at its real steps."""
+    """The words that each side of the batch has at its real steps, and their characters."""
     batch = made.batch
     for ids, side in [*((side.ids, side) for side in batch.sources),
                       (batch.target_in, batch.target)]:
         yield np.unique(ids[np.arange(len(ids))[:, None] < side.lengths])
+        if side.characters:
+            yield np.unique([i for group in side.characters for i in (
+                END, *group.ids[np.arange(len(group.ids))[:, None] < group.lengths])])
 
 
 def dtypes(case: Case, gradients: Gradients) -> Iterator[Finding]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from lstm.parameters import Weight
 from nmt.data.batches import Batch, Side
-from nmt.data.vocabulary import END
+from nmt.data.characters import spelled_words
+from nmt.data.vocabulary import END, UNKNOWN
 
 FIRST = END + 1  # ids of words; those before are the special symbols
 RESTING = 1  # words at the end of every vocabulary that no batch has
+LETTERS = 3  # characters that words are spelled with
+CHARACTERS = FIRST + LETTERS + RESTING  # C
 STD = 0.7  # standard deviation of what is drawn, less in large matrices
 
 Rng = np.random.Generator
@@ -25,6 +29,8 @@ class Shape(NamedTuple):
     targets: tuple[int, ...] = ()  # predictions; () for the sources' lengths in another order
     words: int = 3  # how many different words there are
     reverse: bool = True  # whether sources are reversed, so that positions count from the end
+    rare: tuple[int, ...] = ()  # of the first words, how many characters each is spelled with:
+    # for a model that reads or writes characters, those words are outside the vocabulary
 
     @property
     def batch(self) -> int:
@@ -38,15 +44,17 @@ class Shape(NamedTuple):
 
 
 SHAPES = {
-    "ragged": Shape((5, 3, 1)),
-    "late padding": Shape((4, 3), reverse=False),  # the first steps are whole
-    "full": Shape((3, 3)),
-    "one sentence": Shape((4,), reverse=False),
-    "one step": Shape((1, 1, 1)),
-    "smallest": Shape((1,)),
-    # beyond every threshold of size: 16 steps, 16 repeats of 16 ids, 32 rows of predictions
+    "ragged": Shape((5, 3, 1), rare=(3, 1)),  # each rare word several times
+    "late padding": Shape((4, 3), reverse=False),  # the first steps are whole; no rare word
+    "full": Shape((3, 3), rare=(2, 4, 2)),  # rare words only
+    "one sentence": Shape((4,), reverse=False, rare=(1,)),
+    "one step": Shape((1, 1, 1), rare=(2, 1)),
+    "smallest": Shape((1,), rare=(1,)),
+    # beyond every threshold of size: 16 steps, 16 repeats of 16 ids, 32 rows of predictions; rare
+    # words in several groups by length
     "real": Shape((20,) * 9 + (18, 17, 16, 15, 14, 13, 12, 11, 9, 7, 5),
-                  (5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17),
+                  (5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17,
+                  rare=(1, 6, 2)),
 }
 
 
@@ -68,6 +76,25 @@ def draw_batch(rng: Rng, sources: int, shape: Shape) -> Batch:
     target = draw_side(rng, targets if sources else (max(shape.lengths),) * B, shape.words)
     before = np.full((1, B), END) if sources else draw_side(rng, (1,) * B, shape.words).ids
     return Batch(sides, Side(np.concatenate([before, target.ids]), target.lengths), np.arange(B))
+
+
+def spell(rng: Rng, batch: Batch, shape: Shape) -> Batch:
+    """The batch with its shape's rare words outside the vocabulary, and their characters."""
+    words = [tuple(rng.integers(FIRST, FIRST + LETTERS, n).tolist()) for n in shape.rare]
+    sources = tuple(_spelled(side, 0, words) for side in batch.sources)
+    return replace(batch, sources=sources, target=_spelled(batch.target, 1, words))
+
+
+def _spelled(side: Side, before: int, words: Sequence[tuple[int, ...]]) -> Side:
+    """A side, of whose ids `before` precede the first step; a source's words are spelled by type.
+    """
+    rare = (side.ids >= FIRST) & (side.ids < FIRST + len(words))
+    found = [[words[i - FIRST] for i in column[own]]
+             for column, own in zip(side.ids.T, rare.T, strict=True)]
+    ids = np.where(rare, UNKNOWN, side.ids)
+    characters = spelled_words(ids[before:], side.lengths, found, by_type=not before,
+                               least=1)
+    return replace(side, ids=ids, characters=characters)
 
 
 def draw_side(rng: Rng, lengths: Sequence[int], words: int) -> Side:

@@ -62,9 +62,14 @@ def train(options: argparse.Namespace) -> None:
     if pairs.test is not None:
         score = score_bleu(system, pairs.test, recipe.search)
         console.print(f"test, best checkpoint: {_described('BLEU', score)}, beam "
-                      f"{recipe.search.beam}, perplexity "
-                      f"{system.perplexity(pairs.test.pairs):.2f}", soft_wrap=True)
+                      f"{recipe.search.beam}, "
+                      f"{_perplexities(system.perplexities(pairs.test.pairs))}", soft_wrap=True)
     console.print(f"run directory: {directory}", soft_wrap=True)
+
+
+def _perplexities(found: dict[str, float]) -> str:
+    """A system's perplexities in words."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in found.items())
 
 
 def recipe(options: argparse.Namespace) -> None:
@@ -101,6 +106,7 @@ def translate(options: argparse.Namespace) -> None:
     sentences = [cut(line) for line in _stdin_lines()]
     check_lengths(sentences, system.recipe.data, "<stdin>")
     links: list[str] = []
+    cut_words = 0
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
         if options.sample is not None:
@@ -116,7 +122,11 @@ def translate(options: argparse.Namespace) -> None:
                     system.text_without_unknown(translation, sentences[number], replacement)
                 print(_output_line(text, number, translation, options.nbest))
                 links.append(pharaoh_line(system.links(translation, options.aligned_word)))
+                cut_words += translation.cut_words
         sys.stdout.flush()
+    if cut_words:
+        print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
+              "(search.longest_word)", file=sys.stderr)
     if options.alignments is not None:
         write_lines(options.alignments, links)
 
@@ -191,8 +201,12 @@ def perplexity(options: argparse.Namespace) -> None:
     if not prepared.pairs:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
                         "empty lines only")
-    print(f"perplexity {system.perplexity(prepared.pairs):.4f} over {len(prepared.pairs)} pairs "
+    found = system.perplexities(prepared.pairs)
+    print(f"perplexity {found['perplexity']:.4f} over {len(prepared.pairs)} pairs "
           f"({prepared.empty} with an empty side left out)")
+    if "character_perplexity" in found:
+        print(f"character perplexity {found['character_perplexity']:.4f} of words outside the "
+              "vocabulary")
     if any(is_position(word) for _, target in prepared.pairs for word in target):
         parts = perplexities_by_class(system.force(prepared.pairs))
         print(", ".join(f"of {name} {value:.4f} over {count}"

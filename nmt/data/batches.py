@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from nmt.data.characters import Spelled, Word, spelled_words
 from nmt.data.vocabulary import END
 
 POOL = 64  # batches sorted together: little padding, yet sentences still meet in new company
 
 IdPair = tuple[Sequence[int], Sequence[int]]  # source ids, target ids, neither with `</s>`
 Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
+Rare = Sequence[Sequence[Word]] | None  # of each sentence, the words behind its ids `<unk>`
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Side:
 
     ids: np.ndarray  # (S, B) int64, already reversed if the model reads it reversed
     lengths: np.ndarray  # (B,) int64
+    characters: tuple[Spelled, ...] = ()  # of the words without a row, where a model reads them;
+    # by length; a target's places are those of the predictions, `Batch.target_out`
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,13 @@ class Batch:
         return self.target.ids[1:]
 
 
-def make_sources(sentences: Sequence[Sequence[int]], reverse: bool) -> tuple[Side, ...]:
+def make_sources(
+    sentences: Sequence[Sequence[int]], reverse: bool, rare: Rare = None
+) -> tuple[Side, ...]:
     """The source side of sentences side by side, reversed before padding if asked for.
 
-    sentences: ids without `</s>`. Returns the one side that a translator reads.
+    sentences: ids without `</s>`. rare: their unknown words, for a model that reads characters,
+    which are not reversed. Returns the one side that a translator reads.
     Raises ValueError if there is no sentence or one is empty.
     """
     if not sentences:
@@ -61,19 +68,36 @@ def make_sources(sentences: Sequence[Sequence[int]], reverse: bool) -> tuple[Sid
     for place, sentence in enumerate(sentences):
         if len(sentence) == 0:
             raise ValueError(f"sentences: expected no empty sentence, got one at place {place}")
-    return (_padded([s[::-1] for s in sentences] if reverse else sentences),)
+    if reverse:
+        sentences = [sentence[::-1] for sentence in sentences]
+        rare = rare and [words[::-1] for words in rare]
+    side = _padded(sentences)
+    return (_with_characters(side, side.ids, rare, True),)  # by type (5.3.2)
 
 
-def make_batch(pairs: Sequence[IdPair], indices: Indices, reverse_source: bool) -> Batch:
+def make_batch(
+    pairs: Sequence[IdPair], indices: Indices, reverse_source: bool,
+    rare: tuple[Rare, Rare] = (None, None),
+) -> Batch:
     """The pairs at the given positions as one batch (Algorithm 3 line 1: s = [x, _, y, _]).
 
-    pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it.
+    pairs: (source ids, target ids) of the corpus. indices: (B,) positions in it. rare: of the
+    corpus's sources and targets, the unknown words, where a model reads their characters.
     Raises ValueError if there is no position or a source sentence is empty.
     """
-    sources = make_sources([pairs[i][0] for i in indices], reverse_source)
+    source_rare, target_rare = (own and [own[i] for i in indices] for own in rare)
+    sources = make_sources([pairs[i][0] for i in indices], reverse_source, source_rare)
     target = _padded([[END, *pairs[i][1], END] for i in indices])
-    places = np.array(indices, dtype=np.int64)  # (B,)
-    return Batch(sources, Side(target.ids, target.lengths - 1), places)
+    target = Side(target.ids, target.lengths - 1)
+    target = _with_characters(target, target.ids[1:], target_rare, False)  # by token (5.3.3)
+    return Batch(sources, target, np.array(indices, dtype=np.int64))
+
+
+def _with_characters(side: Side, steps: np.ndarray, rare: Rare, by_type: bool) -> Side:
+    """The side with the characters of its unknown words; steps: its ids from the first step on."""
+    if rare is None:
+        return side
+    return replace(side, characters=spelled_words(steps, side.lengths, rare, by_type))
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Side:
@@ -131,18 +155,19 @@ class TextBatches:
 
     pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
     reverse_source: whether the source ids are reversed. pool_size: batches sorted together.
+    rare: see `make_batch`.
     Batches are made on demand, so a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
     Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
     """
 
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
-                 pool_size: int = POOL) -> None:
+                 pool_size: int = POOL, rare: tuple[Rare, Rare] = (None, None)) -> None:
         _check_batch_size(batch_size)
         if not pairs:
             raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
-        self.pool_size = pool_size
+        self.pool_size, self.rare = pool_size, rare
         self.lengths = np.array([(len(x), len(y)) for x, y in pairs], dtype=np.int64)  # (N, 2)
         if not self.lengths[:, 0].all():
             place = int(self.lengths[:, 0].argmin())
@@ -158,7 +183,7 @@ class TextBatches:
 
     def batch(self, indices: Indices) -> Batch:
         """The batch of the pairs at these positions."""
-        return make_batch(self.pairs, indices, self.reverse_source)
+        return make_batch(self.pairs, indices, self.reverse_source, self.rare)
 
     def tokens(self, batch: Batch) -> int:
         """Target words in a batch, `</s>` included: what its loss is summed over."""

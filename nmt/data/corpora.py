@@ -85,7 +85,8 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     directory = Path(data.directory)
     source, target = directory / data.train_source, directory / data.train_target
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-    train = prepare_pairs(*read_parallel(source, target), data.max_length, cut_source, cut_target)
+    train = prepare_pairs(*read_parallel(source, target), data.max_length, cut_source, cut_target,
+                          data.cut_long)
     if not train.pairs:
         raise UserError(
             f"{source}, {target}: expected at least one pair to train on, got none: {train.empty} "

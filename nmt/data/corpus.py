@@ -116,11 +116,13 @@ def prepare_pairs(
     max_length: int | None = None,
     tokenise_source: Callable[[str], list[str]] = split_words,
     tokenise_target: Callable[[str], list[str]] = split_words,
+    cut: bool = False,
 ) -> PreparedPairs:
     """Parallel lines as pairs of word lists, without the pairs that cannot be trained on.
 
     max_length: the most words a side may have (`</s>` not counted); None for no limit. A longer
-    pair is left out and counted, never cut short. An empty side is counted first.
+    pair is left out and counted; with `cut` its words past the limit are, on each side, instead.
+    An empty side is counted first.
     Raises ValueError if the sides differ in length or max_length < 1.
     """
     if len(source_lines) != len(target_lines):
@@ -132,6 +134,8 @@ def prepare_pairs(
     empty = too_long = 0
     for source_line, target_line in zip(source_lines, target_lines, strict=True):
         source, target = tokenise_source(source_line), tokenise_target(target_line)
+        if cut:
+            source, target = source[:max_length], target[:max_length]
         if not source or not target:
             empty += 1
         elif max_length is not None and max(len(source), len(target)) > max_length:

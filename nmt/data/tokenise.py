@@ -2,7 +2,8 @@
 
 `moses` is the tokeniser of the papers. Chinese, Japanese, Thai and other scripts are written
 without spaces, where it finds next to no words (and parts Thai vowels from their consonants);
-`characters` is for those.
+`characters` is for those. `letters` are all characters alone, also of words in Latin letters: what
+a purely character-based model reads (Luong, 2016, 5.4.2).
 """
 
 import re
@@ -16,6 +17,7 @@ from sacremoses import MosesDetokenizer, MosesTokenizer
 from nmt.data.corpus import split_words
 
 UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"})  # language codes
+TOKENISERS = ("moses", "characters", "letters", "none")
 SPACE = "\u2581"  # stands for a space between `characters` tokens, as in sentencepiece
 
 # What stays whole among characters: a number, a word in Latin letters.
@@ -31,7 +33,7 @@ class Tokeniser:
 
 
 def tokeniser(name: str, language: str) -> Tokeniser:
-    """The tokeniser of a name: `none` (words stand between spaces), `moses` or `characters`.
+    """The tokeniser of a name in TOKENISERS; `none`: words stand between spaces.
 
     language: a language code such as en or pt_BR; only `moses` uses it.
     Raises ValueError for another name.
@@ -42,7 +44,9 @@ def tokeniser(name: str, language: str) -> Tokeniser:
         return moses(language)
     if name == "characters":
         return Tokeniser(_cut_characters, _join_characters)
-    raise ValueError(f"name: expected none, moses or characters, got {name!r}")
+    if name == "letters":
+        return Tokeniser(_cut_letters, _join_characters)
+    raise ValueError(f"name: expected one of {', '.join(TOKENISERS)}, got {name!r}")
 
 
 def natural_tokeniser(language: str) -> Tokeniser:
@@ -78,6 +82,11 @@ def _cut_characters(text: str) -> list[str]:
         else:
             tokens.append(SPACE if run == " " else run)
     return tokens
+
+
+def _cut_letters(text: str) -> list[str]:
+    """Every character; spaces as SPACE."""
+    return [SPACE if letter == " " else letter for letter in " ".join(split_words(text))]
 
 
 def _join_characters(tokens: Iterable[str]) -> str:

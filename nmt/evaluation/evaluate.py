@@ -91,6 +91,9 @@ class Evaluation:
     seconds: float  # to translate the sources, on this machine
     words: int  # in the translations
     rarity: Sequence[Group] = ()  # BLEU of groups from frequent to rare words, if asked for
+    character_perplexity: float | None = None  # of the words that a hybrid model spells
+    spelled: int = 0  # words of the translations that it spelled
+    cut_words: int = 0  # of these, those cut at the limit on characters
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
@@ -101,12 +104,15 @@ class Evaluation:
             "epochs": self.subject.epochs,
             "training_target_tokens_per_second": speed and {
                 "of_cpu_time": speed.cpu, "fastest_quarter": speed.fastest},
-            "perplexity": self.perplexity if math.isfinite(self.perplexity) else None,
+            "perplexity": _finite(self.perplexity),
+            "character_perplexity": _finite(self.character_perplexity),
             "bleu": self.bleu._asdict(),
             "chrf": self.chrf._asdict(),
             "chrf3": self.chrf3._asdict(),
             "bleu_by_length": [bucket._asdict() for bucket in self.lengths],
             "unknown_words": self.unknown,
+            "spelled_words": self.spelled,
+            "cut_words": self.cut_words,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
             "bleu_without_unknown": self.known and {
                 "sentences": self.known.sentences,
@@ -119,6 +125,11 @@ class Evaluation:
             "seconds": self.seconds,
             "translated_words": self.words,
         }
+
+
+def _finite(value: float | None) -> float | None:
+    """The value, null where JSON has none."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def evaluate(
@@ -139,8 +150,9 @@ def evaluate(
             without = [system.text_without_unknown(translation, source, how)
                        for translation, source in zip(best, test.sources, strict=True)]
             replaced[convention] = bleu(without, test.references, tokenize)
+    perplexities = system.perplexities(test.pairs)
     return Evaluation(
-        subject, system.perplexity(test.pairs), bleu(texts, test.references, tokenize),
+        subject, perplexities["perplexity"], bleu(texts, test.references, tokenize),
         chrf(texts, test.references), chrf(texts, test.references, beta=3),
         bleu_by_length([len(words) for words in test.sources], texts, test.references,
                        questions.edges, tokenize),
@@ -150,6 +162,8 @@ def evaluate(
         seconds, sum(len(one.words) for one in best),
         () if questions.rarity is None else
         bleu_by_rarity(questions.rarity, texts, test.references, tokenize),
+        perplexities.get("character_perplexity"), sum(len(one.spelled) for one in best),
+        sum(one.cut_words for one in best),
     )
 
 

@@ -55,6 +55,11 @@ def _scores(found: Sequence[Evaluation]) -> list[Row]:
             _row("chrF", (one.chrf.score for one in found), ".2f"),
             _row("chrF3", (one.chrf3.score for one in found), ".2f"),
             _row("unknown words", (one.unknown for one in found), "d")]
+    if any(one.character_perplexity is not None for one in found):
+        rows.insert(1, _row("character perplexity", (one.character_perplexity for one in found),
+                            ".2f"))
+        rows += [_row("spelled words", (one.spelled for one in found), "d"),
+                 _row("spelled words cut", (one.cut_words for one in found), "d")]
     if any(one.replaced for one in found):
         for convention in CONVENTIONS:
             scores = [one.replaced.get(convention) for one in found]

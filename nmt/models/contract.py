@@ -39,7 +39,8 @@ class Trainable(Protocol):
         """The loss, 0-d, in nats, summed over target tokens; and what `backward` reads.
 
         noise, from `noise`; None switches dropout off. The cache of a model of streams has
-        `state`, where the next batch goes on.
+        `state`, where the next batch goes on; that of a hybrid model `word_loss` and
+        `character_loss`, which `losses` reads.
         """
         ...
 
@@ -94,6 +95,24 @@ class Tables(NamedTuple):
     sources: tuple[int, ...]  # size of each source's vocabulary
     target: int  # size of the target's
     reverse_source: bool = False  # whether the batches hold the sources from their end
+    source_characters: int = 0  # size of its characters' vocabulary, of a model that reads them
+    target_characters: int = 0  # of one that writes them
+
+
+def losses(loss: Array, cache: Any) -> tuple[Array, Array | None]:
+    """The loss of words, which their perplexity is of, and that of characters if the cache has it.
+
+    Arguments: what `Trainable.loss` returned. 0-d arrays, in nats.
+    """
+    return getattr(cache, "word_loss", loss), getattr(cache, "character_loss", None)
+
+
+CHARACTERS = ("source_characters", "target_characters")  # fields of `Tables`
+
+
+def character_tables(config: Any) -> tuple[str, ...]:
+    """The tables of characters that a model of this configuration needs: options of that name."""
+    return tuple(name for name in CHARACTERS if getattr(config, name, False))
 
 
 class Variants(NamedTuple):

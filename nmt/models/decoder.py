@@ -67,6 +67,11 @@ class DecoderCache(NamedTuple):
     h_tilde: Array | None  # (B, T, H)
     mask: Array | None  # of the joined vector, (T, B, He + H)
 
+    def joined_at(self, t: Array, b: Array) -> Array:
+        """[c_t; h_t] (N, He + H), after dropout, of sentences b at times t, from 0, (N,) each."""
+        assert self.joined is not None
+        return self.joined[b, t]
+
 
 def decoder_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
@@ -106,11 +111,12 @@ def decoder_forward(
 
 def decoder_backward(
     d_out: Array, memory: Memory | None, cache: DecoderCache, parameters: Mapping[str, Array],
-    clip: float | None,
+    clip: float | None, d_joined: Array | None = None,
 ) -> tuple[list[State], Array | None, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
-    Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned. Returns the gradients
+    Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned; d_joined
+    (T, B, He + H), of [c_t; h_t] where more than W_c reads it, or None. Returns the gradients
     of the initial states, of the encoder's states (S, B, He) or None, and of the parameters.
     """
     gradients: Parameters = {}
@@ -118,14 +124,16 @@ def decoder_backward(
     if memory is None:
         d_top = d_out if cache.mask is None else d_out * cache.mask
     else:
-        d_top, dstates, gradients = _attention_backward(d_out, memory, cache, parameters)
+        d_top, dstates, gradients = _attention_backward(
+            d_out, d_joined, memory, cache, parameters)
     dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=clip)
     gradients[f"{cache.prefix}.W_e"] = embedding_backward(dx, cache.embedding)
     return [states[0] for states in d_initial], dstates, gradients | stack_gradients
 
 
 def _attention_backward(
-    d_out: Array, memory: Memory, cache: DecoderCache, parameters: Mapping[str, Array]
+    d_out: Array, d_more: Array | None, memory: Memory, cache: DecoderCache,
+    parameters: Mapping[str, Array],
 ) -> tuple[Array, Array, Parameters]:
     """From dh~ (T, B, H) to dh (T, B, H), gradients of the encoder's states and of the weights."""
     xp = array_module(d_out)
@@ -139,6 +147,8 @@ def _attention_backward(
     d_joined, dz = attentional_backward(d_rows, h_tilde.reshape(B * T, H), W_c)
     dW_c = matmul(dz.T, joined.reshape(B * T, -1))                         # (2.12)
     d_joined = d_joined.reshape(B, T, -1)
+    if d_more is not None:
+        d_joined += d_more.transpose(1, 0, 2)
     if cache.mask is not None:
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]

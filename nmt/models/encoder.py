@@ -1,4 +1,7 @@
-"""The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-4, 7-9)."""
+"""The encoder: embeddings and a recurrent stack over the source (Algorithm 3, lines 2-4, 7-9).
+
+Words outside the vocabulary may get their vectors from their characters (`nmt.models.spelling`).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ from lstm.recurrent import Padding, make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
 from nmt.data.batches import Side
 from nmt.models.contract import Noise
+from nmt.models.spelling import Composed, composed_backward, composed_forward
 
 
 class EncoderCache(NamedTuple):
     prefix: str
     embedding: tuple[RowIndex, int]
     stack: StackCache
+    composed: list[Composed]  # of the words that their characters make, by group
 
 
 def encoder_weights(
@@ -33,23 +38,37 @@ def encoder_weights(
 
 def encoder_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, stack: Stack, noise: Noise,
-    workspace: Workspace,
+    workspace: Workspace, characters: tuple[str, Stack] | None = None,
 ) -> tuple[Array, Padding | None, list[list[State]], EncoderCache]:
     """States of all source words, and the last ones (Algorithm 3, lines 2-4 and 7-9).
 
-    Arguments: noise, with the dropout masks `{prefix}.{l}` of the layers' inputs, or without.
+    Arguments: noise, with the dropout masks `{prefix}.{l}` of the layers' inputs, or without;
+    characters, prefix and stack of the network that makes the vectors of `source.characters`.
     Returns the top states (S, B, He), the batch's padding, last[l][direction], the cache.
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
     padding = make_padding(source.lengths, S)
-    x, embedding_cache = embedding_forward(W_e, row_index(source.ids))     # (S, B, E)
+    x, embedding_cache, composed = vectors_forward(
+        prefix, parameters, source, noise, workspace, characters)
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
         padding=padding, workspace=workspace,
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
-    return states, padding, last, EncoderCache(prefix, embedding_cache, stack_cache)
+    return states, padding, last, EncoderCache(
+        prefix, embedding_cache, stack_cache, composed)
+
+
+def vectors_forward(
+    prefix: str, parameters: Mapping[str, Array], source: Side, noise: Noise,
+    workspace: Workspace, characters: tuple[str, Stack] | None = None,
+) -> tuple[Array, tuple[RowIndex, int], list[Composed]]:
+    """What the encoder reads, x (S, B, E): rows of W_e, of rare words what `characters` make."""
+    x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
+    composed = [] if characters is None else composed_forward(
+        *characters, parameters, x, source.characters, noise, workspace)
+    return x, embedding_cache, composed
 
 
 def encoder_backward(
@@ -57,4 +76,5 @@ def encoder_backward(
 ) -> Parameters:
     """Algorithm 4 from time m_x down to 1: "without any prediction losses"."""
     dx, _, gradients = stack_backward(dstates, d_last, cache.stack, clip=clip)
+    gradients |= composed_backward(dx, cache.composed, clip)
     return {f"{cache.prefix}.W_e": embedding_backward(dx, cache.embedding), **gradients}

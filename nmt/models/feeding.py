@@ -10,7 +10,7 @@ gradient through it is exactly zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -229,17 +229,21 @@ class AttentionalFeedback:
         self.h_tilde.append(out)
         self.caches.append(cache)
 
-    def gradient(self, workspace: Workspace) -> AttentionalFeedbackGradient:
-        """For one pass backward."""
-        return AttentionalFeedbackGradient(self, workspace)
+    def gradient(
+        self, workspace: Workspace, d_joined: Array | None = None
+    ) -> AttentionalFeedbackGradient:
+        """For one pass backward; d_joined (T, B, He + H), of [c_t; h_t] where more reads it."""
+        return AttentionalFeedbackGradient(self, workspace, d_joined)
 
 
 class AttentionalFeedbackGradient:
     """The gradient of an `AttentionalFeedback`."""
 
-    def __init__(self, of: AttentionalFeedback, workspace: Workspace) -> None:
+    def __init__(
+        self, of: AttentionalFeedback, workspace: Workspace, d_joined: Array | None = None
+    ) -> None:
         xp, (T, B, _), dtype = array_module(of.W_c), of.joined.shape, of.W_c.dtype
-        self._of, self._workspace = of, workspace
+        self._of, self._workspace, self._d_joined = of, workspace, d_joined
         self._dz = workspace.empty(xp, (T, B, of.width), dtype)  # at the pre-activation of h~
         self._dc = workspace.empty(xp, (T, B, of.memory.hbar.shape[2]), dtype)
         self._sums = accumulators(of.memory)
@@ -250,6 +254,8 @@ class AttentionalFeedbackGradient:
         of, dc = self._of, self._dc[t - 1]
         He = dc.shape[1]
         d_joined, _ = attentional_backward(d_fed, of.h_tilde[t - 1], of.W_c, self._dz[t - 1])
+        if self._d_joined is not None:
+            d_joined += self._d_joined[t - 1]
         if of.mask is not None:
             d_joined *= of.mask[t - 1]
         dc[...] = d_joined[:, :He]
@@ -285,7 +291,7 @@ class StateFeedback:
         """Write h_t (B, H)."""
         out[...] = h
 
-    def gradient(self, workspace: Workspace) -> StateFeedback:
+    def gradient(self, workspace: Workspace, d_joined: None = None) -> StateFeedback:
         """For one pass backward."""
         return self
 
@@ -304,6 +310,11 @@ class InputFeedingCache(NamedTuple):
     out_mask: Array | None  # (T, B, H), without attention
     feedback: AttentionalFeedback | StateFeedback
     feeding: FeedingCache
+
+    def joined_at(self, t: Array, b: Array) -> Array:
+        """[c_t; h_t] (N, He + H), after dropout, of sentences b at times t, from 0, (N,) each."""
+        assert isinstance(self.feedback, AttentionalFeedback)
+        return self.feedback.joined[t, b]
 
 
 def input_feeding_forward(
@@ -340,17 +351,18 @@ def _feedback(
 
 def input_feeding_backward(
     d_out: Array, cache: InputFeedingCache, parameters: Mapping[str, Array], prefix: str,
-    clip: float | None, workspace: Workspace,
+    clip: float | None, workspace: Workspace, d_joined: Array | None = None,
 ) -> tuple[list[State], Array | None, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
-    Arguments: d_out (T, B, H), gradient of the returned h~. Returns the gradients of the initial
-    states, of the encoder's states (S, B, He) or None, and of the parameters.
+    Arguments: d_out (T, B, H), gradient of the returned h~; d_joined (T, B, He + H), of [c_t; h_t]
+    where more than W_c reads it, or None. Returns the gradients of the initial states, of the
+    encoder's states (S, B, He) or None, and of the parameters.
     """
     xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
     d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)
     d_fed[1:] = d_out if cache.out_mask is None else d_out * cache.out_mask
-    feedback = cache.feedback.gradient(workspace)
+    feedback: Any = cache.feedback.gradient(workspace, d_joined)
     dx, d_initial, gradients = feeding_backward(
         None, d_fed, feedback, feeding, parameters, clip=clip)
     if cache.x_mask is not None:

@@ -30,6 +30,7 @@ from lstm.stack import (
     StackCache,
     check_stack_config,
     dropout_mask,
+    select_states,
     stack_backward,
     stack_forward,
     stack_step,
@@ -167,8 +168,7 @@ class LanguageModel(Model):
         self, state: list[State], rows: np.ndarray, sentences: np.ndarray
     ) -> list[State]:
         """Reorder, widen or drop hypotheses."""
-        on_device = to_device(rows)
-        return [tuple(a[on_device] for a in layer) for layer in state]
+        return select_states(state, to_device(rows))
 
 
 def variants() -> dict[str, Variants]:

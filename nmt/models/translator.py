@@ -16,13 +16,12 @@ from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.parameters import Scheme, Weight
 from lstm.prediction import (
-    OutputCache,
     output_backward,
     output_forward,
     output_step,
     output_weights,
 )
-from lstm.stack import Stack, check_among, check_stack_config, dropout_mask
+from lstm.stack import Stack, check_among, check_stack_config, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
 from nmt.models.bridge import BridgeCache, bridge_backward, bridge_forward, bridge_weights
 from nmt.models.contract import (
@@ -118,7 +117,7 @@ class TranslatorCache(NamedTuple):
     bridge: BridgeCache | None
     memory: Memory | None
     decoder: Any
-    output: OutputCache
+    output: Any = None  # OutputCache, once the words are predicted
 
 
 class SearchState(NamedTuple):
@@ -150,6 +149,7 @@ class Translator(Model):
         self.variant = config.variant(reverse_source)
         self.source = Stack(config.unit, config.layers, config.hidden_size, config.bidirectional,
                             config.biases)
+        self.characters: tuple[str, Stack] | None = None  # a network of words without a row
         self.workspace = Workspace()
 
     def weights(self) -> dict[str, Weight]:
@@ -200,34 +200,46 @@ class Translator(Model):
         all target words (with the end marker) of -log p in nats, a 0-d array, and what `backward`
         reads.
         """
-        config, noise, workspace = self.config, noise or {}, self.workspace
+        h, cache = self._decode(parameters, batch, noise or {})
+        loss, output_cache = output_forward(
+            "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace
+        )
+        return loss, cache._replace(output=output_cache)
+
+    def _decode(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise
+    ) -> tuple[Array, TranslatorCache]:
+        """What the output layer reads, h~ (T, B, H), and the cache of all below it."""
+        config = self.config
         memory, initial, encoder_cache, bridge_cache = self._read(
             parameters, batch.sources[0], noise)
         forward: Any = input_feeding_forward if config.input_feeding else decoder_forward
         h, decoder_cache = forward(
-            "decoder", parameters, batch.target_in, initial, memory, config.unit, noise, workspace
+            "decoder", parameters, batch.target_in, initial, memory, config.unit, noise,
+            self.workspace
         )
-        loss, output_cache = output_forward(
-            "output", parameters, h, batch.target_out, batch.target.lengths, workspace
-        )
-        return loss, TranslatorCache(
-            parameters, encoder_cache, bridge_cache, memory, decoder_cache, output_cache
-        )
+        return h, TranslatorCache(parameters, encoder_cache, bridge_cache, memory, decoder_cache)
 
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
-        config, parameters, memory = self.config, cache.parameters, cache.memory
         dh, gradients = output_backward(cache.output, self.workspace)
+        return gradients | self._decode_backward(dh, cache)
+
+    def _decode_backward(
+        self, dh: Array, cache: TranslatorCache, d_joined: Array | None = None
+    ) -> Gradients:
+        """From the gradient of what `_decode` returned, and of [c_t; h_t] where more reads it."""
+        config, parameters, memory = self.config, cache.parameters, cache.memory
         if config.input_feeding:
-            d_initial, dstates, more = input_feeding_backward(
-                dh, cache.decoder, parameters, "decoder", config.clip_elements, self.workspace
+            d_initial, dstates, gradients = input_feeding_backward(
+                dh, cache.decoder, parameters, "decoder", config.clip_elements, self.workspace,
+                d_joined,
             )
         else:
-            d_initial, dstates, more = decoder_backward(
-                dh, memory, cache.decoder, parameters, config.clip_elements
+            d_initial, dstates, gradients = decoder_backward(
+                dh, memory, cache.decoder, parameters, config.clip_elements, d_joined
             )
-        gradients |= more
         d_last = [[state] for state in d_initial]
         if cache.bridge is not None:
             d_last, more = bridge_backward(d_initial, cache.bridge)
@@ -239,7 +251,7 @@ class Translator(Model):
     ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
         """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
         states, padding, last, encoder_cache = encoder_forward(
-            "encoder", parameters, source, self.source, noise, self.workspace
+            "encoder", parameters, source, self.source, noise, self.workspace, self.characters
         )
         memory = None if self.config.attention == "none" else memory_forward(
             states, padding, self.variant, parameters, "attention")
@@ -288,7 +300,7 @@ class Translator(Model):
         sentences (B',) host, ascending, which sentences they belong to.
         """
         on_device = to_device(rows)
-        layers: list[State] = [tuple(a[on_device] for a in state_l) for state_l in state.layers]
+        layers = select_states(state.layers, on_device)
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
         memory = state.memory
         if memory is not None and len(sentences) != memory.hbar.shape[0]:

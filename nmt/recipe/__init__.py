@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS
@@ -44,27 +45,28 @@ class DataConfig:
     test_target: str = ""  # files: their translations
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     target_language: str = "fr"  # the same of the target
-    tokenise: str = "moses"  # files: moses, characters, or none (words stand between spaces)
+    tokenise: str = "moses"  # files: moses, characters, letters, or none (words between spaces)
     train_size: int = 20000  # cldr, reverse: pairs to generate
     dev_size: int = 500  # cldr, reverse: pairs to validate on
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
     seed: int = 1  # cldr, reverse: of the pairs drawn
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
+    cut_long: bool = False  # files: they lose the words behind max_length instead (thesis, 5.4.2)
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
+    max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
 
     def __post_init__(self) -> None:
         if self.corpus not in ("files", "cldr", "reverse"):
             raise ValueError(f"corpus: expected files, cldr or reverse, got {self.corpus!r}")
-        if self.tokenise not in ("moses", "characters", "none"):
-            raise ValueError(
-                f"tokenise: expected moses, characters or none, got {self.tokenise!r}"
-            )
+        if self.tokenise not in TOKENISERS:
+            raise ValueError(f"tokenise: expected one of {', '.join(TOKENISERS)}, got "
+                             f"{self.tokenise!r}")
         _check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
-                     "dev_size")
+                     "dev_size", "max_characters")
         _check_least(self, 0, "test_size", "seed")
         _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
         if self.corpus == "files":

@@ -70,6 +70,17 @@ class Ensemble:
         forced = force_decode(self, parameters, batch)
         return -sum(hypothesis.log_probability for hypothesis in forced), None
 
+    def spelling(
+        self, parameters: Mapping[str, Array], batch: Batch
+    ) -> tuple[Ensemble, list[Any]]:
+        """As `Hybrid.spelling`: each member spells from its own seed, averaged per character.
+
+        All members are hybrid models.
+        """
+        found = [model.spelling(own, batch)  # type: ignore[attr-defined]
+                 for model, own in self._with_own(parameters)]
+        return Ensemble([speller for speller, _ in found], self.average), [one for _, one in found]
+
     def _with_own(
         self, parameters: Mapping[str, Array]
     ) -> list[tuple[Searchable, dict[str, Array]]]:

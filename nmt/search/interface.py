@@ -31,9 +31,10 @@ class SearchOptions:
     length_normalisation: float = 0.0  # alpha of lp(e); 0 ranks by log-probability
     nbest: int = 1  # hypotheses returned per sentence, at most `beam`
     unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
+    longest_word: int = 40  # hybrid: characters of a spelled word, a longer one is cut and counted
 
     def __post_init__(self) -> None:
-        for name in ("beam", "minimum_steps", "nbest"):
+        for name in ("beam", "minimum_steps", "nbest", "longest_word"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")

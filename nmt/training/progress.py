@@ -90,7 +90,7 @@ class ConsoleObserver(Observer):
 
 def _spelt(name: str) -> str:
     """A score's name as it is written in text."""
-    return {"bleu": "BLEU"}.get(name, name)
+    return {"bleu": "BLEU"}.get(name, name.replace("_", " "))
 
 
 def _number(value: float) -> str:

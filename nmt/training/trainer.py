@@ -16,7 +16,7 @@ from backend.errors import UserError
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
 from nmt.data.batches import Batch
-from nmt.models.contract import Gradients, Trainable
+from nmt.models.contract import Gradients, Trainable, losses
 from nmt.training import checkpoint
 from nmt.training.accuracy import precision_cost
 from nmt.training.interrupt import DeferredInterrupt
@@ -237,7 +237,7 @@ class Trainer:
         self._optimizer.update(self.parameters, gradients, scale)
         if self._after_update is not None:
             self._after_update(self.parameters)
-        self._meter.add(loss, norm, self._source.tokens(batch))
+        self._meter.add(losses(loss, cache)[0], norm, self._source.tokens(batch))
         c.step += 1
         c.position += 1
 

@@ -89,7 +89,7 @@ def translation(
 ) -> Trained:
     """A translator; where no target is given, its own greedy translation is."""
     config, data = system.recipe.model, system.recipe.data
-    if not isinstance(config, (ModelConfig, RNNSearchConfig)):
+    if name_of(config) not in ("luong", "rnnsearch"):
         raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch or "
                         f"language_model, got {name_of(config)}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))

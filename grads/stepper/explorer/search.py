@@ -19,6 +19,7 @@ from grads.stepper.explorer.page import SEARCH, write_page
 from grads.stepper.explorer.search_steps import FATES, Recorder, words_of
 from nmt.checkpoint_option import DEFAULT
 from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.rare_words import UNK
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation
@@ -129,8 +130,10 @@ def result(
     system: System, recorder: Recorder, translation: Translation, at: tuple[int, int]
 ) -> dict[str, Any]:
     """A hypothesis that was returned: which of the steps' it is, as the command line has it."""
-    assert words_of(recorder.steps, at) == translation.words
-    return {"at": list(at), "text": system.text(translation), "words": translation.words,
+    words = [UNK if place in translation.spelled else word  # a hybrid model's, before it spells
+             for place, word in enumerate(translation.words)]
+    assert words_of(recorder.steps, at) == words
+    return {"at": list(at), "text": system.text(translation), "words": words,
             "log_p": translation.log_probability, "score": translation.score,
             "finished": translation.finished}
 

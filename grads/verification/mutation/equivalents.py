@@ -71,6 +71,9 @@ EQUIVALENTS: dict[str, str] = {
     "lstm.stack.stack_backward: layer -> layer - 1 (4)": "all layers have a mask, or none",
     "nmt.models.decoder._attention_backward: "
     "d_joined = d_joined * cache.mask.transpose(1, 0, 2)": "made by the call before",
+    "nmt.models.hybrid.Hybrid._spelling_backward: d_joined[t, b] = d_rows":
+        "zero before, no place comes twice",
+    "nmt.models.hybrid._scaled: alpha == 1.0 -> False": "a copy of the same",
     "nmt.models.language_model.LanguageModel.backward: dh = dh * cache.out_mask":
         "made by the call before",
     "nmt.models.parametrization.Parametrized.backward: add_gradients(gradients[stored], own)":
@@ -79,6 +82,11 @@ EQUIVALENTS: dict[str, str] = {
         "the same gradient, dense",
     "nmt.models.rnnsearch.RNNSearch.backward: "
     "d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)": "zero before",
+    "nmt.models.spelling._sum: add_gradients(total[name], one)": "symmetric",
+    "nmt.models.spelling.composed_backward: N -> prefix": "the height of a table, not asked for",
+    "nmt.models.spelling.composed_forward: enumerate(groups)":
+        "another model, whose gradient is right; PyTorch's tells them apart",
+    "nmt.models.spelling.spelled_backward: dh = dh * mask -> dh *= mask": "made by the call before",
 }  # fmt: skip
 
 

@@ -10,26 +10,31 @@ from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, p
 
 from nmt.data.batches import make_batch, make_sources
 from nmt.models.contract import Tables
+from nmt.models.hybrid import Hybrid, HybridConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of, make_model, name_of
 from nmt.models.rnnsearch import RNNSearch, RNNSearchConfig
 from nmt.models.translator import ModelConfig, Translator
 
-PAIRS = [([2, 4, 2, 5], [3, 2]), ([6, 3], [4, 4, 5, 2, 3]), ([3], [])]
+PAIRS = [([2, 4, 0, 5], [3, 2]), ([6, 3], [4, 4, 0, 2, 3]), ([3], [])]
+RARE = ([[(2, 4)], [], []], [[], [(3,)], []])  # the words behind the 0s, by their characters
 SIZES = {"hidden_size": 4, "embedding_size": 3}
 CONFIGS: dict[str, Any] = {
     "luong": ModelConfig(**SIZES, dropout=0.3),
     "rnnsearch": RNNSearchConfig(**SIZES, layer_size=5),
+    "hybrid": HybridConfig(**SIZES, dropout=0.3, character_embedding_size=2),
     "language_model": LanguageModelConfig(**SIZES, dropout=0.3),
 }
-KINDS = {"luong": Translator, "rnnsearch": RNNSearch, "language_model": LanguageModel}
+KINDS = {"luong": Translator, "rnnsearch": RNNSearch, "hybrid": Hybrid,
+         "language_model": LanguageModel}
 
 
 def make(name):
     """A model over 7 and 8 words, its parameters, a batch."""
     sources = MODELS[name].sources
-    model = make_model(CONFIGS[name], Tables((7,) * sources, 8, reverse_source=True))
-    batch = make_batch(PAIRS, range(3), True) if sources else piece_of(np.array([[1, 2, 3]] * 4))
+    model = make_model(CONFIGS[name], Tables((7,) * sources, 8, True, 6, 5))
+    batch = make_batch(PAIRS, range(3), True, RARE) if sources else piece_of(
+        np.array([[1, 2, 3]] * 4))
     return model, draw_parameters(np.random.default_rng(1), model.weights()), batch
 
 
@@ -41,14 +46,15 @@ def test_every_architecture_is_tested_here():
 def test_a_configuration_names_its_architecture(name):
     config = CONFIGS[name]
     assert name_of(config) == name and architecture_of(config) is MODELS[name]
-    model = make_model(config, Tables((7,), 8))
+    model = make_model(config, Tables((7,), 8, False, 6, 5))
     assert type(model) is KINDS[name] and model.config is config
 
 
 @pytest.mark.parametrize("config", [None, "luong", Tables((2,), 3)])
 def test_what_is_no_configuration_is_refused(config):
     with pytest.raises(TypeError, match="config: expected one of ModelConfig, RNNSearchConfig, "
-                                        f"LanguageModelConfig, got {type(config).__name__}"):
+                                        "HybridConfig, LanguageModelConfig, got "
+                                        f"{type(config).__name__}"):
         make_model(config, Tables((7,), 8))
 
 
@@ -103,7 +109,7 @@ def test_nothing_is_kept_between_passes(name):
 def test_a_state_is_encoded_stepped_and_selected(name):
     """Logits of the target's words; rows of one sentence given twice say the same."""
     model, parameters, _ = make(name)
-    sources = make_sources([x for x, _ in PAIRS], True) if MODELS[name].sources else ()
+    sources = make_sources([x for x, _ in PAIRS], True, RARE[0]) if MODELS[name].sources else ()
     state = model.encode(parameters, sources, 3)
     logits, after, _ = model.step(parameters, state, np.array([1, 1, 1]))
     assert logits.shape == (3, 8)

@@ -173,10 +173,10 @@ WRONG = [
     (BASE + "? [a]\n: 2\n", r"r.yaml:2: expected a name before ':', got a sequence"),
     (BASE + "model: &m {layers: *m}\n", r"r.yaml: expected YAML, got: mappings nested too deep"),
     (BASE + "model: {architecture: luon}\n",
-     r"r.yaml:2: model.architecture: expected one of luong, rnnsearch, got 'luon'; .* 'luong'"),
+     r"r.yaml:2: model.architecture: expected one of luong, rnnsearch, hybrid, got 'luon'; .*'luo"),
     (BASE + "model: {architecture: [luong]}\n", r":2: model.architecture: .*, got \['luong'\]"),
     (BASE + "model: {architecture: language_model}\n",
-     r":2: model.architecture: expected one of luong, rnnsearch, got 'language_model'$"),
+     r":2: model.architecture: expected one of luong, rnnsearch, hybrid, got 'language_model'$"),
     (BASE + "text: {train: a}\n",
      r"r.yaml:2: key 'text' is not known to the architecture luong, but to language_model"),
     (BASE + "model:\n  layer_size: 3\n", r"r.yaml:3: key 'model.layer_size' is not known to the "
@@ -422,3 +422,52 @@ def test_posall_has_twice_the_limits_on_lengths() -> None:
     assert posall.search.length_factor == 2 * posunk.search.length_factor
     assert posall.search.minimum_steps == 2 * posunk.search.minimum_steps
     assert posall.model == posunk.model and posall.train == posunk.train
+
+
+TABLE_5_2 = {  # row: small version, words' vocabulary, size, layers of characters, figures
+    "word": ("word", 50002, 1024, None, "perplexity 5.9, BLEU 17.5"),
+    "character-512-no-attention": ("character-no-attention", 202, 512, None, "BLEU 3.8"),
+    "character-512": ("character", 202, 512, None, "characters 1.6, BLEU 17.5, chrF3 46.6"),
+    "character-1024": ("character", 202, 1024, None, "characters 1.9, BLEU 15.7, chrF3 41.1"),
+    "same-path": ("same-path", 10002, 1024, 1, "BLEU 14.1, chrF3 37.2"),
+    "separate-path": ("separate-path", 10002, 1024, 1, "BLEU 15.6, chrF3 39.6"),
+    "two-layer-characters": ("two-layer-characters", 10002, 1024, 2, "BLEU 17.7, chrF3 44.1"),
+    "two-layer-characters-50k": ("two-layer-characters", 50002, 1024, 2, "BLEU 19.6, chrF3 46.5"),
+}
+
+
+@pytest.mark.parametrize("row", TABLE_5_2)
+def test_a_row_of_table_5_2_is_the_thesis_s_and_has_a_small_version(row) -> None:
+    """Section 5.4.2, and a version that differs in data, sizes and epochs only."""
+    path = RECIPES / "thesis" / "table-5.2" / f"{row}.yaml"
+    name, words, size, depth, figures = TABLE_5_2[row]
+    recipe, small = (load_recipe(Recipe, one)
+                     for one in (path, RECIPES / "hybrid-small" / f"{name}.yaml"))
+    model, train, data = recipe.model, recipe.train, recipe.data
+    assert (model.layers, model.hidden_size, model.embedding_size) == (4, size, size)
+    assert (model.initialisation, model.scale, model.dropout) == ("uniform", 0.1, 0.2)
+    attends = ("none",) if "no-attention" in row else ("global", "general")
+    assert (model.attention, model.score)[: len(attends)] == attends
+    assert (train.optimizer, train.learning_rate, train.epochs, train.halve_after,
+            train.halve_every, train.batch_size, train.max_norm) == ("sgd", 1.0, 6, 4, 0.5, 128, 5)
+    limit = {1024: 150, 512: 300}[size] if row.startswith("character") else 50
+    assert (data.max_vocabulary, data.max_length, data.cut_long) == (words, limit, True)
+    assert data.tokenise == ("letters" if row.startswith("character") else "moses")
+    assert (data.source_language, data.target_language) == ("en", "cs")
+    assert recipe.evaluate.bleu_tokenize == "13a" and figures in path.read_text()
+    sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1}
+    if depth is not None:
+        assert (model.alpha, model.character_layers, data.max_characters) == (1.0, depth, 200)
+        assert (model.character_dropout, model.character_embedding_size) == (0.2, size)
+        sizes["character_embedding_size"] = 1
+    assert replace(small.model, **sizes) == replace(model, **sizes)
+    assert small.data.cut_long and small.data.target_language == "cs"
+
+
+@pytest.mark.parametrize("words", [500, 1000, 10000])
+@pytest.mark.parametrize("kind, base", [("word", "word"), ("hybrid", "two-layer-characters")])
+def test_the_sweep_of_figure_5_3_differs_in_the_vocabulary_only(words, kind, base) -> None:
+    at_3000, other = (load_recipe(Recipe, RECIPES / "hybrid-small" / f"{name}.yaml")
+                      for name in (base, f"{kind}-{words}"))
+    assert at_3000.data.max_vocabulary == 3000
+    assert other == replace(at_3000, data=replace(at_3000.data, max_vocabulary=words))

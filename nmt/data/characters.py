@@ -1,0 +1,119 @@
+"""Words outside the vocabulary as characters (Luong, 2016, sections 5.3.2, 5.3.3 and 5.4.1).
+
+The characters of a language are the most frequent 200 of its training words: counted by token, so
+that those of frequent words come first. Ids are a `Vocabulary`'s: 0 is a character never seen, 1
+(`</s>`) is the boundary that the thesis writes `_`, which ends each word and starts its spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.data.vocabulary import END, UNKNOWN, Vocabulary
+
+LIMIT = 200  # characters a language (5.4.1)
+GROUPS = 3  # of words of similar length, at most: padding costs what they save beyond
+LEAST = 16  # words a group has, where there are several: fewer fill no matrix product
+
+Word = tuple[int, ...]  # ids of its characters, without the boundary
+
+
+def character_vocabulary(sentences: Iterable[Sequence[str]], limit: int = LIMIT) -> Vocabulary:
+    """The `limit` most frequent characters of the sentences' words; two symbols come on top."""
+    words = (word for sentence in sentences for word in sentence)
+    return Vocabulary.build((list(word) for word in words), max_size=limit + 2)
+
+
+class Spelling:
+    """Between words and the ids of their characters, of one language."""
+
+    def __init__(self, words: Vocabulary, characters: Vocabulary) -> None:
+        self._words, self._characters = words, characters
+        self._known: dict[str, Word] = {}  # so that the tokens of a type share one tuple
+
+    def rare(self, sentence: Sequence[str]) -> tuple[Word, ...]:
+        """The characters of each word that has no id of its own, in order."""
+        ids = self._words.ids(sentence)
+        return tuple(self._spelled(word) for word, i in zip(sentence, ids, strict=True)
+                     if i == UNKNOWN)
+
+    def _spelled(self, word: str) -> Word:
+        if word not in self._known:
+            self._known[word] = tuple(self._characters.ids(word))
+        return self._known[word]
+
+    def word(self, ids: Iterable[int]) -> str:
+        """The word of these characters."""
+        return "".join(self._characters.tokens(ids))
+
+
+class Spelled(NamedTuple):
+    """The characters of words of similar length, on the host."""
+
+    ids: np.ndarray  # (L, N) int64, a word a column, each ended by END, padded below with END
+    lengths: np.ndarray  # (N,) int64, characters and the END
+    places: np.ndarray  # (M,) int64, where they stand: t B + b of the steps (S, B) of their side
+    words: np.ndarray  # (M,) int64, which of the N words stands there; of tokens 0 .. N - 1
+
+
+def unknown_steps(steps: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Which of the ids `steps` (S, B) are unknown words, padding apart: (S, B) bool."""
+    return np.asarray((steps == UNKNOWN) & (np.arange(len(steps))[:, None] < lengths))
+
+
+def spelled_words(
+    steps: np.ndarray, lengths: np.ndarray, rare: Sequence[Sequence[Word]], by_type: bool,
+    least: int = LEAST,
+) -> tuple[Spelled, ...]:
+    """The characters of a side's unknown words, in groups of similar length.
+
+    Arguments: steps (S, B), ids of which `lengths` (B,) are real; rare, for each sentence the words
+    behind its ids UNKNOWN, from the first step on; by_type, whether equal words share a column, as
+    on the source (5.3.2), or have one for each token (5.3.3); least, words in one of several
+    groups.
+    Raises ValueError for another number of words than the steps have.
+    """
+    B = steps.shape[1]
+    b, t = np.nonzero(unknown_steps(steps, lengths).T)     # a sentence after another
+    words = [word for sentence in rare for word in sentence]
+    if len(words) != len(t):
+        raise ValueError(f"rare: expected a word for each of {len(t)} unknown ids, got "
+                         f"{len(words)}")
+    return by_length(words, t * B + b, by_type, least)
+
+
+def by_length(
+    words: Sequence[Word], places: np.ndarray, by_type: bool, least: int = LEAST
+) -> tuple[Spelled, ...]:
+    """Words in at most GROUPS groups of equal size, the shortest first: little is padded.
+
+    Arguments: words, and where each stands, places (M,); the others as in `spelled_words`.
+    """
+    if not words:
+        return ()
+    number = {word: n for n, word in enumerate(dict.fromkeys(words))}
+    columns: Sequence[Word] = [*number] if by_type else words
+    column_of = np.array([number[word] for word in words]) if by_type else np.arange(len(words))
+    order = np.argsort([len(word) for word in columns], kind="stable")
+    groups = min(GROUPS, max(1, len(columns) // least))
+    return tuple(_group(columns, kept, column_of, places)
+                 for kept in np.array_split(order, groups))
+
+
+def _group(
+    columns: Sequence[Word], kept: np.ndarray, column_of: np.ndarray, places: np.ndarray
+) -> Spelled:
+    """The words `kept` (N,) of `columns`, and those places (M,) where they stand."""
+    lengths = np.array([len(columns[k]) + 1 for k in kept], dtype=np.int64)
+    ids = np.full((lengths.max(), len(kept)), END, dtype=np.int64)
+    for n, k in enumerate(kept):
+        ids[: len(columns[k]), n] = columns[k]
+    new = np.full(len(columns), -1)
+    new[kept] = np.arange(len(kept))
+    words = new[column_of]
+    here = np.flatnonzero(words >= 0)
+    here = here[np.argsort(words[here], kind="stable")]    # of tokens: their columns, in order
+    return Spelled(ids, lengths, places[here], words[here])

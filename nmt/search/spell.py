@@ -1,0 +1,94 @@
+"""The words behind `<unk>`, spelled by a hybrid model after a search for words (Luong, 5.3.3).
+
+"First run a beam search decoder at the word level ... then my character-level decoder with beam
+search": the same beam search, from the states that the translations' `<unk>` leave. The search for
+words is the word model's: the author's `unkDiscount`, an option against runs of `<unk>`, is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from backend import Array
+from nmt.data.batches import Batch
+from nmt.data.characters import unknown_steps
+from nmt.data.vocabulary import END
+from nmt.models.contract import Searchable
+from nmt.search.beam import search
+from nmt.search.interface import Hypothesis, SearchOptions
+from nmt.search.topk import best_candidates
+
+
+class Spells(Protocol):
+    """A hybrid model, or an ensemble of some."""
+
+    def spelling(
+        self, parameters: Mapping[str, Array], batch: Batch
+    ) -> tuple[Searchable, Any]:
+        """What is searched for the words behind the batch's target `<unk>`, and where it starts."""
+
+
+class SpelledWord(NamedTuple):
+    """A word found by its characters."""
+
+    characters: list[int]  # ids, at least one
+    finished: bool  # whether the boundary came before the limit
+
+
+def spell(
+    model: Spells, parameters: Mapping[str, Array], batch: Batch, options: SearchOptions
+) -> list[list[SpelledWord]]:
+    """The best word for each `<unk>` of each target in the batch, in its order.
+
+    The beam is that of the words, as the author's; an unseen character is forbidden, or the output
+    would hold unknown words after all, and so is an empty word. Words are ranked by log-probability
+    alone. One longer than `options.longest_word` is cut there.
+    """
+    counts = unknown_steps(batch.target_out, batch.target.lengths).sum(axis=0)  # (B,)
+    N = int(counts.sum())
+    if not N:
+        return [[] for _ in counts]
+    speller, state = model.spelling(parameters, batch)
+    options = replace(options, nbest=1, unknown=False, length_normalisation=0.0)
+    propose = partial(best_candidates, count=2 * options.beam)
+    found = search(NotEmpty(speller), parameters, (state, True),
+                   np.full(N, options.longest_word + 1), options, propose)
+    words = iter([_word(one[0], options.longest_word) for one in found])
+    return [[next(words) for _ in range(count)] for count in counts]
+
+
+def _word(hypothesis: Hypothesis, longest: int) -> SpelledWord:
+    """A word, cut where the end did not come in time: the last step was the boundary's."""
+    return SpelledWord(hypothesis.tokens[:longest], hypothesis.finished)
+
+
+class NotEmpty:
+    """A model whose first step may not end: its state is that of another, and whether it begins."""
+
+    def __init__(self, model: Searchable) -> None:
+        self._model = model
+
+    def encode(self, parameters: Mapping[str, Array], sources: Any, rows: int) -> tuple[Any, bool]:
+        """The other's state, at its beginning."""
+        return self._model.encode(parameters, sources, rows), True
+
+    def step(
+        self, parameters: Mapping[str, Array], state: tuple[Any, bool], tokens: np.ndarray
+    ) -> tuple[Array, tuple[Any, bool], Array | None]:
+        """Its logits, -inf for the end marker at the first step."""
+        logits, after, alignment = self._model.step(parameters, state[0], tokens)
+        if state[1]:
+            logits = logits.copy()
+            logits[:, END] = -float("inf")
+        return logits, (after, False), alignment
+
+    def select(
+        self, state: tuple[Any, bool], rows: np.ndarray, sentences: np.ndarray
+    ) -> tuple[Any, bool]:
+        """Those rows and sentences of the other's."""
+        return self._model.select(state[0], rows, sentences), state[1]

@@ -1,0 +1,176 @@
+"""The hybrid as a user has it: trained, resumed, asked; no unknown word in what it writes."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt, write_recipe
+
+from backend.errors import UserError
+from grads.stepper.explorer.models import translation
+from grads.stepper.explorer.search import searched
+from nmt.data.rare_words import UNK
+from nmt.data.vocabulary import END, UNKNOWN
+from nmt.evaluation.scores import perplexity
+from nmt.models.hybrid import Hybrid
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.search.interface import SearchOptions
+from nmt.system import System, train
+from nmt.training.progress import Observer
+
+MODEL = {"architecture": "hybrid", "layers": 1, "hidden_size": 8, "embedding_size": 6,
+         "character_embedding_size": 5, "dropout": 0.1, "character_dropout": 0.1,
+         "output_bias": True}
+CHARACTERS = ("source_characters", "target_characters")
+SENTENCES = [["one", "two"], ["zanzibar"], [], ["six", "five", "ünë", "one"]]
+
+
+def recipe_of(directory, *overrides, **model):
+    """Five words a language, two of them the symbols: most words are rare."""
+    path = write_recipe(directory / "h.yaml", {**RECIPE, "model": MODEL | model},
+                        data={"max_vocabulary": 5}, train={"checkpoint_every": 2})
+    return load_recipe(Recipe, path, overrides)
+
+
+@pytest.fixture
+def hybrid(corpus):
+    """A recipe, and a system trained by it in `whole`."""
+    recipe = recipe_of(corpus)
+    return recipe, train(recipe, corpus / "whole", Observer())
+
+
+def eager_of(system):
+    """The same, to which `<unk>` is more probable."""
+    bias = system.parameters["output.b"].copy()
+    bias[UNKNOWN] += 5.0
+    return replace(system, parameters={**system.parameters, "output.b": bias})
+
+
+def words_of(system, options):
+    """Every word of every translation."""
+    return [word for nbest in system.translate(SENTENCES, options) for one in nbest
+            for word in one.words]
+
+
+def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus, hybrid):
+    recipe, whole = hybrid
+    with pytest.raises(Crash):
+        train(recipe, corpus / "cut", CrashAt(5))
+    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
+    for name, parameter in resumed.parameters.items():
+        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    opened = System.open(corpus / "cut")
+    assert isinstance(opened.model, Hybrid)
+    assert all((corpus / "cut" / f"{name}.vocab").is_file() for name in CHARACTERS)
+    options = SearchOptions(beam=3, nbest=2)
+    assert words_of(opened, options) == words_of(whole, options)
+    last = json.loads((corpus / "cut" / "log.jsonl").read_text().splitlines()[-1])
+    assert last["event"] == "epoch" and last["scores"].keys() == {
+        "perplexity", "character_perplexity", "bleu"}
+
+
+@pytest.mark.parametrize("options", [
+    SearchOptions(), SearchOptions(beam=4, nbest=4), SearchOptions(beam=2, unknown=False)])
+def test_no_unknown_word_is_written(hybrid, options):
+    """Also by a model made to write it everywhere."""
+    _, system = hybrid
+    eager = eager_of(system)
+    for one in (system, eager):
+        found = words_of(one, options)
+        assert UNK not in found and "" not in found
+    spelled = [t.spelled for nbest in eager.translate(SENTENCES, options) for t in nbest]
+    assert any(spelled) is options.unknown
+
+
+def test_perplexities_are_of_words_and_of_characters(hybrid):
+    """By hand, from the two losses of one batch; the boundary is a character."""
+    _, system = hybrid
+    pairs = [(["one", "two"], ["eins", "zwei"]), (["four"], ["fünf", "null", "xy"])]
+    batch = system.batches(pairs, 2).batch([0, 1])
+    cache = system.model.loss(system.parameters, batch)[1]
+    rare = [word for _, target in pairs for word in target if word not in system.target.words]
+    assert rare and "xy" in rare
+    assert system.perplexities(pairs) == pytest.approx({
+        "perplexity": perplexity(float(cache.word_loss), 2 + 3 + 2),
+        "character_perplexity": perplexity(float(cache.character_loss),
+                                           sum(len(word) + 1 for word in rare))})
+    known = [(["one"], [system.target.words[2]])]
+    assert system.perplexities(known).keys() == {"perplexity"}
+
+
+def test_rare_source_words_are_read_by_their_characters(hybrid):
+    """Two words outside the vocabulary are told apart; without characters they are not."""
+    recipe, system = hybrid
+    rare = [[word] for word in ("zanzibar", "sansibar")]
+    assert all(UNKNOWN in system.source.ids(sentence) for sentence in rare)
+    one, other = (nbest[0].log_probability for nbest in system.translate(rare, SearchOptions()))
+    assert one != other
+    blind = replace(recipe.model, source_characters=False)
+    plain = System.create(replace(recipe, model=blind), {
+        name: vocabulary for name, vocabulary in system.vocabularies.items()
+        if name != "source_characters"})
+    one, other = (nbest[0].log_probability for nbest in plain.translate(rare, SearchOptions()))
+    assert one == other
+
+
+def test_the_vector_of_a_word_is_what_the_encoder_reads(hybrid):
+    """Of a known word a row of the table; of a rare one its own, which its letters make."""
+    _, system = hybrid
+    known = system.source.words[2]
+    values, own = system.word_vectors([known, "zanzibar", "sansibar", "zanzibar"])
+    np.testing.assert_array_equal(values[0], system.parameters["encoder.W_e"][2])
+    assert own.all() and (values[1] != values[2]).any()
+    np.testing.assert_allclose(values[1], values[3], rtol=1e-6)
+
+
+def test_an_evaluation_has_the_perplexity_of_characters(corpus, hybrid, capsys):
+    assert nmt("evaluate", corpus / "dev.en", corpus / "dev.de", "--model", corpus / "whole") == 0
+    found = dict(re.findall(r"^(character perplexity|unknown words|spelled words) +([\d.]+)",
+                            capsys.readouterr().out, re.MULTILINE))
+    assert found["unknown words"] == "0" and float(found["character perplexity"]) > 1
+    assert int(found["spelled words"]) > 0
+
+
+def test_the_explorer_shows_its_search_for_words_and_refuses_its_step(corpus, hybrid):
+    """The steps end in `<unk>`, the text has the spelled words; its step is put together by none.
+    """
+    system = eager_of(hybrid[1])
+    shown = searched(system, ["one", "zanzibar"], SearchOptions(beam=2, nbest=2), 0)["found"]
+    assert any(UNK in one["words"] for one in shown)
+    assert not any(UNK in one["text"] for one in shown)
+    with pytest.raises(UserError, match=r"a model of the architecture luong.*, got hybrid"):
+        translation(system, corpus / "whole", "one", None)
+
+
+def test_an_ensemble_spells_and_wants_the_same_characters(corpus, hybrid):
+    recipe, system = hybrid
+    second = train(replace(recipe, train=replace(recipe.train, seed=2)), corpus / "2", Observer())
+    both = System.together(["a", "b"], [system, second], "probabilities")
+    assert UNK not in words_of(both, SearchOptions(beam=2))
+    alone = System.together(["a", "a"], [system, system], "probabilities")
+    assert words_of(alone, SearchOptions(beam=2)) == words_of(system, SearchOptions(beam=2))
+    few = System.create(recipe, system.vocabularies | {
+        "target_characters": type(system.target)(system.vocabularies["target_characters"].words[3:])
+    })
+    with pytest.raises(UserError, match="b: expected the characters of a in one ensemble"):
+        System.together(["a", "b"], [system, few], "probabilities")
+
+
+def test_cut_words_are_counted_and_a_missing_vocabulary_is_named(corpus, hybrid, capsys):
+    _, system = hybrid
+    bias = system.parameters["target_characters.output.b"]
+    bias[END] -= 50.0                                      # no word ends
+    found = [nbest[0] for nbest in system.translate(SENTENCES, SearchOptions(longest_word=3))]
+    spelled = [one.words[place] for one in found for place in one.spelled]
+    assert spelled and {len(word) for word in spelled} == {3}
+    assert [one.cut_words for one in found] == [len(one.spelled) for one in found]
+    assert nmt("perplexity", corpus / "dev.en", corpus / "dev.de", "--model",
+               corpus / "whole") == 0
+    assert "character perplexity" in capsys.readouterr().out
+    (corpus / "whole" / "target_characters.vocab").unlink()
+    message = complaint(capsys, "perplexity", corpus / "dev.en", corpus / "dev.de", "--model",
+                        corpus / "whole")
+    assert "found no target_characters.vocab in it" in message

@@ -147,7 +147,7 @@ def test_the_softmax_of_attention_has_its_own_equation() -> None:
 
 def test_titles_say_the_variant() -> None:
     data = build("attention", score="concat", window="local-p")
-    assert "(concat, local-p)" in data["title"]
+    assert "(concat, local-p, with input feeding)" in data["title"]
     assert build("attention-step", score="dot")["title"].endswith("dot, global")
     context = build("gru-context")
     assert "with a context" in context["title"] and len(context["variants"]) == 3

@@ -115,14 +115,14 @@ def test_large_tensors_are_sliced_and_that_is_said():
     ("lstm", {"sentence": "  "}, "sentence: expected at least one word"),
     ("lstm", {"target": "a"},
      "target: lstm has none; nmt, attention, rnnsearch, hybrid, hybrid-same have"),
-    ("hybrid", {"model": "x"}, "model: hybrid has none; rnn, lstm, nmt, attention have"),
+    ("hybrid", {"model": "x"}, "model: hybrid has none; rnn, lstm, nmt, attention, rnnsearch have"),
     ("lstm", {"layers": 2}, "layers: lstm has none"),
     ("gru", {"sentence": "a"}, "sentence: gru has none"),
     ("attention", {"sentence": "a", "target": ""}, "target: expected at least one word"),
     ("lstm", {"hidden": 0}, "hidden: expected 1 or more, got 0"),
     ("attention", {"score": "dor"}, "score: expected one of dot"),
     ("lstm", {"model": "x", "hidden": 3}, "hidden: a trained model has its own"),
-    ("lstm", {"model": "/nowhere"}, "/nowhere: expected the run directory of a language model"),
+    ("lstm", {"model": "/nowhere"}, "/nowhere: expected the run directory of a translator"),
     ("no.py:f", {}, "no.py: expected a Python file, found none"),
 ])
 def test_bad_input_is_one_clear_line(name, settings, message):

@@ -118,13 +118,13 @@ class Evaluation:
             "epochs": self.subject.epochs,
             "training_target_tokens_per_second": speed and {
                 "of_cpu_time": speed.cpu, "fastest_quarter": speed.fastest},
-            "perplexity": self.perplexity if math.isfinite(self.perplexity) else None,
+            "perplexity": _finite(self.perplexity),
             "bleu": self.bleu._asdict(),
             "chrf": self.chrf._asdict(),
             "chrf3": self.chrf3._asdict(),
             "bleu_by_length": [bucket._asdict() for bucket in self.lengths],
             "unknown_words": self.unknown,
-            "perplexity_by_class": self.classes,
+            "perplexity_by_class": {k: _finite(v) for k, v in self.classes.items()},
             "layers": self.subject.layers,
             "vocabulary": self.subject.vocabulary,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
@@ -142,6 +142,11 @@ class Evaluation:
             "seconds": self.seconds,
             "translated_words": self.words,
         }
+
+
+def _finite(value: float) -> float | None:
+    """A number that JSON can hold."""
+    return value if math.isfinite(value) else None
 
 
 def evaluate(
@@ -171,7 +176,7 @@ def evaluate(
         {how: bleu(after, test.references, tokenize) for how, after in output.after.items()},
         _alignment(system, test, questions.gold),
         _known_words(system, test, questions.search) if questions.known else None,
-        seconds, sum(len(one.words) for one in best),
+        seconds, sum(map(len, output.before)),
         () if rarity is None else bleu_by_rarity(rarity, texts, test.references, tokenize),
         {} if rarity is None else {
             how: bleu_by_rarity(rarity, after, test.references, tokenize)

@@ -12,14 +12,16 @@ LINK = re.compile(r"\]\(\.\./(nmt/recipes/[^)]+\.yaml)\)")
 ROWS = [line.strip("|").split("|") for line in PAGE[PAGE.index("\n## "):].split("\n")
         if line.startswith("| ")]
 OF_PAPERS = sorted(str(path.relative_to(ROOT)) for pattern in
-                   ("thesis*/**/*.yaml", "copy-small/*.yaml", "rnnsearch-*.yaml", "rnnencdec-*.yaml")
+                   ("thesis*/**/*.yaml", "copy-small/*.yaml", "rnnsearch-*.yaml",
+                    "rnnencdec-*.yaml")
                    for path in RECIPES.glob(pattern))
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?!\w)")
 
 
 def figures(text: str) -> set[str]:
     """Decimal numbers, but for those of tables, figures and sections."""
-    return set(NUMBER.findall(re.sub(r"(Tables?|Figures?|sections?) [\d.]+( and [\d.]+)?", "", text)))
+    named = r"(Tables?|Figures?|sections?) [\d.]+( and [\d.]+)?"
+    return set(NUMBER.findall(re.sub(named, "", text)))
 
 
 def reported(recipe: str) -> set[str]:

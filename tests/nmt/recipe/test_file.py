@@ -147,7 +147,8 @@ def test_a_row_of_chapter_3_is_the_thesis_s(name, row) -> None:
 COPY_SMALL = {"noalign": "figure-3.6/noalign", "copyable": "figure-3.6/copyable",
               "posall": "figure-3.6/posall", "posunk": "figure-3.6/posunk",
               "posunk-depth-2": "figure-3.7/posunk-3", "posunk-depth-3": "figure-3.7/posunk-4",
-              "posunk-reverse": "table-3.2/posunk-4", "posunk-reverse-depth-2": "table-3.2/posunk-6",
+              "posunk-reverse": "table-3.2/posunk-4",
+              "posunk-reverse-depth-2": "table-3.2/posunk-6",
               "posunk-reverse-2000": "table-3.2/posunk-6-80k"}
 
 

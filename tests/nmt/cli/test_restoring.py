@@ -42,6 +42,8 @@ def models(tmp_path_factory):
                 train={"epochs": 8, "learning_rate": 0.05}, evaluate={"bleu": number == 0},
                 search={"length_factor": 3.0})
             assert nmt("train", recipe, "--output", f"m-{method}") == 0
+        lines = read_lines("dev.links")
+        Path("far").write_text("\n".join([lines[0], lines[1] + " 0-77", *lines[2:]]) + "\n")
     return directory
 
 
@@ -142,10 +144,18 @@ def test_attention_stands_beside_annotation(capsys) -> None:
     ("m-noalign --restore --without-unk", r"--without-unk: expected no --restore beside it"),
     ("m-posunk --restore d --links train.links",
      r"train.links: expected a line for each of 8 sentence pairs, found 80"),
+    ("m-posunk --restore d --links far", r"far:2: link '0-77': expected a target word"),
     ("m-posunk --restore absent --links dev.links", r"absent: cannot be read"),
 ])
 def test_wrong_requests(capsys, arguments, message) -> None:
     assert re.match(message, complaint(capsys, "evaluate", *PAIR, "--model", *arguments.split()))
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_bad_links_are_left_out_if_so_told(capsys) -> None:
+    shown, _ = evaluated(capsys, "--model", "m-posunk", "--restore", "--links", "far",
+                         "--drop-bad-links")
+    assert shown.startswith("far: 1 links do not fit their sentences and are left out\n")
 
 
 def test_only_text_in_tokens(capsys) -> None:

@@ -13,6 +13,7 @@ from nmt.cli import evaluation as commands
 from nmt.cli.aligning import ALIGNERS, SYMMETRISE
 from nmt.cli.alignment_error import run_aer
 from nmt.cli.rare_words import add_rare_words
+from nmt.cli.restoring import add_restore
 from nmt.cli.words import add_words
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
@@ -85,6 +86,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
                              f"{','.join(map(str, EDGES))})")
     add_rarity(parser)
     add_replace_unk(parser)
+    add_restore(parser)
     parser.add_argument("--without-unk", action="store_true",
                         help="score the sentences too that have no unknown word, nor their "
                              "reference, and translate them without any (Bahdanau et al., Table 1)")
@@ -94,8 +96,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_links_format(parser, "gold")
     _add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="write evaluation.json and, with matplotlib, pictures of BLEU by "
-                             "length and of the learning curves")
+                        help="write evaluation.json and, with matplotlib, pictures: BLEU by "
+                             "length, learning curves, BLEU against perplexity after each epoch "
+                             "and, if asked for, BLEU by rarity, before and after replacement")
     parser.set_defaults(run=commands.run_evaluate)
 
 

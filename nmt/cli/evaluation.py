@@ -13,7 +13,9 @@ from backend.errors import UserError
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts
+from nmt.cli.restoring import check_restore, copying_of
 from nmt.data.align import Link, pharaoh_line
+from nmt.data.annotation import is_symbol
 from nmt.data.attention_links import resolve, weights_of_words
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
@@ -41,12 +43,14 @@ Lines = tuple[list[str], list[str]]  # of the source file and of the target file
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """`nmt evaluate`."""
+    check_restore(options)
     columns = _columns(options)
     _need_one_with_attention(columns, options)
     lines = read_parallel(options.source, options.target)
     gold = None if options.gold is None else gold_links(options, word_counts(*lines))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
-    tests = [_test_set(system, lines, options) for _, system in columns]
+    dictionary_to_restore = None if options.restore is None else dictionary_option(options.restore)
+    tests = [_test_set(subject, system, lines, options) for subject, system in columns]
     curves = [read_curve(directory, name)
               for directory, name in zip(options.model, _names(options.model), strict=True)
               if (directory / LOG).is_file()]
@@ -56,7 +60,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
     for (subject, system), test in zip(columns, tests, strict=True):
         tell_precision(system, test.pairs)
         questions = Questions(_search(system, options), options.buckets, dictionary, gold,
-                              options.without_unk, _rarity(system, test, options))
+                              options.without_unk, _rarity(system, test, options),
+                              dictionary_to_restore)
         found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
     for line in report.write(found, curves, options.output) if options.output else ():
@@ -88,7 +93,10 @@ def _column(
     system = System.open(directory, which)
     path = checkpoint_path(directory, which)
     speed = read_speed(directory) if (directory / LOG).is_file() else None
-    return Subject(name, path.stem, epochs_of(path), speed), system
+    words = [sum(not is_symbol(word) for word in side.words)
+             for side in (system.source, system.target)]
+    return Subject(name, path.stem, epochs_of(path), speed,
+                   getattr(system.recipe.model, "layers", None), (words[0], words[1])), system
 
 
 def _together(
@@ -252,14 +260,17 @@ def _search(system: System, options: argparse.Namespace) -> SearchOptions:
                   length_normalisation=options.length_normalisation)
 
 
-def _test_set(system: System, lines: Lines, options: argparse.Namespace) -> TestSet:
+def _test_set(
+    subject: Subject, system: System, lines: Lines, options: argparse.Namespace
+) -> TestSet:
     """The files as this system reads them."""
     cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
     sources = [cut_source(line) for line in lines[0]]
     check_lengths(sources, system.recipe.data, str(options.source))
     targets = [cut_target(line) for line in lines[1]]
     gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
-    test = TestSet(sources, targets, lines[1], gold_pairs)
+    test = TestSet(sources, targets, lines[1], gold_pairs,
+                   copying_of(subject.name, system, lines, options))
     if not test.pairs:
         raise UserError(f"{options.source}, {options.target}: expected at least one pair of "
                         "sentences, got none")

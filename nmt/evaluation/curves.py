@@ -1,8 +1,9 @@
-"""Learning curves, read from the log of a run directory (Figure 4.5 of the thesis)."""
+"""Learning curves, read from the log of a run directory (Figures 3.8 and 4.5 of the thesis)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,19 +17,24 @@ class Curve(NamedTuple):
     name: str
     train_cost: list[tuple[int, float]]  # nats a word since the log's last line, with dropout
     test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
+    stages: Sequence[tuple[float, float]] = ()  # perplexity and BLEU of the dev set, where both are
 
 
 def read_curve(directory: str | Path, name: str) -> Curve:
     """The learning curve of a run directory, to be called `name`.
 
     "Cost" is ln perplexity, as in Figure 4.5: nats per target word. Values that were not finite
-    stand as null in the log and are left out.
+    stand as null in the log and are left out. "Stages" are Figure 3.8's, one after each epoch.
     Raises UserError: there is no log, or, with the line, it is not one of ours.
     """
-    curve = Curve(name, [], [])
+    stages: list[tuple[float, float]] = []
+    curve = Curve(name, [], [], stages)
     for record in read_log(Path(directory) / LOG):
+        scores = record.get("scores", {})
         found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
-                 (curve.test_cost, _ln(record.get("scores", {}).get("perplexity")))]
+                 (curve.test_cost, _ln(scores.get("perplexity")))]
+        if scores.get("perplexity") is not None and scores.get("bleu") is not None:
+            stages.append((scores["perplexity"], scores["bleu"]))
         for points, value in found:
             if value is not None:
                 points.append((record["step"], value))

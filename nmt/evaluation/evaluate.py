@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from nmt.data.align import AlignmentScore, Gold, alignment_score
@@ -13,13 +13,15 @@ from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
-from nmt.evaluation.rare import Group, bleu_by_rarity
+from nmt.evaluation.rare import Group, bleu_by_rarity, is_position, perplexities_by_class
+from nmt.evaluation.restoring import Copying, restored
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.speed import TrainingSpeed
 from nmt.search.interface import SearchOptions
-from nmt.system import System
+from nmt.system import System, Translation
 
 CONVENTIONS = ("predicted", "read")  # of footnote 13: both are always measured
+REPLACEMENTS = (*CONVENTIONS, "annotation")  # by what unknown words are replaced
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Questions:
     words are replaced too; empty for copies only; None for no replacement. gold: alignments of
     the pairs, for the alignment error rate; None for none. known: BLEU of the sentences without
     unknown words too (`KnownWords`). rarity: of each source, for BLEU by rarity; None for none.
+    restore: the dictionary for what systems of annotated text say of unknown words; None for none.
     """
 
     search: SearchOptions
@@ -38,6 +41,7 @@ class Questions:
     gold: Sequence[Gold] | None = None
     known: bool = False
     rarity: Sequence[float] | None = None
+    restore: Dictionary | None = None
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,19 @@ class TestSet:
     targets: list[list[str]]  # words
     references: list[str]  # the targets as plain text
     gold_pairs: list[Pair]  # words as the gold alignments count them: between spaces
+    copying: Copying | None = None  # the pairs as a system of annotated text has them
+
+    @property
+    def lines(self) -> list[Pair]:
+        """What the system reads and should write, a pair for each line."""
+        if self.copying is not None:
+            return self.copying.pairs
+        return list(zip(self.sources, self.targets, strict=True))
 
     @property
     def pairs(self) -> list[Pair]:
         """Words on both sides, pairs with an empty side left out: for perplexity."""
-        return [pair for pair in zip(self.sources, self.targets, strict=True) if all(pair)]
+        return [pair for pair in self.lines if all(pair)]
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,8 @@ class Subject:
     checkpoint: str  # best or last; of an ensemble, its members'
     epochs: int | None = None  # that its parameters were trained for; None for an ensemble
     speed: TrainingSpeed | None = None  # of training; None for an ensemble, or without a log
+    layers: int | None = None  # of the model; None for an ensemble
+    vocabulary: tuple[int, int] | None = None  # words of source and target, symbols not counted
 
 
 class KnownWords(NamedTuple):
@@ -84,8 +98,8 @@ class Evaluation:
     chrf: Score
     chrf3: Score
     lengths: list[Bucket]
-    unknown: int  # `<unk>` in the translations
-    replaced: dict[str, Score]  # BLEU without them, by convention
+    unknown: int  # unknown words in the translations
+    replaced: dict[str, Score]  # BLEU without them, by REPLACEMENTS
     alignment: dict[str, AlignmentScore]  # by convention
     known: KnownWords | None  # None if not asked for
     seconds: float  # to translate the sources, on this machine
@@ -94,6 +108,9 @@ class Evaluation:
     character_perplexity: float | None = None  # of the words that a hybrid model spells
     spelled: int = 0  # words of the translations that it spelled
     cut_words: int = 0  # of these, those cut at the limit on characters
+    rarity_replaced: dict[str, list[Group]] = field(default_factory=dict)  # by REPLACEMENTS
+    classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
+    pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as `resolve` has
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
@@ -113,11 +130,17 @@ class Evaluation:
             "unknown_words": self.unknown,
             "spelled_words": self.spelled,
             "cut_words": self.cut_words,
+            "perplexity_by_class": {k: _finite(v) for k, v in self.classes.items()},
+            "layers": self.subject.layers,
+            "vocabulary": self.subject.vocabulary,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
+            "pointers": self.pointers,
             "bleu_without_unknown": self.known and {
                 "sentences": self.known.sentences,
                 "bleu": self.known.bleu and self.known.bleu.score},
             "bleu_by_rarity": [group._asdict() for group in self.rarity],
+            "bleu_by_rarity_after_replacement": {
+                k: [group._asdict() for group in v] for k, v in self.rarity_replaced.items()},
             "alignment": {
                 k: {"error_rate": v.error_rate, "precision": v.precision, "recall": v.recall,
                     **v._asdict()} for k, v in self.alignment.items()
@@ -135,36 +158,73 @@ def _finite(value: float | None) -> float | None:
 def evaluate(
     system: System, subject: Subject, test: TestSet, questions: Questions
 ) -> Evaluation:
-    """Translate, score, force-decode; what needs attention is left out where there is none."""
+    """Translate, score, force-decode; what needs attention is left out where there is none.
+
+    A system of annotated text whose symbols are read (`test.copying`) is scored by its translations
+    with `<unk>` for each unknown word, and after the replacement.
+    """
     if system.recipe.model.attention == "none":
         questions = replace(questions, dictionary=None, gold=None)
     tokenize = system.recipe.evaluate.bleu_tokenize
     began = time.perf_counter()
-    best = [nbest[0] for nbest in system.translate(test.sources, questions.search)]
+    found = system.translate([source for source, _ in test.lines], questions.search)
+    best = [nbest[0] for nbest in found]
     seconds = time.perf_counter() - began
-    texts = [system.text(translation) for translation in best]
-    replaced = {}
-    if questions.dictionary is not None:
-        for convention in CONVENTIONS:
-            how = UnkReplacement(questions.dictionary, convention)
-            without = [system.text_without_unknown(translation, source, how)
-                       for translation, source in zip(best, test.sources, strict=True)]
-            replaced[convention] = bleu(without, test.references, tokenize)
+    output = _output(system, test, best, questions)
+    texts = [system.detokenise(words) for words in output.before]
+    rarity = questions.rarity
     perplexities = system.perplexities(test.pairs)
     return Evaluation(
         subject, perplexities["perplexity"], bleu(texts, test.references, tokenize),
         chrf(texts, test.references), chrf(texts, test.references, beta=3),
         bleu_by_length([len(words) for words in test.sources], texts, test.references,
                        questions.edges, tokenize),
-        sum(translation.words.count(UNK) for translation in best), replaced,
+        sum(words.count(UNK) for words in output.before),
+        {how: bleu(after, test.references, tokenize) for how, after in output.after.items()},
         _alignment(system, test, questions.gold),
         _known_words(system, test, questions.search) if questions.known else None,
-        seconds, sum(len(one.words) for one in best),
-        () if questions.rarity is None else
-        bleu_by_rarity(questions.rarity, texts, test.references, tokenize),
-        perplexities.get("character_perplexity"), sum(len(one.spelled) for one in best),
-        sum(one.cut_words for one in best),
+        seconds, sum(map(len, output.before)),
+        () if rarity is None else bleu_by_rarity(rarity, texts, test.references, tokenize),
+        character_perplexity=perplexities.get("character_perplexity"),
+        spelled=sum(len(one.spelled) for one in best), cut_words=sum(one.cut_words for one in best),
+        rarity_replaced={} if rarity is None else {
+            how: bleu_by_rarity(rarity, after, test.references, tokenize)
+            for how, after in output.after.items()},
+        classes=_by_class(system, test), pointers=output.pointers,
     )
+
+
+class _Output(NamedTuple):
+    """Translations before and after the replacement of unknown words."""
+
+    before: list[list[str]]  # words
+    after: dict[str, list[str]]  # plain text, by REPLACEMENTS
+    pointers: dict[str, int]
+
+
+def _output(
+    system: System, test: TestSet, best: Sequence[Translation], questions: Questions
+) -> _Output:
+    """What is to be scored."""
+    if test.copying is not None:
+        found = restored(system, test.copying, [one.words for one in best],
+                         questions.restore or {})
+        after = {"annotation": [system.detokenise(words) for words in found.after]}
+        return _Output(found.before, after, dict(found.counts))
+    after = {}
+    for convention in CONVENTIONS if questions.dictionary is not None else ():
+        how = UnkReplacement(questions.dictionary or {}, convention)
+        after[convention] = [system.text_without_unknown(translation, source, how)
+                             for translation, source in zip(best, test.sources, strict=True)]
+    return _Output([one.words for one in best], after, {})
+
+
+def _by_class(system: System, test: TestSet) -> dict[str, float]:
+    """Perplexity of words and of positions, for posall."""
+    if not any(is_position(word) for _, target in test.pairs for word in target):
+        return {}
+    found = perplexities_by_class(system.force(test.pairs))
+    return {name: value for name, (value, _) in found.items()}
 
 
 def _known_words(system: System, test: TestSet, search: SearchOptions) -> KnownWords:

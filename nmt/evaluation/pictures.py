@@ -5,16 +5,26 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from backend.errors import UserError
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.lengths import Bucket
+from nmt.evaluation.rare import Group
 
 MISSING = "matplotlib is not installed (pip install matplotlib, or this package's extra 'plot')"
 MARKERS = "osD^vP*X"  # with the lines' styles they tell systems apart without colours
 LEGIBLE = 3  # runs whose restless training curves can still be told apart
 STYLES = ("-", "--", "-.", ":")
+BAR = 0.4  # width of a bar, of 1 between systems
+
+
+class BeforeAfter(NamedTuple):
+    """What the replacement of unknown words did to one system."""
+
+    perplexity: str
+    before: float  # BLEU
+    after: float
 
 
 def can_draw() -> bool:
@@ -28,26 +38,61 @@ def require_drawing(wanted: str) -> None:
         raise UserError(f"{wanted}: {MISSING}")
 
 
-def draw_lengths(systems: Mapping[str, Sequence[Bucket]], path: Path) -> None:
-    """BLEU against the length of the source, a line for each system (Figure 4.6 of the thesis).
+def draw_groups(
+    systems: Mapping[str, Sequence[Bucket | Group]], xlabel: str, path: Path
+) -> None:
+    """BLEU of groups of sentences, a line for each system (Figures 3.5 and 4.6 of the thesis).
 
-    systems: buckets by the system's name, the same buckets for all. The number of sentences stands
-    below each bucket's name; a bucket without a sentence is left out.
+    systems: groups by the system's name, the same groups for all; xlabel: what tells them apart.
+    The number of sentences stands below each group's name; one without a sentence is left out.
     Raises UserError without matplotlib.
     """
     require_drawing(str(path))
-    from matplotlib.figure import Figure
-
-    buckets = next(iter(systems.values()))
-    used = [i for i, bucket in enumerate(buckets) if bucket.sentences]
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = _axes()
+    groups = next(iter(systems.values()))
+    used = [i for i, group in enumerate(groups) if group.sentences]
     for number, (name, own) in enumerate(systems.items()):
         values: list[Any] = [own[i].bleu for i in used]  # None where another system has none
         axes.plot(range(len(used)), values, label=name, **_style(number))
-    axes.set_xticks(range(len(used)), [f"{buckets[i].label}\n(n = {buckets[i].sentences})"
+    axes.set_xticks(range(len(used)), [f"{groups[i].label}\n(n = {groups[i].sentences})"
                                        for i in used])
-    axes.set(xlabel="source words", ylabel="BLEU", ylim=(0, None))
+    axes.set(xlabel=xlabel, ylabel="BLEU", ylim=(0, None))
+    finish(figure, axes, path)
+
+
+def draw_replacement(systems: Mapping[str, BeforeAfter], path: Path) -> None:
+    """BLEU before and after unknown words are replaced, two bars for each system, its name and
+    perplexity below (Figures 3.6 and 3.7 of the thesis).
+
+    Raises UserError without matplotlib.
+    """
+    require_drawing(str(path))
+    figure, axes = _axes(width=1.2 * len(systems))
+    for number, label in enumerate(("before", "after")):
+        places = [i + (number - 0.5) * BAR for i in range(len(systems))]
+        bars = axes.bar(places, [getattr(one, label) for one in systems.values()], BAR,
+                        label=label, color=f"C{number}", alpha=(0.5, 1.0)[number])
+        axes.bar_label(bars, fmt="%.1f", fontsize=8)
+    axes.set_xticks(range(len(systems)), [f"{name}\n({one.perplexity})"
+                                          for name, one in systems.items()], fontsize=8)
+    for text in axes.get_xticklabels():
+        text.set_parse_math(False)
+    axes.set(xlabel="system (perplexity)", ylabel="BLEU")
+    axes.margins(y=0.2)  # for the legend
+    finish(figure, axes, path, grid="y")
+
+
+def draw_stages(curves: Sequence[Curve], path: Path) -> None:
+    """BLEU against perplexity of the dev set after each epoch, a line for each run (Figure 3.8 of
+    the thesis).
+
+    Raises UserError without matplotlib.
+    """
+    require_drawing(str(path))
+    figure, axes = _axes()
+    for number, curve in enumerate(curves):
+        axes.plot(*zip(*curve.stages, strict=True), label=curve.name, **_style(number))
+    axes.set(xlabel="perplexity", ylabel="BLEU", ylim=(0, None))
     finish(figure, axes, path)
 
 
@@ -59,10 +104,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     Raises UserError without matplotlib.
     """
     require_drawing(str(path))
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = _axes()
     for number, curve in enumerate(curves):
         style = _style(number)
         if curve.train_cost and len(curves) <= LEGIBLE:
@@ -77,15 +119,24 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     finish(figure, axes, path)
 
 
+def _axes(width: float = 0.0) -> tuple[Any, Any]:
+    """A figure of the size that all have, or wider, in inches; and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(max(6.4, width), 4.2), layout="constrained")
+    return figure, figure.add_subplot()
+
+
 def _style(number: int) -> dict[str, Any]:
     """Colour, marker and line of the system with this number."""
     return {"color": f"C{number % 10}", "marker": MARKERS[number % len(MARKERS)],
             "linestyle": STYLES[number % len(STYLES)], "markersize": 5, "linewidth": 1.4}
 
 
-def finish(figure: Any, axes: Any, path: Path) -> None:
-    """Grid, legend, file."""
-    axes.grid(True, linewidth=0.4, alpha=0.6)
+def finish(figure: Any, axes: Any, path: Path, grid: str = "both") -> None:
+    """Grid along these axes, legend, file."""
+    axes.set_axisbelow(True)
+    axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
     for text in axes.legend().get_texts():
         text.set_parse_math(False)  # a dollar sign in a name is one
     try:

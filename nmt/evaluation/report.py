@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 
@@ -11,11 +12,21 @@ from rich.cells import cell_len
 
 from nmt.data.corpus import write_lines
 from nmt.evaluation.curves import Curve
-from nmt.evaluation.evaluate import CONVENTIONS, Evaluation, Subject
-from nmt.evaluation.pictures import MISSING, can_draw, draw_curves, draw_lengths
+from nmt.evaluation.evaluate import CONVENTIONS, REPLACEMENTS, Evaluation, Subject
+from nmt.evaluation.pictures import (
+    MISSING,
+    BeforeAfter,
+    can_draw,
+    draw_curves,
+    draw_groups,
+    draw_replacement,
+    draw_stages,
+)
+from nmt.evaluation.rare import Group
 from nmt.evaluation.speed import TrainingSpeed
 
 JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
+RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
 NONE = "-"
 COLUMNS = 5  # systems that stand side by side on a screen
 HEADING = 13  # characters of a line of a heading, unless one word has more
@@ -30,8 +41,8 @@ def as_text(found: Sequence[Evaluation]) -> str:
     """
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
-    kinds = [rows for rows in (_scores(found), _alignment(found), _lengths(found),
-                               _rarity(found), _speed(found)) if rows]
+    kinds = [rows for rows in (_settings(found) + _scores(found), _alignment(found),
+                               _lengths(found), _rarity(found), _speed(found)) if rows]
     if len(found) <= COLUMNS:
         lines = _aligned([row for rows in (first, *kinds) for row in rows])
     else:
@@ -48,9 +59,20 @@ def _row(label: str, values: Iterable[float | None], form: str) -> Row:
     return [label, *(NONE if value is None else format(value, form) for value in values)]
 
 
+def _settings(found: Sequence[Evaluation]) -> list[Row]:
+    """Depth and vocabulary, where systems differ in them (Figure 3.7, Table 3.2)."""
+    subjects = [one.subject for one in found]
+    rows = [_row("layers", (one.layers for one in subjects), "d")]
+    for side, label in enumerate(("source vocabulary", "target vocabulary")):
+        rows.append(_row(label, (one.vocabulary and one.vocabulary[side] for one in subjects), "d"))
+    return [row for row in rows if len({*row[1:]} - {NONE}) > 1]
+
+
 def _scores(found: Sequence[Evaluation]) -> list[Row]:
     """Perplexity and scores of the translations, unknown words among them."""
     rows = [_row("perplexity", (one.perplexity for one in found), ".2f"),
+            *(_row(f"  of {name}", (one.classes.get(name) for one in found), ".2f")
+              for name in ("words", "positions") if any(one.classes for one in found)),
             _row("BLEU", (one.bleu.score for one in found), ".2f"),
             _row("chrF", (one.chrf.score for one in found), ".2f"),
             _row("chrF3", (one.chrf3.score for one in found), ".2f"),
@@ -60,17 +82,21 @@ def _scores(found: Sequence[Evaluation]) -> list[Row]:
                             ".2f"))
         rows += [_row("spelled words", (one.spelled for one in found), "d"),
                  _row("spelled words cut", (one.cut_words for one in found), "d")]
-    if any(one.replaced for one in found):
-        for convention in CONVENTIONS:
-            scores = [one.replaced.get(convention) for one in found]
-            rows.append(_row(f"BLEU, unk replaced ({convention})",
-                             (score and score.score for score in scores), ".2f"))
+    for how in _replacements(found):
+        scores = [one.replaced.get(how) for one in found]
+        rows.append(_row(f"BLEU, unk replaced ({how})",
+                         (score and score.score for score in scores), ".2f"))
     known = [one.known for one in found if one.known]
     if known:
         rows += [_row("BLEU, sentences without unknown words",
                       (one.bleu and one.bleu.score for one in known), ".2f"),
                  _row("  number of them", (one.sentences for one in known), "d")]
     return rows
+
+
+def _replacements(found: Sequence[Evaluation]) -> list[str]:
+    """By what unknown words were replaced, in any system."""
+    return [how for how in REPLACEMENTS if any(how in one.replaced for one in found)]
 
 
 def _alignment(found: Sequence[Evaluation]) -> list[Row]:
@@ -92,9 +118,12 @@ def _lengths(found: Sequence[Evaluation]) -> list[Row]:
 
 
 def _rarity(found: Sequence[Evaluation]) -> list[Row]:
-    """BLEU by the rarity of the source's words, if asked for."""
-    return [_row(f"BLEU, by rarity {group.label}", (one.rarity[i].bleu for one in found), ".2f")
-            for i, group in enumerate(found[0].rarity)]
+    """BLEU by the rarity of the source's words, if asked for, before and after replacement."""
+    sets = [("BLEU, by rarity", [one.rarity for one in found])]
+    sets += [(f"  replaced ({how})", [one.rarity_replaced.get(how, ()) for one in found])
+             for how in _replacements(found)]
+    return [_row(f"{label} {group.label}", (own[i].bleu if own else None for own in groups), ".2f")
+            for label, groups in sets for i, group in enumerate(found[0].rarity)]
 
 
 def _speed(found: Sequence[Evaluation]) -> list[Row]:
@@ -148,10 +177,46 @@ def write(found: Sequence[Evaluation], curves: Sequence[Curve], directory: Path)
     said = [str(directory / JSON)]
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
-    if any(bucket.sentences for bucket in found[0].lengths):
-        draw_lengths({one.subject.name: one.lengths for one in found}, directory / LENGTHS)
-        said.append(str(directory / LENGTHS))
-    if curves:
-        draw_curves(curves, directory / CURVES)
-        said.append(str(directory / CURVES))
+    for name, draw in _pictures(found, curves).items():
+        draw(directory / name)
+        said.append(str(directory / name))
     return said
+
+
+def _pictures(
+    found: Sequence[Evaluation], curves: Sequence[Curve]
+) -> dict[str, Callable[[Path], None]]:
+    """What there is to draw, by the file's name."""
+    pictures: dict[str, Callable[[Path], None]] = {}
+    if any(bucket.sentences for bucket in found[0].lengths):
+        lengths = {one.subject.name: one.lengths for one in found}
+        pictures[LENGTHS] = partial(draw_groups, lengths, "source words")
+    if found[0].rarity:
+        pictures[RARITY] = partial(draw_groups, _by_rarity(found),
+                                   "sentences, those of frequent words first")
+    replaced = {one.subject.name: _before_after(one) for one in found if one.replaced}
+    if replaced:
+        pictures[REPLACED] = partial(draw_replacement, replaced)
+    if curves:
+        pictures[CURVES] = partial(draw_curves, curves)
+    stages = [curve for curve in curves if curve.stages]
+    if stages:
+        pictures[STAGES] = partial(draw_stages, stages)
+    return pictures
+
+
+def _by_rarity(found: Sequence[Evaluation]) -> dict[str, Sequence[Group]]:
+    """Groups of each system, and after it those with unknown words replaced, by the first means."""
+    systems: dict[str, Sequence[Group]] = {}
+    for one in found:
+        systems[one.subject.name] = one.rarity
+        if one.rarity_replaced:
+            systems[f"{one.subject.name}, replaced"] = next(iter(one.rarity_replaced.values()))
+    return systems
+
+
+def _before_after(one: Evaluation) -> BeforeAfter:
+    """One system's bars."""
+    values = [*one.classes.values()] or [one.perplexity]
+    return BeforeAfter(" / ".join(f"{value:.2f}" for value in values), one.bleu.score,
+                       next(iter(one.replaced.values())).score)

@@ -156,7 +156,7 @@ def test_evaluate_writes_pictures(system, trained, capsys) -> None:
     pytest.importorskip("matplotlib")
     printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out")
     assert files_in(trained / "out") == {"evaluation.json", "bleu-by-length.png",
-                                         "learning-curves.png"}
+                                         "learning-curves.png", "bleu-by-perplexity.png"}
 
 
 def test_without_matplotlib_there_are_numbers_and_a_word_about_it(

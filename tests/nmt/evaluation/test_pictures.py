@@ -8,7 +8,13 @@ import pytest
 from backend.errors import UserError
 from nmt.evaluation.curves import Curve, read_curve
 from nmt.evaluation.lengths import Bucket
-from nmt.evaluation.pictures import draw_curves, draw_lengths
+from nmt.evaluation.pictures import (
+    BeforeAfter,
+    draw_curves,
+    draw_groups,
+    draw_replacement,
+    draw_stages,
+)
 
 LOG = """{"event": "update", "step": 2, "epoch": 1, "loss": 3.5}
 {"event": "update", "step": 4, "epoch": 1, "loss": 2.5}
@@ -16,7 +22,8 @@ LOG = """{"event": "update", "step": 2, "epoch": 1, "loss": 3.5}
 {"event": "epoch", "step": 8, "epoch": 2, "loss": 2.0, "scores": {"perplexity": null}}
 {"event": "epoch", "step": 12, "epoch": 3, "loss": 2.0, "scores": {"perplexity": 4.0, "bleu": 9}}
 """
-CURVE = Curve("run", [(2, 3.5), (4, 2.5)], [(4, math.log(8)), (12, math.log(4))])
+CURVE = Curve("run", [(2, 3.5), (4, 2.5)], [(4, math.log(8)), (12, math.log(4))],
+              [(8.0, 1.5), (4.0, 9)])
 
 
 def test_a_curve_is_read_from_the_log(tmp_path) -> None:
@@ -58,9 +65,34 @@ def plotted(monkeypatch):
     return lines
 
 
-def test_lengths(tmp_path, plotted) -> None:
-    draw_lengths(BUCKETS, tmp_path / "p.png")
+def test_groups(tmp_path, plotted) -> None:
+    draw_groups(BUCKETS, "words", tmp_path / "p.png")
     assert plotted == [("a$x$", [0, 1], [40.0, 20.0]), ("b", [0, 1], [30.0, 10.0])]
+    assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_stages_are_bleu_against_perplexity(tmp_path, plotted) -> None:
+    draw_stages([CURVE], tmp_path / "p.png")
+    assert plotted == [("run", [8.0, 4.0], [1.5, 9])]
+
+
+def test_bars_before_and_after_replacement(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.axes import Axes
+
+    drawn, bar, ticks = [], Axes.bar, []
+    monkeypatch.setattr(Axes, "bar", lambda self, x, height, width, **settings: (
+        drawn.append((settings["label"], list(x), list(height), width)),
+        bar(self, x, height, width, **settings))[1])
+    set_xticks = Axes.set_xticks
+    monkeypatch.setattr(Axes, "set_xticks", lambda self, *given, **settings: (
+        ticks.extend(given[1]), set_xticks(self, *given, **settings))[1])
+    draw_replacement({"a$x$": BeforeAfter("5.30 / 1.37", 20.0, 21.5),
+                      "b": BeforeAfter("5.32", 30.0, 29.0)}, tmp_path / "p.png")
+    (before, left, low, width), (after, right, high, _) = drawn
+    assert (before, after) == ("before", "after") and (low, high) == ([20.0, 30.0], [21.5, 29.0])
+    assert left + right == pytest.approx([-width / 2, 1 - width / 2, width / 2, 1 + width / 2])
+    assert ticks == ["a$x$\n(5.30 / 1.37)", "b\n(5.32)"]
     assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
@@ -80,12 +112,14 @@ def test_many_curves_are_those_of_the_dev_set_alone(tmp_path, plotted) -> None:
 def test_a_picture_that_cannot_be_written(tmp_path) -> None:
     pytest.importorskip("matplotlib")
     with pytest.raises(UserError, match=r"absent/p.png: cannot be written: No such file"):
-        draw_lengths(BUCKETS, tmp_path / "absent" / "p.png")
+        draw_groups(BUCKETS, "words", tmp_path / "absent" / "p.png")
 
 
 def test_without_matplotlib_it_says_so(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    for draw, what in ((draw_lengths, BUCKETS), (draw_curves, [CURVE])):
+    for draw, what in ((draw_groups, (BUCKETS, "words")), (draw_curves, ([CURVE],)),
+                       (draw_stages, ([CURVE],)),
+                       (draw_replacement, ({"a": BeforeAfter("5", 1.0, 2.0)},))):
         with pytest.raises(UserError, match=r"p.png: matplotlib is not installed \(pip install"):
-            draw(what, tmp_path / "p.png")
+            draw(*what, tmp_path / "p.png")
     assert not any(tmp_path.iterdir())

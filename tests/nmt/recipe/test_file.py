@@ -15,6 +15,7 @@ from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
 from nmt.recipe.file import as_mapping, load_recipe, save_recipe
 from nmt.recipe.tree import plain, read_tree
+from nmt.search.interface import SearchOptions
 
 RECIPES = Path(package.__file__).parent / "recipes"
 SHIPPED = sorted(RECIPES.rglob("*.yaml"))
@@ -98,6 +99,68 @@ def test_tables_4_1_and_4_4_are_tokenized_and_table_4_2_is_nist_s() -> None:
         assert (recipe.data.tokenise, recipe.evaluate.bleu_tokenize) == ("none", "none"), path
     nist = load_recipe(Recipe, RECIPES / "thesis" / "table-4.2" / "local-p-general.yaml")
     assert (nist.data.tokenise, nist.evaluate.bleu_tokenize) == ("moses", "13a")
+
+
+CHAPTER_3 = {  # layers, scale, data.directory, reported BLEU before and after replacement
+    "table-3.2/posunk-4": (4, 0.08, "posunk-40k", "29.5", "31.8"),
+    "table-3.2/posunk-6": (6, 0.06, "posunk-40k", "30.4", "32.7"),
+    "table-3.2/posunk-4-80k": (4, 0.08, "posunk-80k", "35.6", "37.5"),
+    "table-3.2/posunk-6-80k": (6, 0.06, "posunk-80k", "31.5", "33.1"),
+    "table-3.2/posunk-6-80k-dropout": (6, 0.06, "posunk-80k", "35.6", "37.5"),
+    "figure-3.6/noalign": (6, 0.1, "noalign", "26.6", "27.4"),
+    "figure-3.6/copyable": (6, 0.1, "copyable", "27.5", "28.6"),
+    "figure-3.6/posall": (6, 0.1, "posall", "27.5", "29.9"),
+    "figure-3.6/posunk": (6, 0.1, "posunk", "28.4", "30.5"),
+    "figure-3.7/posunk-3": (3, 0.1, "posunk", "25.4", "27.3"),
+    "figure-3.7/posunk-4": (4, 0.1, "posunk", "26.8", "28.8"),
+}
+
+
+def test_every_recipe_of_chapter_3_is_held_to_it() -> None:
+    found = {f"{path.parent.name}/{path.stem}" for path in SHIPPED
+             if re.match(r"(table|figure)-3", path.parent.name)}
+    assert found == CHAPTER_3.keys()
+
+
+@pytest.mark.parametrize("name, row", CHAPTER_3.items(), ids=CHAPTER_3)
+def test_a_row_of_chapter_3_is_the_thesis_s(name, row) -> None:
+    """Section 3.3.2, footnote 6 (dropout) and, for the figures, footnote 8."""
+    layers, scale, directory, *reported = row
+    path = RECIPES / "thesis" / f"{name}.yaml"
+    recipe = load_recipe(Recipe, path)
+    model, train, data = recipe.model, recipe.train, recipe.data
+    table, long = name.startswith("table"), 2 if directory == "posall" else 1
+    assert (model.layers, model.hidden_size, model.embedding_size) == (layers, 1000, 1000)
+    assert (model.initialisation, model.scale, model.attention) == ("uniform", scale, "none")
+    assert model.dropout == (0.2 if name.endswith("dropout") else 0.0)
+    assert (train.optimizer, train.batch_size, train.epochs) == ("sgd", 128, 8)
+    assert (train.schedule, train.halve_after, train.halve_every) == ("thesis", 5, 0.5)
+    assert (train.learning_rate, train.max_norm) == ((0.7, 5.0) if table else (1.0, 1.0))
+    assert data.reverse_source == table and data.max_length == 100 * long
+    assert (data.directory, data.max_vocabulary, data.tokenise) == (directory, None, "none")
+    assert (data.source_language, data.target_language) == ("en", "fr")
+    assert recipe.search.length_factor == SearchOptions.length_factor * long
+    header = path.read_text().split("base:")[0]
+    assert all(figure in header for figure in reported)
+
+
+COPY_SMALL = {"noalign": "figure-3.6/noalign", "copyable": "figure-3.6/copyable",
+              "posall": "figure-3.6/posall", "posunk": "figure-3.6/posunk",
+              "posunk-depth-2": "figure-3.7/posunk-3", "posunk-depth-3": "figure-3.7/posunk-4",
+              "posunk-reverse": "table-3.2/posunk-4",
+              "posunk-reverse-depth-2": "table-3.2/posunk-6",
+              "posunk-reverse-2000": "table-3.2/posunk-6-80k"}
+
+
+@pytest.mark.parametrize("small, row", COPY_SMALL.items())
+def test_a_row_of_chapter_3_has_a_small_version(small, row) -> None:
+    """It differs in data, sizes and training."""
+    paper, own = (load_recipe(Recipe, RECIPES / f"{name}.yaml")
+                  for name in (f"thesis/{row}", f"copy-small/{small}"))
+    sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "scale": 0.1}
+    assert replace(own.model, **sizes) == replace(paper.model, **sizes)
+    assert own.data.reverse_source == paper.data.reverse_source
+    assert own.search.length_factor == paper.search.length_factor
 
 
 @pytest.mark.parametrize("longest", [30, 50])

@@ -1,0 +1,55 @@
+"""`nmt evaluate --restore`: systems of annotated text beside others."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.cli.alignment_error import file_links, word_counts
+from nmt.data.corpus import split_words
+from nmt.evaluation.restoring import Copying, annotated, method_of
+from nmt.system import System
+
+
+def add_restore(parser: argparse.ArgumentParser) -> None:
+    """`--restore [DICTIONARY]` and `--links FILE`."""
+    parser.add_argument("--restore", nargs="?", const="", metavar="DICTIONARY",
+                        help="read the symbols of models of annotated text (nmt annotate), which "
+                             "their target vocabulary tells, and score them before and after "
+                             "unknown words are replaced; without symbols and attention as noalign")
+    parser.add_argument("--links", type=Path, metavar="FILE",
+                        help="with --restore: alignments of the pairs, by which the references "
+                             "are annotated for the perplexity")
+
+
+def check_restore(options: argparse.Namespace) -> None:
+    """Raise UserError if `--links` or `--without-unk` do not go with `--restore`."""
+    if options.links is not None and options.restore is None:
+        raise UserError("--links: expected --restore beside it, got none")
+    if options.without_unk and options.restore is not None:
+        raise UserError("--without-unk: expected no --restore beside it")
+
+
+def copying_of(
+    name: str, system: System, lines: tuple[list[str], list[str]], options: argparse.Namespace
+) -> Copying | None:
+    """What `--restore` needs of a system; None without it, or if attention is all that it has.
+
+    Raises UserError where the system's words are not those between spaces, or links are missing.
+    """
+    method = None if options.restore is None else method_of(system)
+    if method is None:
+        return None
+    if system.recipe.data.tokenise != "none":
+        raise UserError(f"--restore: expected models of text in tokens (tokenise: none), got "
+                        f"{name}")
+    if method == "noalign":
+        links = None
+    elif options.links is None:
+        raise UserError(f"--restore: expected --links FILE beside it, by which the references of "
+                        f"{name} are annotated, got none")
+    else:
+        links = file_links(options.links, word_counts(*lines), options.drop_bad_links)
+    pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
+    return annotated(system, method, pairs, links)

@@ -1,0 +1,80 @@
+"""Systems of annotated text, evaluated on plain text (thesis, sections 3.2 and 3.4.2).
+
+What `nmt annotate`, `nmt translate` and `nmt restore` do one after the other, of one system: the
+sources as it reads them, the references as it would write them, and its translations before and
+after their unknown words are replaced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nmt.data.align import Link
+from nmt.data.annotation import Rules, annotate, link_probabilities, symbol_of
+from nmt.data.corpus import Pair
+from nmt.data.rare_words import Dictionary
+from nmt.data.restoration import resolve, restore
+from nmt.system import System
+
+
+class Copying(NamedTuple):
+    """How one system's unknown words are restored.
+
+    method: one of `nmt.data.annotation.METHODS`. pairs: what it reads and would write, a pair for
+    each line. written: the sources as they stand, in words.
+    """
+
+    method: str
+    pairs: list[Pair]
+    written: list[list[str]]
+
+
+class Restored(NamedTuple):
+    """Translations, a list of words for each line, and what became of their unknown words."""
+
+    before: list[list[str]]  # each unknown word is `<unk>`
+    after: list[list[str]]
+    counts: Counter[str]
+
+
+def method_of(system: System) -> str | None:
+    """The copy mechanism of a system, by the symbols of its target vocabulary; noalign without.
+
+    None for a system with attention and without symbols, whose attention says where unknown words
+    come from.
+    """
+    methods = {symbol.method for word in system.target.words if (symbol := symbol_of(word))}
+    if methods:
+        return min(methods)
+    return "noalign" if system.recipe.model.attention == "none" else None
+
+
+def annotated(
+    system: System, method: str, pairs: Sequence[Pair], links: Sequence[Sequence[Link]] | None
+) -> Copying:
+    """Pairs as this system's training text was annotated.
+
+    links: for each pair; None for noalign, which has none.
+    """
+    links = [[] for _ in pairs] if links is None or method == "noalign" else links
+    rules = Rules(method, frozenset(system.source.words), frozenset(system.target.words),
+                  link_probabilities(pairs, links))
+    counts: Counter[str] = Counter()
+    made = [annotate(pair, one, rules, counts) for pair, one in zip(pairs, links, strict=True)]
+    return Copying(method, made, [list(source) for source, _ in pairs])
+
+
+def restored(
+    system: System, copying: Copying, translations: Sequence[Sequence[str]], dictionary: Dictionary
+) -> Restored:
+    """Translations of a system without its symbols."""
+    known = frozenset(system.source.words)
+    found = Restored([], [], Counter())
+    for words, source in zip(translations, copying.written, strict=True):
+        resolved = resolve(words, source, copying.method, known)
+        found.before.append(resolved.words)
+        found.after.append(restore(resolved, source, dictionary))
+        found.counts.update(resolved.counts)
+    return found

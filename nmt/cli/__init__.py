@@ -19,10 +19,11 @@ from nmt.cli.arguments import (
     add_rarity,
     add_replace_unk,
 )
+from nmt.cli.pruning import add_pruning, run_prune
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
-RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train)
+RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train, run_prune)
 
 
 def build_parser() -> Parser:
@@ -48,6 +49,7 @@ def build_parser() -> Parser:
     add_model(perplexity)
     perplexity.set_defaults(run=commands.perplexity)
     add_commands(sub)
+    add_pruning(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

@@ -6,7 +6,8 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,17 @@ def corpus(options: argparse.Namespace) -> None:
 def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
     recipe, directory = _recipe_and_directory(Recipe, options)
+    train_translator(recipe, directory, partial(train_system, recipe, directory,
+                                                resume=options.resume is not None))
+
+
+def train_translator(recipe: Recipe, directory: Path, train: Callable[..., System]) -> None:
+    """Load the data, train, score the test set; train takes an observer and `corpus`."""
     console = Console(highlight=False, markup=False, emoji=False)
     pairs = load_corpus(recipe.data)
     console.print(f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty "
                   f"side, {pairs.too_long} over {recipe.data.max_length} words", soft_wrap=True)
-    system = train_system(recipe, directory, ConsoleObserver(console), corpus=pairs,
-                          resume=options.resume is not None)
+    system = train(observer=ConsoleObserver(console), corpus=pairs)
     if pairs.test is not None:
         score = score_bleu(system, pairs.test, recipe.search)
         console.print(f"test, best checkpoint: {_described('BLEU', score)}, beam "

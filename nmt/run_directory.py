@@ -128,8 +128,9 @@ class BaseSystem:
         theirs, ours = saved.metadata.get("model", {}), self.metadata()
         for name in self.names:
             if theirs.get(name) != ours[name]:
-                raise UserError(f"{path.parent / vocabulary_file(name)}: this is not the vocabulary "
-                                f"that the model in {path.name} was trained with")
+                file = path.parent / vocabulary_file(name)
+                raise UserError(f"{file}: this is not the vocabulary that the model in "
+                                f"{path.name} was trained with")
         self.stored = checkpoint.parameters_of(saved, path, self.stored or self.parameters)
         self.parameters = self.plain(self.stored)
 

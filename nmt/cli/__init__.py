@@ -20,6 +20,7 @@ from nmt.cli.arguments import (
     add_replace_unk,
 )
 from nmt.cli.pruning import add_pruning, run_prune
+from nmt.cli.redundancy import add_redundancy
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -50,6 +51,7 @@ def build_parser() -> Parser:
     perplexity.set_defaults(run=commands.perplexity)
     add_commands(sub)
     add_pruning(sub)
+    add_redundancy(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

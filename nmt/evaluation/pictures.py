@@ -44,7 +44,7 @@ def draw_lengths(systems: Mapping[str, Sequence[Bucket]], path: Path) -> None:
     axes = figure.add_subplot()
     for number, (name, own) in enumerate(systems.items()):
         values: list[Any] = [own[i].bleu for i in used]  # None where another system has none
-        axes.plot(range(len(used)), values, label=name, **_style(number))
+        axes.plot(range(len(used)), values, label=name, **style(number))
     axes.set_xticks(range(len(used)), [f"{buckets[i].label}\n(n = {buckets[i].sentences})"
                                        for i in used])
     axes.set(xlabel="source words", ylabel="BLEU", ylim=(0, None))
@@ -64,12 +64,12 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for number, curve in enumerate(curves):
-        style = _style(number)
+        chosen = style(number)
         if curve.train_cost and len(curves) <= LEGIBLE:
-            axes.plot(*zip(*curve.train_cost, strict=True), color=style["color"], linewidth=0.7,
+            axes.plot(*zip(*curve.train_cost, strict=True), color=chosen["color"], linewidth=0.7,
                       alpha=0.5)
         axes.plot(*(zip(*curve.test_cost, strict=True) if curve.test_cost else ((), ())),
-                  label=curve.name, **style)
+                  label=curve.name, **chosen)
     axes.set(xlabel="updates", ylabel="cost (ln perplexity)")
     highest = max((cost for curve in curves for _, cost in curve.test_cost), default=None)
     if highest is not None:  # what the training set costs before the first epoch ends is off scale
@@ -77,7 +77,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     finish(figure, axes, path)
 
 
-def _style(number: int) -> dict[str, Any]:
+def style(number: int) -> dict[str, Any]:
     """Colour, marker and line of the system with this number."""
     return {"color": f"C{number % 10}", "marker": MARKERS[number % len(MARKERS)],
             "linestyle": STYLES[number % len(STYLES)], "markersize": 5, "linewidth": 1.4}
@@ -88,7 +88,12 @@ def finish(figure: Any, axes: Any, path: Path) -> None:
     axes.grid(True, linewidth=0.4, alpha=0.6)
     for text in axes.legend().get_texts():
         text.set_parse_math(False)  # a dollar sign in a name is one
+    save(figure, path)
+
+
+def save(figure: Any, path: Path, dpi: int = 120) -> None:
+    """Write the file."""
     try:
-        figure.savefig(path, dpi=120)
+        figure.savefig(path, dpi=dpi)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error

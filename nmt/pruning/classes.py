@@ -41,10 +41,10 @@ def _class(name: str, weight: Weight) -> str | None:
         return None
     prefix = path[0] if path else ""
     side = SIDES.get(prefix, "" if prefix in ("rnn", "output") else prefix)
-    layer = next((int(part) + 1 for part in path if part.isdigit()), None)
-    if layer is not None:
-        return f"{side} layer {layer}".strip()
     axes = [axis.name for axis in weight.axes]
+    if axes[0] == "gate":
+        layer = next((int(part) + 1 for part in path if part.isdigit()), 1)
+        return f"{side} layer {layer}".strip()
     if axes == ["word", "input"]:
         return f"{side} embedding".strip()
     if axes == ["word", "unit"]:

@@ -85,7 +85,8 @@ def sparse_start(
 ) -> S:
     """A system with fresh parameters under the same masks. Errors as `with_masks`."""
     try:
-        return type(one).create(one.recipe, one.vocabularies, Pruning(dict(found), dict(facts or {})))
+        pruning = Pruning(dict(found), dict(facts or {}))
+        return type(one).create(one.recipe, one.vocabularies, pruning)
     except ValueError as error:  # a normalized table has a row of zeros
         raise UserError(f"percent: {error}") from None
 

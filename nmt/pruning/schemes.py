@@ -1,6 +1,7 @@
 """The three schemes of pruning, each a score: the k weights with the smallest are pruned.
 
-Source: thesis, section 6.2.2, "Pruning Schemes". With x % of N weights to prune, k = round(x N / 100):
+Source: thesis, section 6.2.2, "Pruning Schemes". With x % of N weights to prune, k is x N / 100,
+rounded:
 
 | scheme | score of weight w of class c | prunes |
 |---|---|---|

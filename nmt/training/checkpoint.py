@@ -2,9 +2,9 @@
 
 Names carry a prefix: `parameters/encoder.0.W`, `optimizer/m/encoder.0.W`. The safetensors
 header holds a single metadata entry, a JSON string with the format's version, the caller's
-document and how masks are packed (`nmt.training.masks`), because safetensors maps strings to strings and promises no order of keys. The version is
-that of a whole run directory: it goes up where recipes, vocabularies or names of parameters are no
-longer read as they were written.
+document and how masks are packed (`nmt.training.masks`), because safetensors maps strings to
+strings and promises no order of keys. The version is that of a whole run directory: it goes up
+where recipes, vocabularies or names of parameters are no longer read as they were written.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A checkpoint of a masked model holds, beside `parameters/NAME`, `mask/NAME`: bool, of the same
 shape, True where the weight is kept. In the file a mask is bits (`np.packbits`), and of a sparse
 file `parameters/NAME` has the kept values alone, in the array's order. Thesis, section 6.2.3,
-"Storage size": 782 MB unpruned, 272 MB with 80 % of the weights pruned. With n weights of 4 bytes, a
-share k of them kept, n (4 k + 1/8) bytes are written.
+"Storage size": 782 MB unpruned, 272 MB with 80 % pruned. Here, of n weights of 4 bytes a share k of
+which is kept, n (4 k + 1/8) bytes are written.
 """
 
 from __future__ import annotations

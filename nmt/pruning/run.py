@@ -151,7 +151,7 @@ def retrain(
              "pruned_perplexity": score if math.isfinite(score) else None}
     start = sparse_start(replace(one, recipe=recipe), one.pruning.masks, facts)
     if how == RETRAINED:
-        start = _with_stored(start, one.stored)
+        start = _with_stored(start, {name: array.copy() for name, array in one.stored.items()})
     if isinstance(start, LanguageSystem):
         return language_models.train(start.recipe, directory, observer, start=start)
     assert isinstance(start, System)

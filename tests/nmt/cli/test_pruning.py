@@ -1,6 +1,7 @@
 """`nmt prune` and `nmt redundancy`: what a user types, gets, and is told."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -66,7 +67,6 @@ def test_retrain_and_from_scratch(trained, capsys):
     (["--percent", "5", "--retrain", "none.yaml"], "none.yaml: cannot be read"),
 ])
 def test_what_cannot_be_pruned_leaves_nothing(trained, capsys, arguments, message):
-    import re
     said = complaint(capsys, "prune", trained / "model", "--output", trained / "p", *arguments)
     assert re.search(message, said), said
     assert not (trained / "p").exists()
@@ -111,7 +111,8 @@ def test_redundancy_writes_figures_and_pictures(trained, capsys):
         ("class-blind", 0), ("class-blind", 80), ("class-uniform", 0), ("class-uniform", 80)]
     first, blind = found["points"][:2]
     assert first["perplexity"] < blind["perplexity"] and first["bleu"] > 50
-    assert f"class-blind 80 %: perplexity {blind['perplexity']:.2f}, BLEU {blind['bleu']:.2f}" in out
+    assert (f"class-blind 80 %: perplexity {blind['perplexity']:.2f}, BLEU {blind['bleu']:.2f}"
+            in out)
     assert {part["name"] for part in found["breakdown"]} == {
         "source layer 1", "target layer 1", "attention", "softmax", "source embedding",
         "target embedding"}

@@ -11,8 +11,8 @@ from nmt.pruning.classes import classes, in_order
 
 VARIANTS = [(name, options) for name, one in MODELS.items()
             for variants in one.variants().values()
-            for options in ([{key: values[0] for key, values in variants.choices.items()}]
-                            + [{key: values[-1] for key, values in variants.choices.items()}])]
+            for which in (0, -1)
+            for options in [{key: values[which] for key, values in variants.choices.items()}]]
 
 
 def model(**options):

@@ -145,7 +145,7 @@ def test_pruning_again_prunes_more(trained):
     assert abs(pruned_share(again) - 0.7) < 0.001 and zero_where_pruned(again)
     assert not any((again.pruning.masks[name] & ~mask).any()
                    for name, mask in first.pruning.masks.items())
-    with pytest.raises(UserError, match="percent: expected at least 70.02, which .*, got 10"):
+    with pytest.raises(UserError, match=r"percent: expected at least 70.02, which .*, got 10"):
         prune(again, 10, "class-blind", "p")
 
 
@@ -199,7 +199,7 @@ def test_a_mask_of_another_model_is_named(trained):
     system = System.open(trained / "model")
     masks = masks_for(system, 50, "class-blind")
     other = {name.replace("encoder.0.W", "encoder.7.W"): mask for name, mask in masks.items()}
-    with pytest.raises(UserError, match="encoder.7.W: expected a parameter of the model, one of"):
+    with pytest.raises(UserError, match=r"encoder.7.W: expected a parameter of the model, one of"):
         with_masks(system, other)
 
 

@@ -105,5 +105,5 @@ def test_a_percentage_out_of_range_is_named(percent):
 
 
 def test_an_unknown_scheme_is_named():
-    with pytest.raises(ValueError, match="scheme: expected one of class-blind, .*, got 'blind'"):
+    with pytest.raises(ValueError, match=r"scheme: expected one of class-blind, .*, got 'blind'"):
         masks(parameters(), CLASSES, 10, "blind")

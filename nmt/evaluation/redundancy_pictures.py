@@ -189,6 +189,8 @@ def draw_mask(name: str, weight: Weight, mask: np.ndarray, path: Path) -> None:
     axes = figure.add_axes((90 / DPI / size[0], 50 / DPI / size[1], width / DPI / size[0],
                             height / DPI / size[1]))
     axes.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    for spine in axes.spines.values():  # beside the picture, whose edge they would hide
+        spine.set_position(("outward", 1.5))
     _edges(axes, "y", axes_of[0], steps[0])
     _edges(axes, "x", axes_of[1], steps[1])
     axes.set_title(f"{name}: {100 * mask.mean():.1f} % left", fontsize=9, loc="left")

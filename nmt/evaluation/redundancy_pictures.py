@@ -83,7 +83,7 @@ def draw_classes(parts: Sequence[Part], path: Path) -> None:
         places = [place + width * (number - (len(schemes) - 1) / 2) for place in range(len(names))]
         axes.bar(places, [changes[name] for name in names], width, label=scheme,
                  color=f"C{number}", hatch=("", "//", "..")[number % 3], edgecolor="white")
-    axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
+    axes.set_xticks(range(len(names)), [name.replace(" ", "\n", 1) for name in names])
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set(ylabel="change of perplexity")
     if max(abs(part.change) for part in parts) > 30:

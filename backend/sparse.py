@@ -64,7 +64,7 @@ register(SparseMatrix, np)
 def sparse_matrix(array: np.ndarray) -> SparseMatrix:
     """What is not zero of a matrix. Raises UserError without scipy."""
     try:
-        from scipy.sparse import csr_array
+        from scipy.sparse import csr_array  # type: ignore[import-untyped]
     except ImportError:
         raise UserError(f"sparse products: {MISSING}") from None
     return SparseMatrix(csr_array(array))

@@ -115,6 +115,9 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.add_argument("--sparse", action="store_true",
+                        help="multiply by only the weights that are left, where at most a tenth of "
+                             "a matrix is left (`nmt prune`)")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions in the tokenised sentences, from 0 "
                              "and before unknown words are replaced")

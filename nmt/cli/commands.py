@@ -25,6 +25,7 @@ from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_word
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.scores import perplexity as perplexity_of
+from nmt.pruning.inference import use_sparse_products
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
 from nmt.recipe import page as recipe_page
 from nmt.recipe.file import as_text, load_recipe
@@ -100,6 +101,8 @@ def translate(options: argparse.Namespace) -> None:
     """`nmt translate`: stdin to stdout; lines stay aligned, and a bad one is found before any."""
     system = System.open_all(options.model, options.average, options.checkpoint)
     search = _search_options(system.recipe.search, options)
+    if options.sparse:
+        _use_sparse_products(system, options)
     _check_alignments(options.alignments, system)
     replacement = unk_replacement(options, system)
     rng = np.random.default_rng(options.seed)
@@ -136,6 +139,15 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
             raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
     return chosen(search, options.beam, options.nbest, options.length_factor,
                   options.length_normalisation)
+
+
+def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
+    """What `--sparse` does; which weights it is about goes to stderr."""
+    if len(options.model) > 1:
+        raise UserError("--sparse: expected one model, got an ensemble")
+    names = use_sparse_products(system)
+    print(f"sparse products: {', '.join(names) or 'none, more than a tenth of each is left'}",
+          file=sys.stderr)
 
 
 def _check_alignments(path: Path | None, system: System) -> None:

@@ -6,6 +6,7 @@ models to speed up training and runtime, perhaps through sparse matrix represent
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,7 +35,7 @@ def sparse_parameters(
     found = dict(parameters)
     for name, weight in weights.items():
         array = parameters[name]
-        if _is_of_a_step(name, weight) and np.count_nonzero(array) <= share * array.size:
+        if _is_of_a_step(name, weight) and np.count_nonzero(array) <= math.ceil(share * array.size):
             found[name] = sparse_matrix(array)
     return found
 

@@ -1,5 +1,6 @@
 """`nmt prune` and `nmt redundancy`: what a user types, gets, and is told."""
 
+import io
 import json
 import re
 
@@ -38,6 +39,25 @@ def test_a_sparse_directory_is_smaller_and_the_same_model(trained, capsys):
     kept = sum(array.size * 4 for array in dense.parameters.values()) * 0.2
     assert sizes[1] < sizes[0] - 3 * kept
     assert f"{trained / 's' / LAST}: {sizes[1] / 1e6:.2f} MB" in capsys.readouterr().out
+
+
+def test_sparse_products_translate_alike(trained, capsys, monkeypatch):
+    """Where at most a tenth is left; which weights those are is said on stderr."""
+    pytest.importorskip("scipy", reason="scipy (extra `sparse`) is not installed")
+    assert nmt("prune", trained / "model", "--percent", 90, "--scheme", "class-uniform",
+               "--output", trained / "p") == 0
+    written = []
+    for model, options in (("p", []), ("p", ["--sparse"]), ("model", ["--sparse"])):
+        capsys.readouterr()
+        lines = io.BytesIO(b"one two three\nfour\n")
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(lines))
+        assert nmt("translate", "--model", trained / model, *options) == 0
+        written.append(capsys.readouterr())
+    assert written[0].out == written[1].out and written[0].out.count("\n") == 2
+    assert written[1].err == ("sparse products: decoder.0.W, attention.W_c, output.W_hy\n")
+    assert "none, more than a tenth of each is left" in written[2].err
+    said = complaint(capsys, "translate", "--sparse", "--model", trained / "p", trained / "model")
+    assert "--sparse: expected one model, got an ensemble" in said
 
 
 def test_retrain_and_from_scratch(trained, capsys):

@@ -106,7 +106,7 @@ def test_retraining_begins_with_what_is_left_and_from_scratch_with_fresh_weights
 
 def test_the_settings_of_retraining_are_the_thesis_s():
     """Rate 0.5 for 1.0, 4 epochs, after 2 halved every 0.5; as the recipe of the row has them."""
-    row = load_recipe(Recipe, RECIPES / "thesis" / "pruned-retrained.yaml")
+    row = load_recipe(Recipe, RECIPES / "thesis" / "section-6.2" / "retrained.yaml")
     first = load_recipe(Recipe, RECIPES / "thesis" / "global-dot.yaml")
     assert (first.train.learning_rate, first.train.epochs) == (1.0, 12)
     assert (row.model, row.data) == (first.model, first.data)
@@ -116,7 +116,7 @@ def test_the_settings_of_retraining_are_the_thesis_s():
     rate = train.make_schedule().rate_at
     assert [rate(epoch, done) for epoch in (1, 2, 3, 4) for done in (0.0, 0.5)] == [
         0.5, 0.5, 0.5, 0.5, 0.25, 0.125, 0.0625, 0.03125]
-    small = load_recipe(Recipe, RECIPES / "thesis-small" / "pruned-retrained.yaml")
+    small = load_recipe(Recipe, RECIPES / "thesis-small" / "section-6.2" / "retrained.yaml")
     assert small.train.epochs == 4 and small.train.learning_rate == 0.5
 
 

@@ -24,6 +24,7 @@ from nmt.run_directory import BaseSystem, check_new, checkpoint_path
 from nmt.system import System, score_bleu
 from nmt.training.trainer import LOG
 
+NAMES = {"perplexity": "perplexity", "bleu": "BLEU"}  # as they are written
 PERCENTS = tuple(float(percent) for percent in range(0, 100, 10))
 
 
@@ -142,7 +143,7 @@ def _trained(
     assert system.pruning is not None
     facts, scores = system.pruning.facts, measure(system)
     _say(f"{directory.name}, {facts['how']}, {facts['scheme']} {facts['percent']:g} %: "
-         + ", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+         + ", ".join(f"{NAMES[name]} {value:.2f}" for name, value in scores.items()))
     return Trained(directory.name, facts["how"], facts["scheme"], facts["percent"],
                    scores["perplexity"], scores.get("bleu"), system.perplexity(sets.train),
                    facts["pruned_perplexity"], _curve(directory) or Curve("", [], []))

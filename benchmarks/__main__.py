@@ -15,6 +15,7 @@ BENCHMARKS = {
     "recipes": "target tokens/s of the recipes, with the time split by part",
     "memory": "peak memory of a training step, beside what it cannot do without",
     "search": "greedy and beam search against batched PyTorch",
+    "sparse": "search with a pruned model: sparse products against dense ones",
     "kernels": "each kernel against PyTorch, and against the roofline of the machine",
     "naive": "textbook code, then the structural ideas added one by one",
     "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",

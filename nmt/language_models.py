@@ -103,6 +103,10 @@ class LanguageSystem(BaseSystem):
             tokens += piece.target_out.size
         return total, tokens
 
+    def perplexity(self, tokens: Sequence[str]) -> float:
+        """exp of the mean negative log-likelihood of a text's tokens."""
+        return perplexity(*self.nats([END, *_ids(self.vocabulary, tokens)]))
+
     def sample(
         self, prompt: str, length: int, temperature: float, rng: np.random.Generator
     ) -> str:
@@ -125,25 +129,26 @@ class LanguageSystem(BaseSystem):
 
 
 def train(
-    recipe: LanguageModelRecipe, directory: str | Path, observer: Observer, *, resume: bool = False
+    recipe: LanguageModelRecipe, directory: str | Path, observer: Observer, *,
+    resume: bool = False, start: LanguageSystem | None = None,
 ) -> LanguageSystem:
     """Train in a run directory and return the system with its best parameters.
 
     Arguments and errors as `nmt.system.train`.
     """
     run, text = RunDirectory(directory, recipe, resume), recipe.text
-    train_tokens, dev_tokens = _read_text(text)
+    train_tokens, dev_tokens = read_text(text)
 
     def build() -> dict[str, Vocabulary]:
         return {"text": Vocabulary.build([train_tokens], text.min_frequency, text.max_vocabulary)}
 
-    system = LanguageSystem.create(recipe, run.vocabularies(LanguageSystem.names, build))
-    train_ids, dev_ids = ([END, *_ids(system.vocabulary, tokens)]
-                          for tokens in (train_tokens, dev_tokens))
+    system = start or LanguageSystem.create(
+        recipe, run.vocabularies(LanguageSystem.names, build), run.pruning())
+    train_ids = [END, *_ids(system.vocabulary, train_tokens)]
 
     def validate(parameters: dict[str, Array]) -> dict[str, float]:
         now = replace(system, parameters=system.plain(parameters))
-        return {"perplexity": perplexity(*now.nats(dev_ids))}
+        return {"perplexity": now.perplexity(dev_tokens)}
 
     run.train(system, Training(Streams(train_ids, text), validate, train_tokens), observer)
     return system
@@ -155,7 +160,7 @@ def _ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:
     return [END if token == "</s>" else i for token, i in zip(tokens, found, strict=True)]
 
 
-def _read_text(text: TextConfig) -> tuple[list[str], list[str]]:
+def read_text(text: TextConfig) -> tuple[list[str], list[str]]:
     """Training and dev tokens. Raises UserError when a file is missing or too short."""
     lines = read_lines(text.train)
     if text.dev:

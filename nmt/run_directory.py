@@ -25,7 +25,7 @@ from backend.errors import UserError
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables, character_tables
-from nmt.models.parametrization import Parametrized
+from nmt.models.parametrization import Masked, Parametrized
 from nmt.models.registry import make_model
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_mapping, load_recipe, save_recipe
@@ -42,6 +42,13 @@ FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
           for side in ("source", "target"))}
 
 
+class Pruning(NamedTuple):
+    """What is left of a pruned model."""
+
+    masks: Mapping[str, np.ndarray]  # bool, by the stored parameter's name, True where it is kept
+    facts: dict[str, Any]  # JSON-able: the scheme and the like, which every checkpoint keeps
+
+
 @dataclass
 class BaseSystem:
     """A model with all it needs: recipe, vocabularies, parameters."""
@@ -52,6 +59,7 @@ class BaseSystem:
     parameters: dict[str, Array]  # the model's
     parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained, and
     stored: dict[str, Array] = field(default_factory=dict)  # the parameters that it is trained by
+    pruning: Pruning | None = None  # where weights are pruned
 
     kind: ClassVar[str]  # as messages and checkpoints name it
     recipes: ClassVar[type[AnyRecipe]]
@@ -63,18 +71,27 @@ class BaseSystem:
         return (*cls.names, *character_tables(recipe.model))
 
     @classmethod
-    def create(cls, recipe: AnyRecipe, vocabularies: Mapping[str, Vocabulary]) -> Self:
-        """A system with fresh parameters, drawn from the recipe's seed."""
+    def create(
+        cls, recipe: AnyRecipe, vocabularies: Mapping[str, Vocabulary],
+        pruning: Pruning | None = None,
+    ) -> Self:
+        """A system with fresh parameters, drawn from the recipe's seed; what is pruned is zero.
+
+        Raises ValueError for a mask that does not fit a parameter.
+        """
         *sources, target = (len(vocabularies[name]) for name in cls.names)
         characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
                                                 **characters))
         rng = np.random.default_rng([recipe.train.seed, 2])
         own = parametrized(model, recipe.parametrize)
+        if pruning is not None:
+            own = Parametrized(own or model, {name: Masked(mask)
+                                              for name, mask in pruning.masks.items()})
         if own is None:
             return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
         stored = own.initial_parameters(rng)
-        return cls(recipe, dict(vocabularies), model, own.plain(stored), own, stored)
+        return cls(recipe, dict(vocabularies), model, own.plain(stored), own, stored, pruning)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
         """The model's parameters, from those that are trained."""
@@ -101,26 +118,41 @@ class BaseSystem:
         _need(directory, what, map(vocabulary_file, cls.names))
         recipe = load_recipe(cls.recipes, directory / RECIPE)
         _need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
-        system = cls.create(recipe, read_vocabularies(directory, cls.names_of(recipe)))
-        system.load(directory, which)
+        vocabularies = read_vocabularies(directory, cls.names_of(recipe))
+        saved = checkpoint.load(path)
+        try:
+            system = cls.create(recipe, vocabularies, pruning_of(saved))
+        except ValueError as error:
+            raise UserError(f"{path}: {error}") from None
+        system._take(saved, path)
         return system
 
     def load(self, directory: Path, which: str = DEFAULT) -> None:
         """Take parameters of a run directory, once they are known to be ours."""
         path = checkpoint_path(directory, which)
-        saved = checkpoint.load(path)
+        self._take(checkpoint.load(path), path)
+
+    def _take(self, saved: checkpoint.Checkpoint, path: Path) -> None:
+        """Take the parameters of a checkpoint that was read from `path`."""
         theirs, ours = saved.metadata.get("model", {}), self.metadata()
         for name in self.vocabularies:
             if theirs.get(name) != ours[name]:
-                raise UserError(f"{directory / vocabulary_file(name)}: this is not the vocabulary "
-                                f"that the model in {path.name} was trained with")
+                file = path.parent / vocabulary_file(name)
+                raise UserError(f"{file}: this is not the vocabulary that the model in "
+                                f"{path.name} was trained with")
         self.stored = checkpoint.parameters_of(saved, path, self.stored or self.parameters)
         self.parameters = self.plain(self.stored)
 
     def metadata(self) -> dict[str, Any]:
         """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
-        return {"kind": self.kind, **prints}
+        pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
+        return {"kind": self.kind, **prints, **pruned}
+
+    def masks(self) -> dict[str, Array]:
+        """What a checkpoint holds beside the parameters: the masks, by their names there."""
+        masks = {} if self.pruning is None else self.pruning.masks
+        return {checkpoint.MASKS + name: mask for name, mask in masks.items()}
 
 
 class Training(NamedTuple):
@@ -142,7 +174,7 @@ class RunDirectory:
     def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool) -> None:
         self._path, self._recipe, self._resume = Path(path), recipe, resume
         if resume:
-            _check_resumed(self._path, recipe)
+            check_same(self._path, recipe)
         else:
             check_new(self._path)
 
@@ -151,6 +183,22 @@ class RunDirectory:
     ) -> Mapping[str, Vocabulary]:
         """Those of the run that goes on, or new ones."""
         return read_vocabularies(self._path, names) if self._resume else build()
+
+    def pruning(self) -> Pruning | None:
+        """What the run that goes on has pruned."""
+        return pruning_of(checkpoint.load(self._path / LAST)) if self._resume else None
+
+    def write(self, system: BaseSystem, facts: Mapping[str, Any], *, sparse: bool = False) -> None:
+        """Write a run of a system that is not to be trained: its parameters are the last.
+
+        Arguments: facts, of the checkpoint; sparse, see `nmt.training.checkpoint.save`.
+        Raises UserError where that cannot be; nothing is left behind then.
+        """
+        with self._new(system.vocabularies):
+            parameters = {checkpoint.PARAMETERS + name: array
+                          for name, array in (system.stored or system.parameters).items()}
+            checkpoint.save(self._path / LAST, parameters | system.masks(),
+                            {"model": system.metadata(), **facts}, sparse=sparse)
 
     def train(self, system: BaseSystem, training: Training, observer: Observer) -> None:
         """Train, and leave the system with its best parameters.
@@ -164,6 +212,7 @@ class RunDirectory:
                 system.parametrized or system.model, system.stored or system.parameters,
                 training.batches, self._recipe.train, self._path, training.validate, observer,
                 system.metadata() | {"data": fingerprint(training.lines)}, notes=training.notes,
+                beside=system.masks(),
             )
             if self._resume:
                 trainer.resume()
@@ -189,6 +238,12 @@ class RunDirectory:
             if not (path / LAST).exists():
                 _take_back(path, [RECIPE, LOG, BEST, *map(vocabulary_file, vocabularies)], made)
             raise
+
+
+def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
+    """What a checkpoint says of pruning; None where it has no masks."""
+    masks = saved.select(checkpoint.MASKS)
+    return Pruning(masks, saved.metadata.get("model", {}).get("pruning", {})) if masks else None
 
 
 def vocabulary_file(name: str) -> str:
@@ -245,7 +300,7 @@ def fingerprint(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _check_resumed(path: Path, recipe: AnyRecipe) -> None:
+def check_same(path: Path, recipe: AnyRecipe, what: str = "resume") -> None:
     """Raise UserError if the run in `path` has another model, or its data are made otherwise."""
     before = _flat(as_mapping(load_recipe(type(recipe), path / RECIPE)))
     now = _flat(as_mapping(recipe))
@@ -253,7 +308,7 @@ def _check_resumed(path: Path, recipe: AnyRecipe) -> None:
                if key.split(".")[0] in ("data", "text", "model") and key not in FREE
                and key in now and was != now[key]]
     if changes:
-        raise UserError(f"{path}: cannot resume with other options: {'; '.join(changes)}")
+        raise UserError(f"{path}: cannot {what} with other options: {'; '.join(changes)}")
 
 
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

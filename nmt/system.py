@@ -357,17 +357,19 @@ def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Voca
 
 def train(
     recipe: Recipe, directory: str | Path, observer: Observer, *,
-    corpus: ParallelCorpus | None = None, resume: bool = False,
+    corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
-    Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands.
+    Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
+    start, what a new run begins with, in place of fresh vocabularies and parameters.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
     run = RunDirectory(directory, recipe, resume)
     corpus = corpus or load_corpus(recipe.data)
     build = partial(build_vocabularies, corpus, recipe)
-    system = System.create(recipe, run.vocabularies(System.names_of(recipe), build))
+    system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
+                                    run.pruning())
     batches = system.batches(corpus.train, recipe.train.batch_size)
     run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
                                _notes(recipe.model, batches.lengths[:, 0])), observer)

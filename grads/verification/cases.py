@@ -52,9 +52,15 @@ def draw_model(
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
             batch = replace(batch, target=draw_batch(rng, 0, shape).target)
         noise = model.noise(batch, rng, "float64")
-    made = model.table if isinstance(model, Parametrized) else {}
-    frozen = frozenset(name for name, one in made.items() if isinstance(one, Frozen))
-    return RandomModel(model, build, tables, parameters, frozen, batch, noise)
+    return RandomModel(model, build, tables, parameters, _frozen(model), batch, noise)
+
+
+def _frozen(model: Any) -> frozenset[str]:
+    """What has no gradient, in any of the models within."""
+    if not isinstance(model, Parametrized):
+        return frozenset()
+    own = {name for name, one in model.table.items() if isinstance(one, Frozen)}
+    return _frozen(model.model) | own
 
 
 def model_case(made: RandomModel) -> Case:

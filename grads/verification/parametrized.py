@@ -21,6 +21,8 @@ from nmt.models.parametrization import (
     Tied,
 )
 from nmt.models.translator import ModelConfig, Translator
+from nmt.pruning.classes import classes
+from nmt.pruning.schemes import masks
 
 Made = Callable[[Translator], Mapping[str, Parametrization]]
 
@@ -47,6 +49,15 @@ def _words(model: Translator) -> Stacked:
     return Stacked({"few": 4, "more": model.source_size - 4})
 
 
+def _pruned(model: Translator | Parametrized) -> Mapping[str, Parametrization]:
+    """Masks on all that may be pruned, as it is stored."""
+    weights = model.weights()
+    rng = np.random.default_rng(3)
+    stored = {name: rng.standard_normal(weight.shape) for name, weight in weights.items()}
+    found = masks(stored, classes(weights), 40, "class-blind")
+    return {name: Masked(mask) for name, mask in found.items()}
+
+
 TABLES: dict[str, Made] = {
     "tied target tables": lambda model: {"output.W_hy": Tied("decoder.W_e")},
     "three tables tied": lambda model: dict.fromkeys(
@@ -70,13 +81,21 @@ TABLES: dict[str, Made] = {
     "shared and private columns, alternating": lambda model: {
         "decoder.W_e": Stacked({"shared": 1, "private": 1}, 1, model.config.hidden_size // 2)},
     "shared and private words": lambda model: {"encoder.W_e": _words(model)},
+    "pruned": lambda model: _pruned(model),
     "frozen": lambda model: {"encoder.W_e": Frozen(), "attention.W_a": Frozen()},
 }
 
 
+# Those on which masks lie once more, on what they store.
+PRUNED = ("tied target tables", "fixnorm of both, learned", "shared and private gates", "frozen")
+
+
 @dataclass(frozen=True)
 class ParametrizedConfig:
-    """A name in TABLES, and the translator's sizes; E = H, so that tables can be tied."""
+    """A name in TABLES, or one of PRUNED with ", pruned" behind it, and the translator's sizes.
+
+    E = H, so that tables can be tied.
+    """
 
     parametrization: str
     hidden_size: int
@@ -88,12 +107,15 @@ def build(config: ParametrizedConfig, tables: Tables) -> Parametrized:
     H, V = config.hidden_size, tables.target
     model = Translator(ModelConfig(layers=1, hidden_size=H, embedding_size=H,
                                    dropout=config.dropout), V, V, tables.reverse_source)
-    return Parametrized(model, TABLES[config.parametrization](model))
+    name = config.parametrization
+    made = Parametrized(model, TABLES[name.removesuffix(", pruned")](model))
+    return Parametrized(made, _pruned(made)) if name.endswith(", pruned") else made
 
 
 def variants() -> dict[str, Variants]:
     """Every parametrization, at tiny sizes: none has a threshold."""
-    return {"tiny": Variants({"parametrization": tuple(TABLES), "hidden_size": (4,)})}
+    names = (*TABLES, *(f"{name}, pruned" for name in PRUNED))
+    return {"tiny": Variants({"parametrization": names, "hidden_size": (4,)})}
 
 
 PARAMETRIZED = Architecture(ParametrizedConfig, build, variants)

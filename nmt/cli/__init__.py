@@ -19,10 +19,12 @@ from nmt.cli.arguments import (
     add_rarity,
     add_replace_unk,
 )
+from nmt.cli.pruning import add_pruning, run_prune
+from nmt.cli.redundancy import add_redundancy
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
-RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train)
+RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train, run_prune)
 
 
 def build_parser() -> Parser:
@@ -48,6 +50,8 @@ def build_parser() -> Parser:
     add_model(perplexity)
     perplexity.set_defaults(run=commands.perplexity)
     add_commands(sub)
+    add_pruning(sub)
+    add_redundancy(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 
@@ -111,6 +115,9 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.add_argument("--sparse", action="store_true",
+                        help="multiply by only the weights that are left, where at most a tenth of "
+                             "a matrix is left (`nmt prune`)")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions in the tokenised sentences, from 0 "
                              "and before unknown words are replaced")

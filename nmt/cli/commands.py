@@ -6,7 +6,8 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_word
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.scores import perplexity as perplexity_of
+from nmt.pruning.inference import use_sparse_products
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
 from nmt.recipe import page as recipe_page
 from nmt.recipe.file import as_text, load_recipe
@@ -53,12 +55,17 @@ def corpus(options: argparse.Namespace) -> None:
 def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
     recipe, directory = _recipe_and_directory(Recipe, options)
+    train_translator(recipe, directory, partial(train_system, recipe, directory,
+                                                resume=options.resume is not None))
+
+
+def train_translator(recipe: Recipe, directory: Path, train: Callable[..., System]) -> None:
+    """Load the data, train, score the test set; train takes an observer and `corpus`."""
     console = Console(highlight=False, markup=False, emoji=False)
     pairs = load_corpus(recipe.data)
     console.print(f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty "
                   f"side, {pairs.too_long} over {recipe.data.max_length} words", soft_wrap=True)
-    system = train_system(recipe, directory, ConsoleObserver(console), corpus=pairs,
-                          resume=options.resume is not None)
+    system = train(observer=ConsoleObserver(console), corpus=pairs)
     if pairs.test is not None:
         score = score_bleu(system, pairs.test, recipe.search)
         console.print(f"test, best checkpoint: {_described('BLEU', score)}, beam "
@@ -99,6 +106,8 @@ def translate(options: argparse.Namespace) -> None:
     """`nmt translate`: stdin to stdout; lines stay aligned, and a bad one is found before any."""
     system = System.open_all(options.model, options.average, options.checkpoint)
     search = _search_options(system.recipe.search, options)
+    if options.sparse:
+        _use_sparse_products(system, options)
     _check_alignments(options.alignments, system)
     replacement = unk_replacement(options, system)
     rng = np.random.default_rng(options.seed)
@@ -140,6 +149,15 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
             raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
     return chosen(search, options.beam, options.nbest, options.length_factor,
                   options.length_normalisation)
+
+
+def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
+    """What `--sparse` does; which weights it is about goes to stderr."""
+    if len(options.model) > 1:
+        raise UserError("--sparse: expected one model, got an ensemble")
+    names = use_sparse_products(system)
+    print(f"sparse products: {', '.join(names) or 'none, more than a tenth of each is left'}",
+          file=sys.stderr)
 
 
 def _check_alignments(path: Path | None, system: System) -> None:

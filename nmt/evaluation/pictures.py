@@ -53,7 +53,7 @@ def draw_groups(
     used = [i for i, group in enumerate(groups) if group.sentences]
     for number, (name, own) in enumerate(systems.items()):
         values: list[Any] = [own[i].bleu for i in used]  # None where another system has none
-        axes.plot(range(len(used)), values, label=name, **_style(number))
+        axes.plot(range(len(used)), values, label=name, **style(number))
     axes.set_xticks(range(len(used)), [f"{groups[i].label}\n(n = {groups[i].sentences})"
                                        for i in used])
     axes.set(xlabel=xlabel, ylabel="BLEU", ylim=(0, None))
@@ -91,7 +91,7 @@ def draw_stages(curves: Sequence[Curve], path: Path) -> None:
     require_drawing(str(path))
     figure, axes = _axes()
     for number, curve in enumerate(curves):
-        axes.plot(*zip(*curve.stages, strict=True), label=curve.name, **_style(number))
+        axes.plot(*zip(*curve.stages, strict=True), label=curve.name, **style(number))
     axes.set(xlabel="perplexity", ylabel="BLEU", ylim=(0, None))
     finish(figure, axes, path)
 
@@ -106,12 +106,12 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     require_drawing(str(path))
     figure, axes = _axes()
     for number, curve in enumerate(curves):
-        style = _style(number)
+        chosen = style(number)
         if curve.train_cost and len(curves) <= LEGIBLE:
-            axes.plot(*zip(*curve.train_cost, strict=True), color=style["color"], linewidth=0.7,
+            axes.plot(*zip(*curve.train_cost, strict=True), color=chosen["color"], linewidth=0.7,
                       alpha=0.5)
         axes.plot(*(zip(*curve.test_cost, strict=True) if curve.test_cost else ((), ())),
-                  label=curve.name, **style)
+                  label=curve.name, **chosen)
     axes.set(xlabel="updates", ylabel="cost (ln perplexity)")
     highest = max((cost for curve in curves for _, cost in curve.test_cost), default=None)
     if highest is not None:  # what the training set costs before the first epoch ends is off scale
@@ -127,7 +127,7 @@ def _axes(width: float = 0.0) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def _style(number: int) -> dict[str, Any]:
+def style(number: int) -> dict[str, Any]:
     """Colour, marker and line of the system with this number."""
     return {"color": f"C{number % 10}", "marker": MARKERS[number % len(MARKERS)],
             "linestyle": STYLES[number % len(STYLES)], "markersize": 5, "linewidth": 1.4}
@@ -139,7 +139,12 @@ def finish(figure: Any, axes: Any, path: Path, grid: str = "both") -> None:
     axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
     for text in axes.legend().get_texts():
         text.set_parse_math(False)  # a dollar sign in a name is one
+    save(figure, path)
+
+
+def save(figure: Any, path: Path, dpi: int = 120) -> None:
+    """Write the file."""
     try:
-        figure.savefig(path, dpi=120)
+        figure.savefig(path, dpi=dpi)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from error

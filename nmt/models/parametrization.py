@@ -108,7 +108,12 @@ def _lengths(name: str, rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """m o g: entries where the mask is False are zero, and stay so."""
+    """m o g: entries where the mask is False are zero, and stay so.
+
+    Source: thesis, section 6.2.2: "we use binary 'mask' matrices [...] to ignore updates to weights
+    at pruned locations". What is stored starts at zero there and its gradient is zero, so that no
+    optimizer with a fresh state moves it, and no such entry counts in the gradient's norm.
+    """
 
     mask: np.ndarray  # bool, of the parameter's shape, on the host
     moved: dict[Any, Array] = field(default_factory=dict, repr=False)  # copies, by array module
@@ -117,10 +122,11 @@ class Masked:
         if self.mask.shape != weight.shape:
             raise ValueError(f"{name}: expected a mask of shape {weight.shape}, got "
                              f"{self.mask.shape}")
-        return {name: weight}
+        return {name: weight._replace(initial=lambda rng, shape: np.where(
+            self.mask, weight.initial(rng, shape), 0.0))}
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
-        return stored[name] * self._mask(stored[name])
+        return stored[name] * self._mask(stored[name])                     # (6.2.2 pruning)
 
     def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
         mask = self._mask(stored[name])
@@ -217,7 +223,8 @@ class Parametrized:
     """A model some of whose parameters are made from stored ones: Trainable as the model is."""
 
     def __init__(self, model: Trainable, table: Mapping[str, Parametrization]) -> None:
-        """table: parametrization by name of a parameter of the model.
+        """table: parametrization by name of a parameter of the model; the model may be
+        parametrized itself, and its parameters are then what it stores.
 
         Raises ValueError for a name that the model does not have, and for stored shapes that do
         not fit each other.
@@ -254,6 +261,11 @@ class Parametrized:
 
     def plain(self, stored: Mapping[str, Array]) -> Parameters:
         """The model's parameters: what search and validation get, made once for each."""
+        made = self._made(stored)
+        return self.model.plain(made) if isinstance(self.model, Parametrized) else made
+
+    def _made(self, stored: Mapping[str, Array]) -> Parameters:
+        """What the model within takes for its parameters."""
         return {name: self.table[name].forward(name, stored) if name in self.table else stored[name]
                 for name in self.model.weights()}
 
@@ -265,7 +277,7 @@ class Parametrized:
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, ParametrizedCache]:
         """The model's loss, from stored parameters."""
-        loss, inner = self.model.loss(self.plain(parameters), batch, noise)
+        loss, inner = self.model.loss(self._made(parameters), batch, noise)
         return loss, ParametrizedCache(parameters, inner, getattr(inner, "state", None))
 
     def backward(self, cache: ParametrizedCache) -> Gradients:

@@ -1,10 +1,10 @@
 """Checkpoints: flat arrays and one JSON document in a safetensors file, written all or nothing.
 
 Names carry a prefix: `parameters/encoder.0.W`, `optimizer/m/encoder.0.W`. The safetensors
-header holds a single metadata entry, a JSON string with the format's version and the caller's
-document, because safetensors maps strings to strings and promises no order of keys. The version is
-that of a whole run directory: it goes up where recipes, vocabularies or names of parameters are no
-longer read as they were written.
+header holds a single metadata entry, a JSON string with the format's version, the caller's
+document and how masks are packed (`nmt.training.masks`), because safetensors maps strings to
+strings and promises no order of keys. The version is that of a whole run directory: it goes up
+where recipes, vocabularies or names of parameters are no longer read as they were written.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from safetensors.numpy import save_file
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
+from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
+
+__all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "VERSION", "Checkpoint",
+           "check_parameters", "load", "load_metadata", "parameters_of", "save"]
 
 VERSION = 3
-PARAMETERS = "parameters/"
 OPTIMIZER = "optimizer/"
 CARRIED = "carried/"  # states that a model hands from batch to batch
 _KEY = "nmt-checkpoint"  # the one metadata entry
@@ -43,10 +46,11 @@ class Checkpoint(NamedTuple):
 
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
-         metadata: Mapping[str, Any]) -> None:
+         metadata: Mapping[str, Any], *, sparse: bool = False) -> None:
     """Write a checkpoint so that `path` holds either the old file or the whole new one.
 
-    Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able.
+    Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able; sparse,
+    whether of a masked parameter only what its mask keeps is written (it is read back whole).
     The file is written beside `path`, flushed to the disk, renamed, and the directory flushed.
     Raises UserError when the file cannot be written; the old file then stays, and no other.
     """
@@ -55,7 +59,8 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
     # Contiguous: safetensors 0.8 writes the memory of a.T in the wrong order. ascontiguousarray
     # would turn a 0-d array into a 1-d one.
     host = {name: np.asarray(to_host(array), order="C") for name, array in arrays.items()}
-    header = {_KEY: json.dumps({"version": VERSION, "metadata": metadata})}
+    host, packing = pack(host, sparse)
+    header = {_KEY: json.dumps({"version": VERSION, "metadata": metadata} | packing)}
     try:
         save_file(host, temporary, header)
         _flush(temporary)
@@ -75,14 +80,15 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     path = Path(path)
     with _opened(path) as file:
         arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
-        return Checkpoint(arrays, _metadata(path, file.metadata() or {}))
+        document = _document(path, file.metadata() or {})
+        return Checkpoint(unpack(path, arrays, document), document["metadata"])
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The document of a checkpoint without its arrays. Errors as `load`."""
     path = Path(path)
     with _opened(path) as file:
-        return _metadata(path, file.metadata() or {})
+        return _document(path, file.metadata() or {})["metadata"]
 
 
 @contextmanager
@@ -130,19 +136,19 @@ def _check_none(path: str | os.PathLike[str], verb: str, names: Iterable[str]) -
         raise UserError(f"{path}: the file {verb} {len(listed)} parameter(s): {shown}")
 
 
-def _metadata(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
-    """The caller's document out of the safetensors header, its version checked."""
+def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
+    """What the safetensors header says, the caller's "metadata" in it; its version checked."""
     if _KEY not in header:
         raise UserError(f"{path}: expected the metadata entry {_KEY!r}, found "
                         f"{sorted(header) or 'no metadata'}: a safetensors file of another program")
     try:
         document = json.loads(header[_KEY])
-        version, metadata = document["version"], document["metadata"]
+        version, _ = document["version"], document["metadata"]
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path}: the metadata entry {_KEY!r} is damaged: {error!r}") from error
     if version != VERSION:
         raise UserError(f"{path}: expected format {VERSION}, found {version}")
-    return metadata
+    return document
 
 
 def _flush(path: Path) -> None:

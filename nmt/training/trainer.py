@@ -68,7 +68,7 @@ class Trainer:
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None,
-                 notes: Sequence[str] = ()) -> None:
+                 notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None) -> None:
         """Make a trainer that stands at the beginning.
 
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
@@ -78,7 +78,8 @@ class Trainer:
         reduce_gradients, makes one worker's gradients those of all, before they are scaled and
         clipped (the source's `weight` is then that of all); after_update, called with the
         parameters, which it may change, after each update; notes on the data, for the observer and
-        the log.
+        the log; beside, what each checkpoint holds beside the parameters and training leaves as it
+        is, by name.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
@@ -95,6 +96,7 @@ class Trainer:
         self._dtype = next(iter(parameters.values())).dtype
         self._stream: Any = None  # where the streams of a language model stand
         self._reduce, self._after_update, self._notes = reduce_gradients, after_update, notes
+        self._beside = dict(beside or {})
         self._meter = Meter(self._xp)
         self._owns_directory = False
 
@@ -329,7 +331,7 @@ class Trainer:
         """Write the parameters and more arrays, unless they have gone bad since the last check."""
         self._check_parameters()
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
-        checkpoint.save(self._directory / file, parameters | dict(arrays),
+        checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
                         {"model": self._metadata, **facts})
 
 

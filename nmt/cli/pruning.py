@@ -1,0 +1,153 @@
+"""`nmt prune`: arguments, and what it does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend.errors import UserError
+from nmt.checkpoint_option import add_checkpoint
+from nmt.cli import commands
+from nmt.pruning.classes import classes, in_order
+from nmt.pruning.run import (
+    FROM_SCRATCH,
+    RETRAINED,
+    open_system,
+    prune,
+    retrain,
+    retraining_recipe,
+    stored_weights,
+)
+from nmt.pruning.schemes import SCHEMES, check_percent
+from nmt.recipe import AnyRecipe, Recipe
+from nmt.run_directory import BaseSystem, RunDirectory, check_new, checkpoint_path, epochs_of
+from nmt.training.progress import ConsoleObserver
+from nmt.training.trainer import LAST
+
+
+def add_pruning(sub: Any) -> None:
+    """`prune`: a subcommand."""
+    _add_prune(sub.add_parser("prune", help="prune a trained model's weights by magnitude, and "
+                                            "train what is left"))
+
+
+def _add_prune(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a run directory with a model of which the smallest weights are zero (thesis, "
+        "section 6.2); with --retrain or --from-scratch, train what is left. Any value of the "
+        "recipe that trains is set by --section.key VALUE."
+    )
+    parser.add_argument("run_directory", type=Path, metavar="RUN",
+                        help="the run directory of a translator or language model")
+    add_checkpoint(parser)
+    parser.add_argument("--percent", type=percent, required=True, metavar="X",
+                        help="of the weights to prune, in [0, 100); biases are never pruned")
+    parser.add_argument("--scheme", choices=tuple(SCHEMES), default="class-blind",
+                        help="the smallest of all; of each class; or in its standard deviations "
+                             "(default: class-blind)")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="run directory to make")
+    parser.add_argument("--sparse", action="store_true",
+                        help="write only the weights that are left, with a bit for each of all")
+    after = parser.add_mutually_exclusive_group()
+    after.add_argument("--retrain", nargs="?", const="", metavar="RECIPE",
+                       help="train what is left: by the run's recipe with 4 epochs from half its "
+                            "rate, halved every half epoch after 2, or by RECIPE")
+    after.add_argument("--from-scratch", nargs="?", const="", metavar="RECIPE",
+                       help="train fresh weights where weights are left: by the run's recipe, or "
+                            "by RECIPE")
+    parser.set_defaults(run=run_prune)
+
+
+def percent(text: str) -> float:
+    """A number in [0, 100), as an argument's type."""
+    try:
+        return check_percent(float(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a number in [0, 100), got {text!r}") from None
+
+
+def run_prune(options: argparse.Namespace) -> None:
+    """`nmt prune`."""
+    check_new(options.output)
+    recipe = _training_recipe(options)
+    system = open_system(options.run_directory, options.checkpoint)
+    pruned = prune(system, options.percent, options.scheme, options.run_directory.name)
+    print(table(pruned))
+    if recipe is not None:
+        _train(pruned, recipe, options)
+        return
+    before = checkpoint_path(options.run_directory, options.checkpoint)
+    run = RunDirectory(options.output, pruned.recipe, resume=False)
+    run.write(pruned, {"epoch": epochs_of(before)}, sparse=options.sparse)
+    print(f"parameters: {_bytes(parameter_bytes(system))} unpruned; "
+          f"{options.output / LAST}: {_bytes((options.output / LAST).stat().st_size)}")
+    print(f"run directory: {options.output}")
+
+
+def _how(options: argparse.Namespace) -> str | None:
+    """What is done after pruning; None for nothing."""
+    if options.retrain is not None:
+        return RETRAINED
+    return None if options.from_scratch is None else FROM_SCRATCH
+
+
+def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
+    """The recipe that trains what is left, with its overrides; None where nothing trains."""
+    how = _how(options)
+    if how is None:
+        if options.overrides:
+            raise UserError(f"{options.overrides[0]}: expected --retrain or --from-scratch beside "
+                            "it: nothing else trains")
+        return None
+    if options.sparse:
+        raise UserError("--sparse: expected neither --retrain nor --from-scratch beside it; prune "
+                        "their run directory by the same percent to write that")
+    given = options.retrain or options.from_scratch
+    return retraining_recipe(options.run_directory, Path(given) if given else None, how,
+                             options.overrides)
+
+
+def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -> None:
+    """Train what is left, and say how it went."""
+    how: Any = _how(options)
+    train = partial(retrain, pruned, recipe, options.output, how)
+    if isinstance(recipe, Recipe):
+        commands.train_translator(recipe, options.output, train)  # type: ignore[arg-type]
+        return
+    train(observer=ConsoleObserver())
+    print(f"run directory: {options.output}")
+
+
+def parameter_bytes(system: BaseSystem) -> int:
+    """What the parameters of a system take."""
+    return sum(array.nbytes for array in (system.stored or system.parameters).values())
+
+
+def table(system: BaseSystem) -> str:
+    """How much of each class is pruned: a line each, and one of all."""
+    assert system.pruning is not None
+    masks, named = system.pruning.masks, classes(stored_weights(system))
+    rows = [(one, counts({name: masks[name] for name, own in named.items() if own == one}))
+            for one in in_order(named.values())]
+    rows.append(("all classes", counts(masks)))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:{width}} {pruned:>11,} of {size:>11,} weights pruned "
+                     f"({100 * pruned / size:5.1f} %)" for name, (pruned, size) in rows)
+
+
+def counts(masks: Mapping[str, np.ndarray]) -> tuple[int, int]:
+    """How many weights the masks prune, and of how many."""
+    size = sum(mask.size for mask in masks.values())
+    return size - sum(int(mask.sum()) for mask in masks.values()), size
+
+
+def _bytes(count: int) -> str:
+    """Bytes in millions."""
+    return f"{count / 1e6:.2f} MB"

@@ -1,0 +1,157 @@
+"""`nmt redundancy`: arguments, and what it does."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from backend.command import positive
+from backend.errors import UserError
+from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.pruning import percent
+from nmt.data.corpora import EvaluationSet, load_corpus
+from nmt.evaluation.curves import Curve, read_curve
+from nmt.evaluation.redundancy import Measure, Trained, breakdown, survivors, sweep
+from nmt.evaluation.redundancy_report import Findings, draw, survivors_text, write
+from nmt.language_models import LanguageSystem, read_text
+from nmt.pruning.run import masks_for, open_system, stored_weights
+from nmt.pruning.schemes import SCHEMES
+from nmt.run_directory import BaseSystem, check_new, checkpoint_path
+from nmt.system import System, score_bleu
+from nmt.training.trainer import LOG
+
+NAMES = {"perplexity": "perplexity", "bleu": "BLEU"}  # as they are written
+PERCENTS = tuple(float(percent) for percent in range(0, 100, 10))
+
+
+class Sets(NamedTuple):
+    """What is measured on; of a language model the text, in tokens."""
+
+    name: str  # dev or test
+    evaluation: Any  # EvaluationSet, or tokens
+    train: Sequence[Any]  # as many training pairs, or tokens
+
+
+def add_redundancy(sub: Any) -> None:
+    """`redundancy`: a subcommand."""
+    parser = sub.add_parser("redundancy", help="what pruning costs: by scheme, percentage, class")
+    parser.description = (
+        "The analyses of section 6.2.3 of the thesis, as JSON, a table and pictures: all schemes "
+        "and percentages, each class alone, what is left where, runs that were trained afterwards. "
+        "The data are those of the run's recipe."
+    )
+    parser.add_argument("run_directory", type=Path, metavar="RUN", help="a run directory")
+    add_checkpoint(parser)
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="directory to make")
+    parser.add_argument("--percents", type=percent, nargs="+", default=PERCENTS, metavar="X",
+                        help="(default: 0 10 ... 90)")
+    parser.add_argument("--schemes", choices=tuple(SCHEMES), nargs="+", default=tuple(SCHEMES),
+                        help="(default: all three)")
+    parser.add_argument("--classes", type=percent, default=90.0, metavar="X",
+                        help="percent at which each class is pruned alone; 0 leaves it out "
+                             "(default: 90)")
+    parser.add_argument("--weights", type=percent, default=80.0, metavar="X",
+                        help="percent at which weights are counted and drawn (default: 80)")
+    parser.add_argument("--test", action="store_true", help="measure on the recipe's test set "
+                                                            "instead of the dev set")
+    parser.add_argument("--no-bleu", action="store_true", help="perplexity only")
+    parser.add_argument("--beam", type=positive, default=1, help="(default: 1, greedy search)")
+    parser.add_argument("--trained", type=Path, nargs="+", default=(), metavar="DIR",
+                        help="runs that `nmt prune` retrained or trained from scratch, to set "
+                             "beside")
+    parser.set_defaults(run=run_redundancy)
+
+
+def run_redundancy(options: argparse.Namespace) -> None:
+    """`nmt redundancy`."""
+    check_new(options.output)
+    system = open_system(options.run_directory, options.checkpoint)
+    runs = [(directory, _trained_system(directory)) for directory in options.trained]
+    sets = _sets(system, options)
+    measure = _measure(sets, options)
+    scheme, weights = options.schemes[0], stored_weights(system)
+    masks = masks_for(system, options.weights, scheme)
+    left = survivors(weights, masks, options.weights, scheme)
+    options.output.mkdir(parents=True, exist_ok=True)
+    points = sweep(system, measure, options.percents, options.schemes, _say)
+    trained = [_trained(directory, one, sets, measure) for directory, one in runs]
+    parts = breakdown(system, _measure(sets, options, bleu=False), options.classes,
+                      options.schemes, _say) if options.classes else []
+    about = {"run": options.run_directory.name, "set": sets.name, "beam": options.beam,
+             "checkpoint": checkpoint_path(options.run_directory, options.checkpoint).stem}
+    found = Findings(about, points, parts, left, trained, _curve(options.run_directory))
+    print(survivors_text(left))
+    for line in (*write(found, options.output), *draw(found, weights, masks, options.output)):
+        print(line)
+
+
+def _say(text: str) -> None:
+    """A line of progress."""
+    print(text, flush=True)
+
+
+def _sets(system: BaseSystem, options: argparse.Namespace) -> Sets:
+    """The evaluation set and as much of the training data. Raises UserError without a test set."""
+    name = "test" if options.test else "dev"
+    if isinstance(system, LanguageSystem):
+        train, dev = read_text(system.recipe.text)
+        if options.test:
+            raise UserError("--test: expected a translator; a language model has its dev text")
+        return Sets(name, dev, train[: len(dev)])
+    corpus = load_corpus(system.recipe.data)
+    chosen = corpus.test if options.test else corpus.dev
+    if chosen is None:
+        raise UserError("--test: expected data.test_source and data.test_target in the recipe, "
+                        "got neither")
+    return Sets(name, chosen, corpus.train[: len(chosen.pairs)])
+
+
+def _measure(sets: Sets, options: argparse.Namespace, bleu: bool = True) -> Measure:
+    """What a system scores on the evaluation set."""
+
+    def measure(system: System | LanguageSystem) -> dict[str, float]:
+        if isinstance(system, LanguageSystem):
+            return {"perplexity": system.perplexity(sets.evaluation)}
+        chosen: EvaluationSet = sets.evaluation
+        scores = {"perplexity": system.perplexity(chosen.pairs)}
+        if bleu and not options.no_bleu:
+            search = replace(system.recipe.search, beam=options.beam)
+            scores["bleu"] = score_bleu(system, chosen, search).score
+        return scores
+
+    return measure
+
+
+def _trained_system(directory: Path) -> System | LanguageSystem:
+    """A run that was trained under masks. Raises UserError for another."""
+    system = open_system(directory)
+    if system.pruning is None or "pruned_perplexity" not in system.pruning.facts:
+        raise UserError(f"{directory}: expected a run that `nmt prune --retrain` or "
+                        "`--from-scratch` trained, got another")
+    return system
+
+
+def _trained(
+    directory: Path, system: System | LanguageSystem, sets: Sets, measure: Measure
+) -> Trained:
+    """What such a run scores."""
+    assert system.pruning is not None
+    facts, scores = system.pruning.facts, measure(system)
+    _say(f"{directory.name}, {facts['how']}, {facts['scheme']} {facts['percent']:g} %: "
+         + ", ".join(f"{NAMES[name]} {value:.2f}" for name, value in scores.items()))
+    return Trained(directory.name, facts["how"], facts["scheme"], facts["percent"],
+                   scores["perplexity"], scores.get("bleu"), system.perplexity(sets.train),
+                   facts["pruned_perplexity"], _curve(directory) or Curve("", [], []))
+
+
+def _curve(directory: Path) -> Curve | None:
+    """How the run was trained, where its log is kept and has a validation."""
+    if not (directory / LOG).is_file():
+        return None
+    curve = read_curve(directory, directory.name)
+    return curve if any(math.isfinite(cost) for _, cost in curve.test_cost) else None

@@ -1,0 +1,190 @@
+"""Where a trained model is redundant: what pruning costs, by scheme, percentage and class.
+
+Source: thesis, section 6.2.3. Figure 6.6 is `sweep`, 6.7 and 6.8 are `breakdown`, "Distribution of
+redundancy" (by layer, gate, recurrent or feed-forward input, and words that lose all their weights)
+is `survivors`, "Storage size" is `stored_bytes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lstm.parameters import Weight
+from nmt.evaluation.curves import Curve
+from nmt.pruning.classes import classes, in_order
+from nmt.pruning.run import masks_for, stored_parameters, stored_weights, with_masks
+from nmt.pruning.schemes import Masks
+from nmt.run_directory import BaseSystem
+
+Measure = Callable[[Any], dict[str, float]]  # of a system: "perplexity" and, perhaps, "bleu"
+Tell = Callable[[str], None]
+
+
+class Point(NamedTuple):
+    """A pruned model on the evaluation set."""
+
+    scheme: str
+    percent: float  # of the weights that may be pruned
+    perplexity: float  # infinite where a float cannot hold it
+    bleu: float | None  # 0 to 100; None of language models, or where not asked for
+    bytes: int  # of the parameters with only what is left, a bit for each weight included
+
+
+class Part(NamedTuple):
+    """One class pruned alone, as much of it as a scheme prunes of the whole model."""
+
+    scheme: str
+    name: str  # of the class
+    size: int  # weights
+    pruned: int
+    largest: float  # magnitude of the largest deleted weight; 0 where none is
+    change: float  # of the perplexity
+
+
+class Share(NamedTuple):
+    """How much is left of a part of the weights."""
+
+    kept: int
+    size: int
+
+
+class Survivors(NamedTuple):
+    """What is left of a pruned model."""
+
+    percent: float
+    scheme: str
+    classes: dict[str, Share]
+    gates: dict[str, dict[str, dict[str, Share]]]  # layer -> gate -> input, "h" is recurrent
+    words: dict[str, Share]  # by class of a table: words that have any weight left
+
+
+class Trained(NamedTuple):
+    """A run that was trained after it was pruned."""
+
+    name: str
+    how: str  # RETRAINED or FROM_SCRATCH of `nmt.pruning.run`
+    scheme: str
+    percent: float
+    perplexity: float
+    bleu: float | None
+    train_perplexity: float  # of as many training pairs, without dropout
+    pruned_perplexity: float | None  # of the dev set before it was trained
+    curve: Curve
+
+
+def sweep(
+    system: BaseSystem, measure: Measure, percents: Sequence[float], schemes: Sequence[str],
+    tell: Tell = lambda text: None,
+) -> list[Point]:
+    """Prune by each scheme and percentage, and measure (Figure 6.6).
+
+    Nothing pruned is measured once. tell gets a line for each point.
+    Raises UserError as `nmt.pruning.run.prune`.
+    """
+    points: list[Point] = []
+    whole: dict[str, float] = {}
+    for scheme in schemes:
+        for percent in percents:
+            found = masks_for(system, percent, scheme)
+            if percent == 0:
+                whole = whole or measure(system)
+            scores = whole if percent == 0 else measure(with_masks(system, found))
+            point = Point(scheme, percent, scores["perplexity"], scores.get("bleu"),
+                          stored_bytes(system, found))
+            points.append(point)
+            tell(describe(point))
+    return points
+
+
+def describe(point: Point) -> str:
+    """A line."""
+    score = "" if point.bleu is None else f", BLEU {point.bleu:.2f}"
+    return f"{point.scheme} {point.percent:g} %: perplexity {point.perplexity:.2f}{score}"
+
+
+def stored_bytes(system: BaseSystem, masks: Masks) -> int:
+    """What `nmt prune --sparse` writes of the parameters: values that are left, and bits."""
+    count = 0
+    for name, array in stored_parameters(system).items():
+        mask = masks.get(name)
+        kept = array.size if mask is None else int(mask.sum())
+        count += kept * array.itemsize + (0 if mask is None else (mask.size + 7) // 8)
+    return count
+
+
+def breakdown(
+    system: BaseSystem, measure: Measure, percent: float, schemes: Sequence[str],
+    tell: Tell = lambda text: None,
+) -> list[Part]:
+    """Each class pruned alone, by each scheme's share of it (Figures 6.7 and 6.8)."""
+    named, parts = classes(stored_weights(system)), []
+    parameters, before = stored_parameters(system), measure(system)["perplexity"]
+    for scheme in schemes:
+        found = masks_for(system, percent, scheme)
+        for one in in_order(named.values()):
+            own = {name: mask for name, mask in found.items() if named[name] == one}
+            after = measure(with_masks(system, own))["perplexity"]
+            part = _part(scheme, one, own, parameters, after - before)
+            parts.append(part)
+            tell(f"{scheme}, {one}: perplexity {part.change:+.2f}, {part.pruned:,} of "
+                 f"{part.size:,} weights, largest {part.largest:.3f}")
+    return parts
+
+
+def _part(
+    scheme: str, name: str, own: Masks, parameters: Mapping[str, np.ndarray], change: float
+) -> Part:
+    """What was pruned of a class, and its effect."""
+    deleted = np.concatenate([np.abs(parameters[key][~mask]) for key, mask in own.items()])
+    size = sum(mask.size for mask in own.values())
+    return Part(scheme, name, size, deleted.size, float(deleted.max(initial=0.0)), change)
+
+
+def survivors(
+    weights: Mapping[str, Weight], masks: Masks, percent: float, scheme: str
+) -> Survivors:
+    """What is left by class, by gate and input of each layer, and by word of each table."""
+    named = classes(weights)
+    by_class: dict[str, Share] = {}
+    gates: dict[str, dict[str, dict[str, Share]]] = {}
+    words: dict[str, Share] = {}
+    for name, mask in masks.items():
+        one, first = named[name], weights[name].axes[0]
+        by_class[one] = _added(by_class.get(one), mask)
+        if first.name == "word":
+            words[one] = _added(words.get(one), np.any(mask, axis=1))
+        if first.name == "gate" and mask.ndim == 2:
+            _add_gates(gates.setdefault(one, {}), weights[name], mask)
+    ordered = in_order(by_class)
+    return Survivors(percent, scheme, {one: by_class[one] for one in ordered},
+                     {one: gates[one] for one in ordered if one in gates}, words)
+
+
+def _add_gates(found: dict[str, dict[str, Share]], weight: Weight, mask: np.ndarray) -> None:
+    """Add a layer's weights (gates, inputs) to those found."""
+    rows, columns = (axis.parts or ((axis.name, axis.size),) for axis in weight.axes)
+    for gate, here in _slices(rows):
+        for read, there in _slices(columns):
+            own = found.setdefault(gate, {})
+            own[read] = _added(own.get(read), mask[here, there])
+
+
+def _slices(parts: Sequence[tuple[str, int]]) -> list[tuple[str, slice]]:
+    """Where the parts of an axis lie."""
+    ends = np.cumsum([size for _, size in parts]).tolist()
+    return [(name, slice(end - size, end)) for (name, size), end in zip(parts, ends, strict=True)]
+
+
+def _added(share: Share | None, mask: np.ndarray) -> Share:
+    """A share, and what a mask keeps."""
+    kept, size = share or (0, 0)
+    return Share(kept + int(mask.sum()), size + mask.size)
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None for one that JSON does not have."""
+    return None if value is None or not math.isfinite(value) else value

@@ -1,0 +1,52 @@
+"""Classes of weights: what pruning tells apart, read off the weights that a model declares.
+
+Source: thesis, section 6.2.2, Figure 6.5: each layer of each side, attention, softmax, the two
+embeddings; twelve with four layers. Attention has W_c, and where the score has weights those
+(W_a ...). What the thesis does not have: a bridge and a deep output are classes, the two
+directions of a layer are one class, and biases are in none: they are not pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lstm.parameters import Weight
+
+SIDES = {"encoder": "source", "decoder": "target"}
+LAST = ("attention", "softmax", "embedding")  # after the layers, in the order of Figure 6.7
+
+
+def classes(weights: Mapping[str, Weight]) -> dict[str, str]:
+    """The class of each weight that may be pruned: name -> class, in the order of `weights`."""
+    found = {name: _class(name, weight) for name, weight in weights.items()}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Distinct classes as figures show them: layers, what is neither, and then LAST."""
+    return sorted(dict.fromkeys(names), key=_place)
+
+
+def _place(name: str) -> int:
+    """A sort key, stable within layers and within all else."""
+    if " layer " in f" {name}":
+        return 0
+    return 2 + LAST.index(name.split()[-1]) if name.split()[-1] in LAST else 1
+
+
+def _class(name: str, weight: Weight) -> str | None:
+    """The class of one weight; None for biases and the radius of fixnorm."""
+    *path, leaf = name.split(".")
+    if leaf.startswith("b") or leaf == "radius":
+        return None
+    prefix = path[0] if path else ""
+    side = SIDES.get(prefix, "" if prefix in ("rnn", "output") else prefix)
+    axes = [axis.name for axis in weight.axes]
+    if axes[0] == "gate":
+        layer = next((int(part) + 1 for part in path if part.isdigit()), 1)
+        return f"{side} layer {layer}".strip()
+    if axes == ["word", "input"]:
+        return f"{side} embedding".strip()
+    if axes == ["word", "unit"]:
+        return f"{side} softmax".strip()
+    return "deep output" if prefix == "output" else side or name

@@ -1,0 +1,158 @@
+"""Pruned systems and their run directories: pruned, retrained, sparse from the beginning.
+
+Source: thesis, section 6.2.2, "Retraining", and 6.2.3 for its settings: "(a) we start with a
+smaller learning rate of 0.5 (the original model uses a learning rate of 1.0), (b) we train for
+fewer epochs, 4 instead of 12, using plain SGD, (c) [...] after 2 epochs, we begin to halve the
+learning rate every half an epoch, and (d) all other hyperparameters are the same".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from backend import Array, to_device, to_host
+from backend.errors import UserError
+from lstm.parameters import Weight
+from nmt import language_models, system
+from nmt.checkpoint_option import DEFAULT
+from nmt.data.corpora import ParallelCorpus, load_corpus
+from nmt.language_models import LanguageSystem, read_text
+from nmt.pruning.classes import classes
+from nmt.pruning.schemes import Masks, masks
+from nmt.recipe import AnyRecipe
+from nmt.recipe.file import load_recipe
+from nmt.run_directory import RECIPE, BaseSystem, Pruning, check_same
+from nmt.system import System
+from nmt.training.progress import Observer
+
+S = TypeVar("S", bound=BaseSystem)
+PRUNED, RETRAINED, FROM_SCRATCH = "pruned", "retrained", "sparse from the beginning"
+# Of the settings of retraining those that are the same for every run; the rate is half the run's.
+RETRAINING = {"epochs": 4, "schedule": "thesis", "halve_after": 2, "halve_every": 0.5}
+
+
+def open_system(directory: Path, which: str = DEFAULT) -> System | LanguageSystem:
+    """The translator or language model of a run directory. Errors as `BaseSystem.open`."""
+    kind = LanguageSystem if LanguageSystem.is_in(directory) else System
+    return kind.open(directory, which)
+
+
+def stored_parameters(one: BaseSystem) -> dict[str, np.ndarray]:
+    """What a system is trained by, on the host: what is pruned."""
+    return {name: np.asarray(to_host(array))
+            for name, array in (one.stored or one.parameters).items()}
+
+
+def stored_weights(one: BaseSystem) -> dict[str, Weight]:
+    """What is declared of the same."""
+    return (one.parametrized or one.model).weights()
+
+
+def masks_for(one: BaseSystem, percent: float, scheme: str) -> Masks:
+    """Masks that prune `percent` of a system's weights; what has been pruned before stays so.
+
+    Raises UserError for a percent out of range or below what has been pruned before.
+    """
+    before = None if one.pruning is None else one.pruning.masks
+    try:
+        return masks(stored_parameters(one), classes(stored_weights(one)), percent, scheme, before)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def with_masks(
+    one: S, found: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
+) -> S:
+    """The system with only what the masks keep of its parameters.
+
+    Raises UserError where the recipe normalizes a table and a row of it would lose all its weights.
+    """
+    made = sparse_start(one, found, facts)
+    stored = {name: to_device(np.where(found[name], array, 0).astype(array.dtype, copy=False)
+                              if name in found else array)
+              for name, array in stored_parameters(one).items()}
+    return _with_stored(made, stored)
+
+
+def sparse_start(
+    one: S, found: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
+) -> S:
+    """A system with fresh parameters under the same masks. Errors as `with_masks`."""
+    try:
+        pruning = Pruning(dict(found), dict(facts or {}))
+        return type(one).create(one.recipe, one.vocabularies, pruning)
+    except ValueError as error:  # a normalized table has a row of zeros
+        raise UserError(f"percent: {error}") from None
+
+
+def _with_stored(one: S, stored: dict[str, Array]) -> S:
+    """The system with other parameters."""
+    try:
+        return replace(one, stored=stored, parameters=one.plain(stored))
+    except ValueError as error:
+        raise UserError(f"percent: {error}") from None
+
+
+def prune(one: S, percent: float, scheme: str, of: str) -> S:
+    """The system without the `percent` of its weights that the scheme chooses.
+
+    Arguments: of, the name of its run, for the record. Raises UserError as `masks_for` and
+    `with_masks`.
+    """
+    facts = {"how": PRUNED, "scheme": scheme, "percent": percent, "of": of}
+    return with_masks(one, masks_for(one, percent, scheme), facts)
+
+
+# --- training what is left ------------------------------------------------------------------------
+
+
+def retraining_recipe(
+    directory: Path, own: Path | None, how: str, overrides: Sequence[str] = ()
+) -> AnyRecipe:
+    """The recipe of what is trained after `directory`'s run was pruned.
+
+    Arguments: own, a recipe to use, or None: that of the run, for retraining with the thesis's
+    settings; overrides, of either. Raises UserError where it has another model or other data.
+    """
+    first = load_recipe(AnyRecipe, directory / RECIPE)
+    if own is None and how == RETRAINED:
+        chosen = {**RETRAINING, "learning_rate": first.train.learning_rate / 2}
+        overrides = [*(f"--train.{key}={value}" for key, value in chosen.items()), *overrides]
+    recipe = load_recipe(AnyRecipe, own or directory / RECIPE, overrides)
+    if type(recipe) is not type(first):
+        raise UserError(f"{own}: expected a recipe of the kind that {directory} has, got another")
+    check_same(directory, recipe, "train what is left")
+    return recipe
+
+
+def retrain(
+    one: BaseSystem, recipe: AnyRecipe, directory: Path, how: str, observer: Observer,
+    corpus: ParallelCorpus | None = None,
+) -> BaseSystem:
+    """Train a pruned system, or fresh parameters under its masks, in a new run directory.
+
+    Arguments: one, a system of `prune`; recipe, of the same model; how, RETRAINED or FROM_SCRATCH;
+    corpus, if it was loaded already. Returns the system with its best parameters. Raises UserError
+    as training does.
+    """
+    if isinstance(one, LanguageSystem):
+        score = one.perplexity(read_text(one.recipe.text)[1])
+    else:
+        corpus = corpus or load_corpus(recipe.data)  # type: ignore[attr-defined]
+        score = one.perplexity(corpus.dev.pairs)  # type: ignore[attr-defined]
+    assert one.pruning is not None
+    facts = {**one.pruning.facts, "how": how,
+             "pruned_perplexity": score if math.isfinite(score) else None}
+    start = sparse_start(replace(one, recipe=recipe), one.pruning.masks, facts)
+    if how == RETRAINED:
+        start = _with_stored(start, {name: array.copy() for name, array in one.stored.items()})
+    if isinstance(start, LanguageSystem):
+        return language_models.train(start.recipe, directory, observer, start=start)
+    assert isinstance(start, System)
+    return system.train(start.recipe, directory, observer, corpus=corpus, start=start)

@@ -1,0 +1,111 @@
+"""The three schemes of pruning, each a score: the k weights with the smallest are pruned.
+
+Source: thesis, section 6.2.2, "Pruning Schemes". With x % of N weights to prune, k is x N / 100,
+rounded:
+
+| scheme | score of weight w of class c | prunes |
+|---|---|---|
+| class-blind | abs(w) | the smallest of all |
+| class-uniform | (rank of abs(w) in c + 1/2) / size of c | x % of each class |
+| class-distribution | abs(w) / sigma_c | below lambda sigma_c, one lambda for all classes |
+
+sigma_c is the standard deviation about the mean. Ties go in the order of weights and entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+Score = Callable[[np.ndarray], np.ndarray]  # of all weights of a class, flat: their scores
+Masks = dict[str, np.ndarray]  # bool, True where the weight is kept
+GONE = -1.0  # the score of a weight that has been pruned before: below every other
+
+
+def class_blind(w: np.ndarray) -> np.ndarray:
+    """The magnitude."""
+    return np.abs(w)                                                       # (6.2.2 pruning)
+
+
+def class_uniform(w: np.ndarray) -> np.ndarray:
+    """The share of the class that is smaller; 1/2 makes x % of n weights round(x n / 100)."""
+    order = np.argsort(np.abs(w), kind="stable")
+    score = np.empty(w.size)
+    score[order] = (np.arange(w.size) + 0.5) / w.size                      # (6.2.2 pruning)
+    return score
+
+
+def class_distribution(w: np.ndarray) -> np.ndarray:
+    """The magnitude in standard deviations; of a class of equal weights the magnitude."""
+    return np.abs(w) / (np.std(w, dtype=np.float64) or 1.0)                # (6.2.2 pruning)
+
+
+SCHEMES: dict[str, Score] = {
+    "class-blind": class_blind,
+    "class-uniform": class_uniform,
+    "class-distribution": class_distribution,
+}
+
+
+def check_percent(percent: float) -> float:
+    """`percent` itself. Raises ValueError unless it is in [0, 100)."""
+    if not 0 <= percent < 100:
+        raise ValueError(f"percent: expected a number in [0, 100), got {percent:g}")
+    return percent
+
+
+def masks(
+    parameters: Mapping[str, np.ndarray], classes: Mapping[str, str], percent: float, scheme: str,
+    before: Mapping[str, np.ndarray] | None = None,
+) -> Masks:
+    """Masks that prune `percent` of the weights of all classes together.
+
+    Arguments: parameters, on the host; classes, by the names of those that may be pruned; percent,
+    in [0, 100); scheme, a key of SCHEMES; before, masks of what has been pruned, which stays so.
+    Raises ValueError for a percent out of range, or below what has been pruned before.
+    """
+    check_percent(percent)
+    if scheme not in SCHEMES:
+        raise ValueError(f"scheme: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
+    scores = _scores(parameters, classes, SCHEMES[scheme])
+    for name, mask in (before or {}).items():
+        scores[name][~mask.reshape(-1)] = GONE
+    size = sum(score.size for score in scores.values())
+    gone = sum(int((score == GONE).sum()) for score in scores.values())
+    count = round(percent * size / 100)
+    if count < gone:
+        raise ValueError(f"percent: expected at least {100 * gone / size:.4g}, which have been "
+                         f"pruned before, got {percent:g}")
+    return _keep_all_but(count, scores, {name: parameters[name].shape for name in classes})
+
+
+def _scores(
+    parameters: Mapping[str, np.ndarray], classes: Mapping[str, str], score: Score
+) -> dict[str, np.ndarray]:
+    """Flat scores by parameter, in the order of `classes`."""
+    found: dict[str, np.ndarray] = {}
+    for one in dict.fromkeys(classes.values()):
+        names = [name for name, own in classes.items() if own == one]
+        flat = [parameters[name].reshape(-1) for name in names]
+        cuts = np.cumsum([part.size for part in flat])[:-1]
+        found |= dict(zip(names, np.split(score(np.concatenate(flat)), cuts), strict=True))
+    return {name: found[name] for name in classes}
+
+
+def _keep_all_but(
+    count: int, scores: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]
+) -> Masks:
+    """Masks without the `count` smallest scores; of equal ones the first go."""
+    if not scores:
+        return {}
+    joined = np.concatenate(list(scores.values()))
+    keep = np.ones(joined.size, bool)
+    if count:
+        largest = np.partition(joined, count - 1)[count - 1]  # that goes
+        keep = joined > largest
+        ties = np.flatnonzero(joined == largest)
+        keep[ties[count - int((joined < largest).sum()):]] = True
+    cuts = np.cumsum([score.size for score in scores.values()])[:-1]
+    return {name: part.reshape(shapes[name])
+            for name, part in zip(scores, np.split(keep, cuts), strict=True)}

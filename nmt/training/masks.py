@@ -1,0 +1,81 @@
+"""Masks of pruned models in checkpoints: a bit for each weight, and on request only the kept ones.
+
+A checkpoint of a masked model holds, beside `parameters/NAME`, `mask/NAME`: bool, of the same
+shape, True where the weight is kept. In the file a mask is bits (`np.packbits`), and of a sparse
+file `parameters/NAME` has the kept values alone, in the array's order. Thesis, section 6.2.3,
+"Storage size": 782 MB unpruned, 272 MB with 80 % pruned. Here, of n weights of 4 bytes a share k of
+which is kept, n (4 k + 1/8) bytes are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend.errors import UserError
+
+PARAMETERS = "parameters/"
+MASKS = "mask/"
+Arrays = dict[str, np.ndarray]
+
+
+def pack(arrays: Mapping[str, np.ndarray], sparse: bool) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays as a file has them, and what its header has to say of masks, if there are any."""
+    masks = {name[len(MASKS):]: a for name, a in arrays.items() if name.startswith(MASKS)}
+    if not masks:
+        return dict(arrays), {}
+    packed = dict(arrays)
+    for name, mask in masks.items():
+        packed[MASKS + name] = np.packbits(mask)
+        if sparse:
+            packed[PARAMETERS + name] = arrays[PARAMETERS + name][mask]
+    shapes = {name: list(mask.shape) for name, mask in masks.items()}
+    return packed, {"masks": shapes, "sparse": sparse}
+
+
+def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Arrays:
+    """What `pack` was given, from its arrays and header.
+
+    Raises UserError, naming `path` and the mask, where a mask and its parameter do not fit.
+    """
+    whole, shapes = dict(arrays), header.get("masks", {})
+    for full_name in arrays:
+        if full_name.startswith(MASKS):
+            name = full_name[len(MASKS):]
+            mask = _mask(path, name, arrays, shapes.get(name))
+            values = _values(path, name, arrays, mask, header["sparse"])
+            whole |= {full_name: mask, PARAMETERS + name: values}
+    return whole
+
+
+def _mask(path: Path, name: str, arrays: Mapping[str, np.ndarray], shape: Any) -> np.ndarray:
+    """A mask from its bits."""
+    if shape is None or PARAMETERS + name not in arrays:
+        raise UserError(f"{path}: mask of {name!r}: the file has no parameter, or no shape, for it")
+    bits, size = arrays[MASKS + name], int(np.prod(shape))
+    if bits.dtype != np.uint8 or bits.shape != ((size + 7) // 8,):
+        raise UserError(f"{path}: mask of {name!r}: expected {size} bits for shape "
+                        f"{tuple(shape)}, found {bits.size} x {bits.dtype}")
+    return np.unpackbits(bits, count=size).astype(bool).reshape(shape)
+
+
+def _values(
+    path: Path, name: str, arrays: Mapping[str, np.ndarray], mask: np.ndarray, sparse: bool
+) -> np.ndarray:
+    """A masked parameter, whole: zeros where it is pruned."""
+    found = arrays[PARAMETERS + name]
+    expected = (int(mask.sum()),) if sparse else mask.shape
+    if found.shape != expected:
+        raise UserError(f"{path}: mask of {name!r}: expected a parameter of shape {expected} "
+                        f"beside it, found {found.shape}")
+    if not sparse:
+        if found[~mask].any():
+            raise UserError(f"{path}: mask of {name!r}: expected zeros where it prunes, found "
+                            f"{int(np.count_nonzero(found[~mask]))} weights that are not")
+        return found
+    whole = np.zeros(mask.shape, found.dtype)
+    whole[mask] = found
+    return whole

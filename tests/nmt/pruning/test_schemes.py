@@ -1,0 +1,109 @@
+"""The three schemes against sorted lists, and what they are asked that they cannot do."""
+
+import math
+
+import numpy as np
+import pytest
+
+from nmt.pruning.schemes import SCHEMES, masks
+
+CLASSES = {"a.W": "a", "b.W": "b", "c.U": "c", "c.V": "c"}
+SIZES = {"a": 60, "b": 35, "c": 26}
+
+
+def parameters(dtype="float32"):
+    """Four matrices of three classes, of very different size."""
+    rng = np.random.default_rng(5)
+    return {"a.W": rng.normal(0, 1, (6, 10)).astype(dtype),
+            "b.W": rng.normal(3, 0.2, (5, 7)).astype(dtype),
+            "c.U": rng.normal(0, 0.1, (3, 2)).astype(dtype),
+            "c.V": rng.normal(0, 0.1, (4, 5)).astype(dtype),
+            "a.b": np.zeros(6, dtype)}  # in no class
+
+
+def kept_by_class(found):
+    return {one: sum(int(found[name].sum()) for name, own in CLASSES.items() if own == one)
+            for one in SIZES}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("percent", [0, 0.4, 10, 33.3, 50, 80, 99, 99.9])
+def test_exactly_the_percentage_goes(scheme, percent):
+    found = masks(parameters(), CLASSES, percent, scheme)
+    assert list(found) == list(CLASSES)
+    assert all(mask.dtype == bool and mask.shape == parameters()[name].shape
+               for name, mask in found.items())
+    assert sum(int((~mask).sum()) for mask in found.values()) == round(percent * 121 / 100)
+
+
+def test_class_blind_prunes_the_smallest_of_all():
+    """As a sorted list of all weights has it."""
+    own = parameters()
+    everything = sorted(abs(w) for name in CLASSES for w in own[name].reshape(-1))
+    found = masks(own, CLASSES, 60, "class-blind")
+    threshold = everything[round(0.6 * 121) - 1]
+    for name, mask in found.items():
+        np.testing.assert_array_equal(mask, abs(own[name]) > threshold)
+    assert kept_by_class(found)["b"] == 35 and kept_by_class(found)["c"] == 0
+
+
+def test_class_uniform_prunes_the_smallest_of_each_class():
+    own = parameters()
+    found = masks(own, CLASSES, 30, "class-uniform")
+    for one, size in SIZES.items():
+        names = [name for name in CLASSES if CLASSES[name] == one]
+        joined = sorted(abs(w) for name in names for w in own[name].reshape(-1))
+        pruned = size - kept_by_class(found)[one]
+        assert abs(pruned - 0.3 * size) <= 0.5
+        for name in names:
+            np.testing.assert_array_equal(found[name], abs(own[name]) > joined[pruned - 1])
+
+
+def test_class_distribution_has_one_lambda():
+    """What goes is below lambda sigma_c, and what stays is not; sigma is about the mean."""
+    own = parameters()
+    found = masks(own, CLASSES, 40, "class-distribution")
+    scores = {}
+    for one in SIZES:
+        values = [float(w) for name in CLASSES if CLASSES[name] == one
+                  for w in own[name].reshape(-1)]
+        mean = math.fsum(values) / len(values)
+        sigma = math.sqrt(math.fsum((w - mean) ** 2 for w in values) / len(values))
+        scores |= {name: abs(own[name]) / sigma for name in CLASSES if CLASSES[name] == one}
+    gone = max(scores[name][~found[name]].max(initial=0.0) for name in CLASSES)
+    stays = min(scores[name][found[name]].min(initial=np.inf) for name in CLASSES)
+    assert gone < stays
+    assert kept_by_class(found)["b"] == 35  # its mean, 3, is 15 of its standard deviations
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_of_equal_weights_the_first_go(scheme):
+    found = masks({"W": np.ones((2, 3)), "V": np.ones(2)}, {"W": "x", "V": "x"}, 50, scheme)
+    assert found["W"].tolist() == [[False, False, False], [False, True, True]]
+    assert found["V"].tolist() == [True, True]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_was_pruned_before_stays_pruned(scheme):
+    """Even where another scheme, or weights that have grown back, would say otherwise."""
+    own = parameters()
+    first = masks(own, CLASSES, 50, "class-blind")
+    again = masks(own, CLASSES, 80, scheme, before=first)
+    assert not any((again[name] & ~first[name]).any() for name in CLASSES)
+    assert sum(int((~mask).sum()) for mask in again.values()) == round(0.8 * 121)
+    same = masks(own, CLASSES, 50, scheme, before=first)
+    assert all((same[name] == first[name]).all() for name in CLASSES)
+    with pytest.raises(ValueError, match=r"percent: expected at least 49.59, which have been "
+                                         r"pruned before, got 20"):
+        masks(own, CLASSES, 20, scheme, before=first)
+
+
+@pytest.mark.parametrize("percent", [-1, 100, 250, float("nan")])
+def test_a_percentage_out_of_range_is_named(percent):
+    with pytest.raises(ValueError, match=r"percent: expected a number in \[0, 100\), got"):
+        masks(parameters(), CLASSES, percent, "class-blind")
+
+
+def test_an_unknown_scheme_is_named():
+    with pytest.raises(ValueError, match=r"scheme: expected one of class-blind, .*, got 'blind'"):
+        masks(parameters(), CLASSES, 10, "blind")

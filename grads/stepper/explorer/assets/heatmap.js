@@ -11,6 +11,7 @@ const ATTENTIVE = /align|score|attend|context|position|window/; // functions wit
 const TALL = 12; // rows of a table that scrolls
 const SEEN = 9; // rows of such a table that are seen
 const ROOM = 30; // rows of one group that are shown at once
+const ROOMS = 65; // of all groups, but that each shows its first tensor
 const CAPTION = 2; // rows that a caption takes
 
 /** The panel on the right: what the step writes, what it reads. */
@@ -29,8 +30,12 @@ export function showTensors(panel) {
     ["Reads", reads.filter((one) => !gradient(one) && step.pass === "backward" && !cached.has(one.tensor)), "reads"],
     ["Is the gradient for", of !== null && of !== undefined && !cached.has(of) ? [{ tensor: of }] : [], "kept"],
   ].filter(([, list]) => list.length);
-  panel.replaceChildren(el("div", { class: "groups" }, groups.map(([title, list, kind]) =>
-    el("div", { class: `side ${kind}` }, el("h2", {}, title), group(list, kind, step)))),
+  let left = ROOMS;
+  panel.replaceChildren(el("div", { class: "groups" }, groups.map(([title, list, kind]) => {
+    const shown = fitting(list, Math.min(ROOM, left));
+    left -= rowsOf(list.slice(0, shown));
+    return el("div", { class: `side ${kind}` }, el("h2", {}, title), group(list, shown, kind, step));
+  })),
   el("p", { class: "readout", id: "readout" }));
   showPicked(panel);
 }
@@ -40,8 +45,7 @@ function unique(reads) {
   return reads.filter(({ tensor }) => !seen.has(tensor) && seen.add(tensor));
 }
 
-function group(list, kind, step) {
-  const shown = fitting(list);
+function group(list, shown, kind, step) {
   const figures = list.slice(0, shown).map(({ tensor, written }) => heatmap(tensor, step, written));
   const box = el("div", { class: `group ${kind}` }, figures);
   if (list.length > shown) {
@@ -54,14 +58,17 @@ function group(list, kind, step) {
 }
 
 /** How many tensors of a group are shown at once: the first, and what there is room for. */
-function fitting(list) {
-  let room = ROOM;
-  const over = list.findIndex(({ tensor }, k) => {
-    const rows = tensors[tensor].shape?.[0] ?? 1;
-    room -= (rows > TALL ? SEEN : rows) + CAPTION;
-    return k > 0 && room < 0;
-  });
+function fitting(list, room) {
+  const over = list.findIndex((_, k) => k > 0 && rowsOf(list.slice(0, k + 1)) > room);
   return over < 0 ? list.length : over;
+}
+
+/** How many rows tensors take. */
+function rowsOf(list) {
+  return list.reduce((sum, { tensor }) => {
+    const own = tensors[tensor].shape?.[0] ?? 1;
+    return sum + (own > TALL ? SEEN : own) + CAPTION;
+  }, 0);
 }
 
 /** One tensor: its name, its numbers in a table, where it was made. */

@@ -3,7 +3,8 @@
 Source: thesis, section 6.2.2, Figure 6.5: each layer of each side, attention, softmax, the two
 embeddings; twelve with four layers. Attention has W_c, and where the score has weights those
 (W_a ...). What the thesis does not have: a bridge and a deep output are classes, the two
-directions of a layer are one class, and biases are in none: they are not pruned.
+directions of a layer are one class, the character networks of a hybrid model have layers,
+embeddings and a softmax of their own, and biases are in none: they are not pruned.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def _class(name: str, weight: Weight) -> str | None:
     if leaf.startswith("b") or leaf == "radius":
         return None
     prefix = path[0] if path else ""
-    side = SIDES.get(prefix, "" if prefix in ("rnn", "output") else prefix)
+    side = SIDES.get(prefix, "" if prefix in ("rnn", "output") else prefix.replace("_", " "))
     axes = [axis.name for axis in weight.axes]
     if axes[0] == "gate":
         layer = next((int(part) + 1 for part in path if part.isdigit()), 1)
         return f"{side} layer {layer}".strip()
-    if axes == ["word", "input"]:
+    if axes in (["word", "input"], ["character", "input"]):
         return f"{side} embedding".strip()
-    if axes == ["word", "unit"]:
+    if axes in (["word", "unit"], ["character", "unit"]):
         return f"{side} softmax".strip()
     return "deep output" if prefix == "output" else side or name

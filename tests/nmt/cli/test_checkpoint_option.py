@@ -26,6 +26,11 @@ VERBS = [
     "evaluate test.en test.de --model model other --ensemble",
 ]
 
+OF_WEIGHTS = [  # of them alone, so that best and last differ too little here
+    "similarity pairs --model model", "words pairs --model model --output map.png",
+    "prune model --percent 50 --output new", "redundancy model --output new",
+]
+
 
 @pytest.fixture
 def runs(trained, monkeypatch):
@@ -65,17 +70,27 @@ def test_every_command_takes_either(runs, call, words) -> None:
     assert call(words) == last
 
 
+@pytest.mark.parametrize("words", OF_WEIGHTS)
+def test_a_checkpoint_that_is_missing_is_named(runs, capsys, words) -> None:
+    (runs / "pairs").write_text("one\ttwo\t5\nthree\tfour\t1\nfive\tsix\t3\n")
+    (runs / "model" / LAST).unlink()
+    message = complaint(capsys, *words.split(), "--checkpoint", "last")
+    assert f"model/{LAST}" in message
+
+
 def test_no_command_with_a_model_lacks_it() -> None:
     found = set()
     parsers = [("nmt", nmt_parser()), ("grads", grads_parser())]
     for name, parser in parsers:
         options = {option for action in parser._actions for option in action.option_strings}
-        assert ("--model" in options) == ("--checkpoint" in options), name
-        found |= {name} if "--model" in options else set()
+        given = "--model" in options or any(action.metavar == "RUN" for action in parser._actions)
+        assert given == ("--checkpoint" in options), name
+        found |= {name} if given else set()
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 parsers += [(f"{name} {sub}", own) for sub, own in action.choices.items()]
-    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm )?\w+", words))) for words in VERBS),
+    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm )?\w+", words)))
+                       for words in VERBS + OF_WEIGHTS),
                      "grads walk", "grads explore"}
 
 

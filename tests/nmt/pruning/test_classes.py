@@ -3,7 +3,7 @@
 import pytest
 
 from lstm.parameters import Weight, axis
-from nmt.models.contract import Tables
+from nmt.models.contract import Tables, character_tables
 from nmt.models.parametrization import Normalized, Parametrized, Tied
 from nmt.models.registry import MODELS
 from nmt.models.translator import ModelConfig, Translator
@@ -64,12 +64,13 @@ def test_every_weight_of_every_architecture_but_biases_has_a_class(name, options
         config = one.config(**options)
     except ValueError:
         pytest.skip("these options do not go together")
-    weights = one.build(config, Tables((7,) * one.sources, 9)).weights()
+    characters = dict.fromkeys(character_tables(config), 8)
+    weights = one.build(config, Tables((7,) * one.sources, 9, **characters)).weights()
     found = classes(weights)
     without = weights.keys() - found.keys()
     assert all(len(weights[key].shape) == 1 for key in without)
     assert all("b" in key.split(".")[-1][:1] for key in without)
-    assert all(one and one == one.strip() for one in found.values())
+    assert all(one and one == one.strip() and "_" not in one for one in found.values())
 
 
 def test_what_is_stored_counts_where_parameters_are_made_from_others():

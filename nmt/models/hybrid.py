@@ -309,8 +309,8 @@ def variants() -> dict[str, Variants]:
         "character_dropout": (0.0, 0.3), "dropout": (0.0, 0.3), "dropout_sites": SITES,
         "attention": ("global", "none"), "unit": ("lstm", "gru"), "layers": (2, 1),
         "bidirectional": (False, True), "bridge": (False, True), "biases": (True, False),
-        "output_bias": (False, True), "alpha": (1.0, 0.5), "hidden_size": (2,),
-        "embedding_size": (3,), "character_embedding_size": (4,),
+        "output_bias": (False, True), "alpha": (1.0, 0.5), "hidden_size": (3,),
+        "embedding_size": (4,), "character_embedding_size": (5,),
     }
     real = {
         "path": PATHS[::-1], "character_layers": (2,), "character_dropout": (0.3,),

@@ -83,7 +83,6 @@ EQUIVALENTS: dict[str, str] = {
     "nmt.models.rnnsearch.RNNSearch.backward: "
     "d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)": "zero before",
     "nmt.models.spelling._sum: add_gradients(total[name], one)": "symmetric",
-    "nmt.models.spelling.composed_backward: N -> prefix": "the height of a table, not asked for",
     "nmt.models.spelling.composed_forward: enumerate(groups)":
         "another model, whose gradient is right; PyTorch's tells them apart",
     "nmt.models.spelling.spelled_backward: dh = dh * mask -> dh *= mask": "made by the call before",

@@ -81,7 +81,8 @@ def test_every_step_of_every_page(name: str, opened: Any, made: Any) -> None:
             np.testing.assert_allclose([number(title) for title in titles],
                                        values(data, int(tensor)), rtol=1e-9, atol=0)
         computed = entry.get("expansions") or [None]
-        if computed[0] and len(entry["targets"]) == 1 and data["tensors"][entry["targets"][0]][
+        cut = any("full_shape" in data["tensors"][one["tensor"]] for one in entry["reads"])
+        if computed[0] and not cut and len(entry["targets"]) == 1 and data["tensors"][entry["targets"][0]][
                 "shape"] and 0 not in data["tensors"][entry["targets"][0]]["shape"]:
             assert shown["numbers"], entry["text"]
 

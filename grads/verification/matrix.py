@@ -79,10 +79,12 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 
 def family_of(entry: catalogue.Entry) -> str:
-    """Architecture, tier, and the value of the option that its choices begin with."""
+    """Architecture, tier, and the value of the option that its choices begin with, but for the
+    cell's: the page is one screen."""
     choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     option, values = next(iter(choices.items()), ("", ()))
-    value = [f"{option} {entry.options[option]}"] if 1 < len(values) <= FAMILIES else []
+    split = option != "unit" and 1 < len(values) <= FAMILIES
+    value = [f"{option} {entry.options[option]}"] if split else []
     return ", ".join([entry.architecture, *value, entry.tier])
 
 

@@ -77,6 +77,17 @@ def test_alpha_scales_what_reaches_the_words():
         assert scaled or name == "output.W_hy", name       # that reads h~, and J_c does not
 
 
+@pytest.mark.parametrize("kept", [0.0, 1.0])
+def test_the_separate_path_reads_after_dropout(kept):
+    """Where all of [c_t; h_t] is dropped, the W' of Eq. 5.6 has no gradient (erratum 32)."""
+    model, parameters = model_of(dropout=0.3)
+    noise = model.noise(batch_of(), np.random.default_rng(0), "float64")
+    noise = {**noise, "decoder.joined": np.full_like(noise["decoder.joined"], kept)}
+    cache = model.loss(parameters, batch_of(), noise)[1]
+    gradient = dense(model.backward(cache))["target_characters.W_c"]
+    assert (np.abs(gradient).max() > 0) == (kept > 0)
+
+
 def test_the_source_s_unknown_word_is_read_no_more_and_the_target_s_is():
     """Row `<unk>` of the encoder's table has no part in the loss, and no gradient."""
     model, parameters = model_of()

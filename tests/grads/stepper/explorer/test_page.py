@@ -80,10 +80,10 @@ def test_every_step_of_every_page(name: str, opened: Any, made: Any) -> None:
         for tensor, titles in shown["written"]:
             np.testing.assert_allclose([number(title) for title in titles],
                                        values(data, int(tensor)), rtol=1e-9, atol=0)
-        computed = entry.get("expansions") or [None]
-        cut = any("full_shape" in data["tensors"][one["tensor"]] for one in entry["reads"])
-        if computed[0] and not cut and len(entry["targets"]) == 1 and data["tensors"][entry["targets"][0]][
-                "shape"] and 0 not in data["tensors"][entry["targets"][0]]["shape"]:
+        computed = (entry.get("expansions") or [None])[0]
+        shapes = [data["tensors"][one]["shape"] for one in entry["targets"]]
+        whole = not any("full_shape" in data["tensors"][one["tensor"]] for one in entry["reads"])
+        if computed and whole and len(shapes) == 1 and shapes[0] and 0 not in shapes[0]:
             assert shown["numbers"], entry["text"]
 
 

@@ -134,7 +134,7 @@ def train(
 ) -> LanguageSystem:
     """Train in a run directory and return the system with its best parameters.
 
-    Arguments and errors as `nmt.system.train`.
+    Arguments and errors as `nmt.translator_training.train`.
     """
     run, text = RunDirectory(directory, recipe, resume), recipe.text
     train_tokens, dev_tokens = read_text(text)

@@ -1,4 +1,4 @@
-"""A translator with all it needs: trained, opened, and what is done with it."""
+"""A translator with all it needs: opened, and what is done with it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from backend.errors import UserError
 from backend.memory import too_large
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
-from nmt.data.annotation import is_symbol
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import Rare, Side, TextBatches, make_sources
-from nmt.data.characters import Spelling, character_vocabulary
-from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
+from nmt.data.characters import Spelling
+from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
-from nmt.models.contract import CHARACTERS, Model, character_tables, losses
+from nmt.models.contract import CHARACTERS, Model, losses
 from nmt.recipe import Recipe
-from nmt.run_directory import BaseSystem, RunDirectory, Training
+from nmt.run_directory import BaseSystem
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.force import force_decode
@@ -36,7 +35,6 @@ from nmt.search.sample import sample
 from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
-from nmt.training.progress import Observer
 
 
 @contextmanager
@@ -332,63 +330,9 @@ class System(BaseSystem):
                            hypothesis.steps)
 
 
-# --- training -------------------------------------------------------------------------------------
-
-
 def _character_lists(system: System) -> list[tuple[str, ...]]:
     """The characters of each side that has them."""
     return [system.vocabularies[name].words for name in CHARACTERS if name in system.vocabularies]
-
-
-def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Vocabulary]:
-    """Source and target vocabularies of the training pairs, by frequency.
-
-    Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
-    """
-    data = recipe.data
-    found = {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
-                                    data.max_vocabulary, always=is_symbol)
-             for side, name in enumerate(System.names)}
-    wanted = character_tables(recipe.model)
-    return found | {name: character_vocabulary((pair[side] for pair in corpus.train),
-                                               data.max_characters)
-                    for side, name in enumerate(CHARACTERS) if name in wanted}
-
-
-def train(
-    recipe: Recipe, directory: str | Path, observer: Observer, *,
-    corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
-) -> System:
-    """Train in a run directory and return the system with its best parameters.
-
-    Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
-    start, what a new run begins with, in place of fresh vocabularies and parameters.
-    Raises UserError where the data cannot be read, and as `RunDirectory` does.
-    """
-    run = RunDirectory(directory, recipe, resume)
-    corpus = corpus or load_corpus(recipe.data)
-    build = partial(build_vocabularies, corpus, recipe)
-    system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
-                                    run.pruning())
-    batches = system.batches(corpus.train, recipe.train.batch_size)
-    run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
-                               _notes(recipe.model, batches.lengths[:, 0])), observer)
-    return system
-
-
-def _notes(config: Any, lengths: np.ndarray) -> list[str]:
-    """What is worth knowing of attention by position; lengths (N,) of the training sources."""
-    attention, notes = getattr(config, "attention", "none"), []
-    if attention == "global" and config.score == "location":
-        longer = int((lengths > config.location_length).sum())
-        if longer:
-            notes.append(f"model.location_length: {longer} of {len(lengths)} training sources have "
-                         f"more than {config.location_length} words; those behind are not "
-                         "attended to")
-    if attention.startswith("local") and 2 * config.window + 1 >= lengths.max():
-        notes.append(f"model.window: 2 x {config.window} + 1 words hold any training source whole; "
-                     f"the longest has {lengths.max()}")
-    return notes
 
 
 def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:
@@ -396,24 +340,3 @@ def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions
     found = system.translate(evaluation.sources, replace(options, nbest=1))
     return bleu([system.text(nbest[0]) for nbest in found], evaluation.references,
                 system.recipe.evaluate.bleu_tokenize)
-
-
-def _lines(corpus: ParallelCorpus) -> Iterator[str]:
-    """The training data, a line for each side of each pair."""
-    return (" ".join(words) for pair in corpus.train for words in pair)
-
-
-class _Validation:
-    """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
-
-    def __init__(self, system: System, dev: EvaluationSet) -> None:
-        self._system, self._dev = system, dev
-
-    def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
-        system, recipe = self._system, self._system.recipe
-        system = replace(system, parameters=system.plain(parameters))
-        scores = system.perplexities(self._dev.pairs)
-        if recipe.evaluate.bleu:
-            greedy = replace(recipe.search, beam=1, nbest=1, length_normalisation=0.0)
-            scores["bleu"] = score_bleu(system, self._dev, greedy).score
-        return scores

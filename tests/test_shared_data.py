@@ -16,7 +16,8 @@ from nmt.evaluation.similarity import read_pairs, similarity
 from nmt.language_models import Streams, tokens_of
 from nmt.models.translator import ModelConfig
 from nmt.recipe import DataConfig, Recipe, TextConfig
-from nmt.system import System, build_vocabularies
+from nmt.system import System
+from nmt.translator_training import build_vocabularies
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MULTI30K, TEXT = DATA / "multi30k" / "tok", DATA / "text"

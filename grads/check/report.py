@@ -182,17 +182,11 @@ class Report:
             table.add_row(*map(Text, cells), style={"ok": ""}.get(row.status, "bold"))
         yield from (Text(self.summary()), table, *map(Text, self.remarks()))
 
-    # --- for machines and pages -----------------------------------------------------------------
+    # --- for machines -----------------------------------------------------------------------------
 
     def to_json(self) -> str:
         """Everything, as strict JSON: not-a-number and infinity become strings."""
         return json_page([self])
-
-    def to_html(self) -> str:
-        """A page of its own, without scripts or anything from elsewhere: `grads.check.page`."""
-        from grads.check.page import html_page
-
-        return html_page([self])
 
 
 def said_seconds(seconds: float) -> str:

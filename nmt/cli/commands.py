@@ -32,8 +32,8 @@ from nmt.recipe.file import as_text, load_recipe
 from nmt.run_directory import check_new, resumable
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation, score_bleu
-from nmt.system import train as train_system
 from nmt.training.progress import ConsoleObserver
+from nmt.translator_training import train as train_system
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
 

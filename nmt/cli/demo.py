@@ -17,8 +17,9 @@ from nmt.evaluation.pictures import MISSING
 from nmt.evaluation.scores import bleu, chrf
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
-from nmt.system import System, Translation, train
+from nmt.system import System, Translation
 from nmt.training.progress import ConsoleObserver
+from nmt.translator_training import train
 
 MARK = ".demo"  # a file that says: this directory was made by the demo and may be replaced by it
 SHOWN = 10

@@ -19,7 +19,7 @@ import numpy as np
 from backend import Array, to_device, to_host
 from backend.errors import UserError
 from lstm.parameters import Weight
-from nmt import language_models, system
+from nmt import language_models, translator_training
 from nmt.checkpoint_option import DEFAULT
 from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.language_models import LanguageSystem, read_text
@@ -155,4 +155,4 @@ def retrain(
     if isinstance(start, LanguageSystem):
         return language_models.train(start.recipe, directory, observer, start=start)
     assert isinstance(start, System)
-    return system.train(start.recipe, directory, observer, corpus=corpus, start=start)
+    return translator_training.train(start.recipe, directory, observer, corpus=corpus, start=start)

@@ -18,8 +18,9 @@ from nmt.models.hybrid import Hybrid
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.interface import SearchOptions
-from nmt.system import System, train
+from nmt.system import System
 from nmt.training.progress import Observer
+from nmt.translator_training import train
 
 MODEL = {"architecture": "hybrid", "layers": 1, "hidden_size": 8, "embedding_size": 6,
          "character_embedding_size": 5, "dropout": 0.1, "character_dropout": 0.1,

@@ -11,10 +11,11 @@ from backend.errors import UserError
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.interface import SearchOptions
-from nmt.system import System, train
+from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.trainer import LAST
+from nmt.translator_training import train
 
 WORDS = ["one", "two", "three"]
 

@@ -16,8 +16,9 @@ from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.system import System, train
+from nmt.system import System
 from nmt.training.progress import Observer
+from nmt.translator_training import train
 
 MODEL = {"hidden_size": 8, "embedding_size": 6, "layer_size": 5}
 TRAIN = {**RECIPE["train"], "optimizer": "adadelta", "learning_rate": 1.0, "schedule": "constant",

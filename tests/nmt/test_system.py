@@ -17,11 +17,12 @@ from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.system import System, build_vocabularies, score_bleu, train
+from nmt.system import System, score_bleu
 from nmt.training import checkpoint
 from nmt.training.log import read_log
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, LOG
+from nmt.translator_training import build_vocabularies, train
 
 SENTENCES = [line.split() for line in
              ("one two three", "six", "", "four four zero one two", "two unseen five")]

@@ -14,7 +14,7 @@ from typing import Any
 from backend.files import write_text
 from grads.stepper.trained import DIRECTORY, FACTS, facts
 from grads.stepper.trained.phrases import DEV, SIZE, phrases
-from nmt import language_models, system
+from nmt import language_models, translator_training
 from nmt.data.corpora import EvaluationSet, ParallelCorpus
 from nmt.data.corpus import Pair, write_lines
 from nmt.recipe import LanguageModelRecipe, Recipe
@@ -45,7 +45,7 @@ def train_translator(recipe: Path, directory: Path) -> None:
     """German to English."""
     pairs = phrases()
     corpus = ParallelCorpus(pairs[DEV:], evaluation(pairs[:DEV]), None, 0, 0)
-    system.train(load_recipe(Recipe, recipe), directory, Observer(), corpus=corpus)
+    translator_training.train(load_recipe(Recipe, recipe), directory, Observer(), corpus=corpus)
 
 
 def train_language_model(recipe: Path, directory: Path) -> None:

@@ -413,7 +413,7 @@ def test_html_escapes_and_needs_nothing():
     assert "&lt;b&gt;" in page and "<b>" not in page
     assert page.count("<section id=") == 2 and 'class="wrong"' in page
     assert "http://" not in page and "https://" not in page and "<script" not in page
-    assert found.to_html().count("<section id=") == 1
+    assert html_page([found]).count("<section id=") == 1
 
 
 # --- arguments ----------------------------------------------------------------------------------

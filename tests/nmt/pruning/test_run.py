@@ -24,10 +24,11 @@ from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.run_directory import RunDirectory
 from nmt.search.interface import SearchOptions
-from nmt.system import System, train
+from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST
+from nmt.translator_training import train
 
 RECIPES = Path(__file__).resolve().parents[3] / "nmt" / "recipes"
 SENTENCE = ["one", "two", "three"]

@@ -1,5 +1,7 @@
 """Search with sparse products finds what dense ones find, in every architecture."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,11 @@ def pruned(architecture, options, percent=90):
                    for name, array in parameters.items()}
 
 
+needs_scipy = pytest.mark.skipif(find_spec("scipy") is None,
+                                 reason="scipy (extra `sparse`) is not installed")
+
+
+@needs_scipy
 @pytest.mark.parametrize("architecture, options", CASES)
 def test_hypotheses_are_the_same(architecture, options):
     model, parameters = pruned(architecture, options)
@@ -50,6 +57,7 @@ def test_hypotheses_are_the_same(architecture, options):
                                    [h.log_probability for h in theirs], rtol=1e-12)
 
 
+@needs_scipy
 def test_a_language_model_steps_alike():
     model, parameters = pruned("language_model", {"layers": 2})
     sparse = sparse_parameters(model.weights(), parameters, share=0.2)
@@ -69,6 +77,7 @@ def test_what_is_dense_stays_dense():
                for name, array in sparse_parameters(model.weights(), parameters).items())
 
 
+@needs_scipy
 def test_products_and_what_is_none():
     rng = np.random.default_rng(1)
     W, x = np.where(rng.random((4, 6)) < 0.3, rng.random((4, 6)), 0), rng.random((3, 4))

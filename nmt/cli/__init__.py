@@ -21,6 +21,7 @@ from nmt.cli.arguments import (
 )
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.trees import add_trees
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -52,6 +53,7 @@ def build_parser() -> Parser:
     add_commands(sub)
     add_pruning(sub)
     add_redundancy(sub)
+    add_trees(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

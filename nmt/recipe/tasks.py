@@ -26,7 +26,7 @@ from typing import Any
 
 from backend.errors import UserError
 from nmt.recipe import Recipe, TranslationRecipe
-from nmt.recipe.keys import nearest
+from nmt.recipe.nearest import nearest
 from nmt.recipe.tree import Entry, Tree, based, plain, read_tree
 from nmt.training.options import TrainOptions
 from nmt.training.tasks import PARTS

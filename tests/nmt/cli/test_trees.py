@@ -110,7 +110,8 @@ def test_what_cannot_be_scored_is_named(parses, tmp_path, capsys) -> None:
 def model_of_trees(monkeypatch):
     """A run directory of an untrained model, which writes FOUND whatever it is."""
     recipe = load_recipe(Recipe, write_recipe(Path("r.yaml"), model={"attention": "none"}))
-    words = {"source": Vocabulary.build([WORDS.split()]), "target": Vocabulary.build([GOLD.split()])}
+    words = {side: Vocabulary.build([text.split()])
+             for side, text in (("source", WORDS), ("target", GOLD))}
     RunDirectory("model", recipe, resume=False).write(System.create(recipe, words), {"epoch": 0})
     (Path("model") / "last.safetensors").rename(Path("model") / "best.safetensors")
     found = [[Translation(line.split(), 0.0, 0.0, None)] for line in FOUND.splitlines()]

@@ -143,6 +143,9 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
                         help="exponent of lp(e) (default: the recipe's)")
+    parser.add_argument("--length-factor", type=float, metavar="ALPHA",
+                        help="at most this many target words per source word (default: the "
+                             "recipe's)")
 
 
 def _add_align(parser: argparse.ArgumentParser) -> None:

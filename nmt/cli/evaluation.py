@@ -14,7 +14,7 @@ from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts
 from nmt.cli.restoring import check_restore, copying_of
-from nmt.cli.trees import check_trees
+from nmt.cli.trees import check_trees, tell_long_trees
 from nmt.data.align import Link, pharaoh_line
 from nmt.data.annotation import is_symbol
 from nmt.data.attention_links import resolve, weights_of_words
@@ -55,6 +55,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     if options.trees:
         for (subject, system), test in zip(columns, tests, strict=True):
             check_trees(subject.name, system, test, options)
+            tell_long_trees(subject.name, test, _search(system, options))
     curves = [read_curve(directory, name)
               for directory, name in zip(options.model, _names(options.model), strict=True)
               if (directory / LOG).is_file()]
@@ -260,7 +261,7 @@ def _names(directories: Sequence[Path]) -> list[str]:
 
 def _search(system: System, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
-    return chosen(system.recipe.search, options.beam,
+    return chosen(system.recipe.search, options.beam, length_factor=options.length_factor,
                   length_normalisation=options.length_normalisation)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sacremoses import MosesTokenizer
 
 from backend.command import positive
@@ -15,6 +18,7 @@ from nmt.data.corpus import read_parallel, split_words, write_lines
 from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
 from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
 from nmt.evaluation.evaluate import TestSet
+from nmt.search.interface import SearchOptions
 from nmt.system import System
 
 WORDS, TREES = "words", "trees"  # what the files' names end in
@@ -132,6 +136,17 @@ def check_trees(name: str, system: System, test: TestSet, options: argparse.Name
                         f"words and data.tokenise none; {name} is not")
     for number, (sentence, tree) in enumerate(zip(test.sources, test.targets, strict=True), 1):
         _compared(tree, tree, sentence, f"{options.target}:{number}")
+
+
+def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
+    """Say on stderr how many trees have more symbols than search has steps."""
+    limits = search.step_limits(np.array([len(words) for words in test.sources]))
+    steps = np.array([len(tree) + 1 for tree in test.targets])  # and the end marker
+    if long := int((steps > limits).sum()):
+        needed = (steps / np.maximum([len(words) for words in test.sources], 1))[steps > limits]
+        print(f"{name}: {long} of {len(steps)} trees are longer than search may go with "
+              f"search.length_factor {search.length_factor:g}; --length-factor "
+              f"{math.ceil(10 * needed.max()) / 10:g} is enough", file=sys.stderr)
 
 
 def _compared(

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from tiny_run import complaint, files_in, nmt, write_recipe
 
+from nmt.cli.trees import tell_long_trees
 from nmt.data.vocabulary import Vocabulary
+from nmt.evaluation.evaluate import TestSet
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.run_directory import RunDirectory
+from nmt.search.interface import SearchOptions
 from nmt.system import System, Translation
 
 TREE = "(ROOT (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ 's)) (. {word})))\n"
@@ -146,3 +149,13 @@ def test_a_translator_writes_no_trees(trained, monkeypatch, capsys) -> None:
     assert complaint(capsys, "evaluate", "dev.en", "dev.de", "--model", "model", "--trees") == (
         "--trees: expected models of linear trees, with XX among their target words and "
         "data.tokenise none; model is not")
+
+
+def test_a_search_that_ends_before_the_trees_do_is_told(capsys) -> None:
+    test = TestSet([["a"] * 10, ["a"]], [["XX"] * 32, ["XX"] * 9], ["", ""], [])
+    tell_long_trees("m", test, SearchOptions())
+    assert capsys.readouterr().err == (
+        "m: 1 of 2 trees are longer than search may go with search.length_factor 1.5; "
+        "--length-factor 3.3 is enough\n")
+    tell_long_trees("m", test, SearchOptions(length_factor=3.3))
+    assert capsys.readouterr().err == ""

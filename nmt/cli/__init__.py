@@ -21,6 +21,7 @@ from nmt.cli.arguments import (
 )
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.trees import add_trees
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -36,13 +37,17 @@ def build_parser() -> Parser:
     _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
-    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference")
+    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
+                                         "linear trees")
     score.add_argument("hypotheses", type=Path)
     score.add_argument("references", type=Path)
     score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
     score.add_argument("--source", type=Path, metavar="FILE",
                        help="with --rarity: the sentences that were translated, in tokens")
     add_rarity(score)
+    score.add_argument("--trees", type=Path, metavar="WORDS",
+                       help="bracketing F1 instead, of linear trees over the sentences of this "
+                            "file (nmt trees)")
     score.set_defaults(run=commands.score)
     perplexity = sub.add_parser("perplexity", help="perplexity of a translator on two files")
     perplexity.add_argument("source", type=Path)
@@ -52,6 +57,7 @@ def build_parser() -> Parser:
     add_commands(sub)
     add_pruning(sub)
     add_redundancy(sub)
+    add_trees(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

@@ -18,6 +18,7 @@ from backend.errors import UserError
 from nmt import language_models
 from nmt.cli import demo as demonstration
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
+from nmt.cli.trees import score_trees
 from nmt.data.align import pharaoh_line
 from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import check_lengths, load_corpus, tokenisers
@@ -193,6 +194,9 @@ def score(options: argparse.Namespace) -> None:
     """`nmt score`."""
     if (options.source is None) != (options.rarity is None):
         raise UserError("expected --source and --rarity together, got one of them")
+    if options.trees is not None:
+        score_trees(options)
+        return
     hypotheses, references = read_parallel(options.hypotheses, options.references)
     print(_described("BLEU", bleu(hypotheses, references, options.tokenize)))
     print(_described("chrF", chrf(hypotheses, references)))

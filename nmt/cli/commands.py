@@ -148,7 +148,7 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     """The recipe's search settings with those of the command line."""
     if options.sample is not None:
         if options.beam is not None or options.nbest is not None or options.every_beam:
-            raise UserError("--sample: expected no --beam, no --every-beam and no --nbest beside it")
+            raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
         if not 0 < options.sample < math.inf:
             raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
     elif options.draws is not None:

@@ -121,6 +121,10 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.add_argument("--draws", type=positive, metavar="N",
+                        help="with --sample: draw N translations and keep the most probable")
+    parser.add_argument("--every-beam", action="store_true",
+                        help="search with every beam up to --beam and keep the best of all")
     parser.add_argument("--sparse", action="store_true",
                         help="multiply by only the weights that are left, where at most a tenth of "
                              "a matrix is left (`nmt prune`)")

@@ -1,18 +1,25 @@
-"""`nmt trees` and `nmt brackets`: treebanks as line-aligned text, and back."""
+"""`nmt trees` and `nmt brackets`: treebanks as line-aligned text, and back; scores of trees."""
 
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sacremoses import MosesTokenizer
 
 from backend.command import positive
 from backend.errors import UserError
 from nmt.data.corpus import read_parallel, split_words, write_lines
-from nmt.data.trees import Tree, bracketed, read_trees, rebuild, split
+from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
+from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
+from nmt.evaluation.evaluate import TestSet
+from nmt.search.interface import SearchOptions
+from nmt.system import System
 
 WORDS, TREES = "words", "trees"  # what the files' names end in
 
@@ -95,3 +102,58 @@ def run_brackets(options: argparse.Namespace) -> None:
         write_lines(options.output, lines)
     else:
         print("".join(line + "\n" for line in lines), end="")
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def score_trees(options: argparse.Namespace) -> None:
+    """`nmt score --trees`."""
+    if options.source is not None or options.rarity is not None:
+        raise UserError("--trees: expected no --source and no --rarity beside it")
+    written, gold = read_parallel(options.hypotheses, options.references)
+    words, _ = read_parallel(options.trees, options.references)
+    sentences = [split_words(line) for line in words]
+    parts = [_compared(split_words(one), split_words(tree), sentence,
+                       f"{options.references}:{number}")
+             for number, (one, tree, sentence) in
+             enumerate(zip(written, gold, sentences, strict=True), 1)]
+    found = total(parts)
+    print(f"F1 {found.f1:.2f}, precision {found.precision:.2f}, recall {found.recall:.2f}")
+    print(f"{found.exact} exact of {found.sentences}, {found.unfit} of another number of words")
+    for bucket in f1_by_length(parts, [len(sentence) for sentence in sentences]):
+        if bucket.f1 is not None:
+            print(f"F1 {bucket.f1:.2f} of {bucket.sentences} sentences of {bucket.label} words")
+
+
+def check_trees(name: str, system: System, test: TestSet, options: argparse.Namespace) -> None:
+    """Raise UserError for a system that writes no linear trees, or a reference that is none."""
+    if options.restore is not None:
+        raise UserError("--trees: expected no --restore beside it")
+    data = system.recipe.data
+    if data.tokenise != "none" or WORD not in system.target.words:
+        raise UserError(f"--trees: expected models of linear trees, with {WORD} among their target "
+                        f"words and data.tokenise none; {name} is not")
+    for number, (sentence, tree) in enumerate(zip(test.sources, test.targets, strict=True), 1):
+        _compared(tree, tree, sentence, f"{options.target}:{number}")
+
+
+def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
+    """Say on stderr how many trees have more symbols than search has steps."""
+    limits = search.step_limits(np.array([len(words) for words in test.sources]))
+    steps = np.array([len(tree) + 1 for tree in test.targets])  # and the end marker
+    if long := int((steps > limits).sum()):
+        needed = (steps / np.maximum([len(words) for words in test.sources], 1))[steps > limits]
+        print(f"{name}: {long} of {len(steps)} trees are longer than search may go with "
+              f"search.length_factor {search.length_factor:g}; --length-factor "
+              f"{math.ceil(10 * needed.max()) / 10:g} is enough", file=sys.stderr)
+
+
+def _compared(
+    written: list[str], gold: list[str], sentence: list[str], place: str
+) -> Brackets:
+    """A parse against its reference, whose place an error names."""
+    try:
+        return compare(written, gold, sentence)
+    except ValueError as error:
+        raise UserError(f"{place}: {str(error).removeprefix('gold: ')}") from None

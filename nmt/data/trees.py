@@ -26,6 +26,10 @@ from nmt.data.corpus import read_lines
 WORD = "XX"
 ROOTS = frozenset({"", "ROOT", "TOP", "S1"})  # labels of a root, which is not written
 TRACE = "-NONE-"
+# Words whose tags are those of punctuation, `,` `:` `.` and quotation marks, more often than not;
+# as such and as Moses writes them. Hyphens and dashes have the tag of a symbol more often.
+PUNCTUATION = frozenset(", . ? ! : ; -- — ... .. … ' \" ` `` '' ‘ ’ “ ” &apos; &quot; "
+                        "&apos;&apos;".split())
 
 _TOKEN = re.compile(r"[()]|[^ \t()]+")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -210,8 +214,13 @@ def spans(symbols: Iterable[str]) -> list[Span]:
 
 
 def bracketed(tree: Tree) -> str:
-    """A tree as the Penn Treebank writes it, on one line, for EVALB and other programs."""
-    leaves = iter(zip(tree.tags, tree.words, strict=True))
+    """A tree as the Penn Treebank writes it, on one line, for EVALB and other programs.
+
+    Punctuation without a known tag has that of the full stop, so that EVALB finds it.
+    """
+    tags = ("." if tag == WORD and word in PUNCTUATION else tag
+            for tag, word in zip(tree.tags, tree.words, strict=True))
+    leaves = iter(zip(tags, tree.words, strict=True))
     return f"(ROOT {' '.join(_bracketed(tree.symbols, leaves))})".replace(" )", ")")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -63,8 +64,14 @@ def entries(*tiers: str) -> list[Entry]:
 
     Both hold every value of every choice, and every pair of values that goes together.
     """
-    return [entry for tier in tiers or ("tiny", "real") for name in architectures()
-            for entry in _entries(name, tier)]
+    return [entry for tier in tiers or ("tiny", "real") for name, one in architectures().items()
+            for entry in _kept(name, one, tier)]
+
+
+@cache
+def _kept(name: str, one: Architecture, tier: str) -> tuple[Entry, ...]:
+    """Those of one architecture, put together once."""
+    return tuple(_entries(name, tier))
 
 
 def _entries(name: str, tier: str) -> Iterator[Entry]:

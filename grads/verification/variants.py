@@ -27,7 +27,8 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     """
     found, names = valid(config, variants), list(variants.choices)
     groups = [*combinations(names, min(2, len(names))), variants.together]
-    codes = [_codes([tuple(options[name] for name in group) for options in found])
+    columns = {name: _codes([options[name] for options in found]) for name in names}
+    codes = [_together([columns[name] for name in group], len(found))
              for group in groups]  # which combination each one holds, by group
     missing = [np.ones(code.max(initial=-1) + 1, dtype=bool) for code in codes]
     chosen, best = [], 0  # the usual one, if it is valid
@@ -40,10 +41,18 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     return chosen
 
 
-def _codes(values: list[tuple[Any, ...]]) -> np.ndarray:
+def _codes(values: list[Any]) -> np.ndarray:
     """A number for each value, the same for the same."""
-    known: dict[tuple[Any, ...], int] = {}
+    known: dict[Any, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+
+
+def _together(columns: Sequence[np.ndarray], count: int) -> np.ndarray:
+    """A number for each of `count` combinations of the columns' numbers, from 0 without a gap."""
+    code = np.zeros(count, dtype=np.int64)
+    for column in columns:
+        code = np.unique(code * (column.max(initial=0) + 1) + column, return_inverse=True)[1]
+    return code
 
 
 def name_of(options: Options, variants: Variants) -> str:

@@ -22,7 +22,7 @@ from grads.check.report import Report
 from grads.verification.cases import RandomModel, draw_model, model_case, numbers_of
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
-from grads.verification.rules import gradients_of, rules
+from grads.verification.rules import rules
 from grads.verification.shapes import SHAPES
 from grads.verification.variants import name_of, pairwise, valid
 from nmt.models.contract import Architecture
@@ -118,7 +118,7 @@ def check_model(
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
     report = check_case(case, rng=np.random.default_rng(seed), title=title, vanish=vanish, **how)
     if report.rows:
-        report.findings.extend(rules(case, made, gradients_of(case)))
+        report.findings.extend(rules(case, made))
     return report
 
 

@@ -7,7 +7,8 @@ import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args
 
 import yaml
 from jsonargparse import ArgumentParser
@@ -120,9 +121,11 @@ def _typed(
     keys: Mapping[str, Key], given: Mapping[str, Any], chosen: Mapping[str, str], where: Where
 ) -> dict[str, Any]:
     """Value by dotted key: of the file, or of its override, of the type that its section names."""
-    parser = ArgumentParser(exit_on_error=False)
-    for name, one in keys.items():
-        parser.add_argument(f"--{name}", type=one.type)
+    right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
+    rest = {key: value for key, value in given.items() if key not in right}
+    parser = ArgumentParser(exit_on_error=False)  # slow: what needs no parser goes by it
+    for key in (*rest, *chosen):
+        parser.add_argument(f"--{key}", type=keys[key].type)
 
     def wrong(key: str) -> UserError:
         return UserError(f"{where(key)}: {key}: expected {keys[key].written}, "
@@ -130,17 +133,23 @@ def _typed(
 
     try:
         arguments = [f"--{key}={value}" for key, value in chosen.items()]
-        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(given)))
+        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(rest)))
     except ArgumentError as error:
         named = re.search(r'"([\w.]+)"', str(error))
         if named is None or named[1] not in keys:
             raise UserError(" ".join(str(error).split())) from None
         raise wrong(named[1]) from None
-    values = {key: found[key] for key in [*given, *chosen]}
+    values = {key: right[key] if key in right else found[key] for key in (*given, *chosen)}
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
     return values
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type as it stands; False where it may have to be converted."""
+    kinds = {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
+    return type(value) in kinds & {bool, int, float, str, NoneType}
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

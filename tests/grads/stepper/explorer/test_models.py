@@ -142,17 +142,32 @@ def test_translator(directory, name, model):
     assert ("The encoder reads the sentence from its end." in d["notes"]) == (model == "reversed")
 
 
-@pytest.mark.parametrize(("name", "model", "kind"), [
-    ("lstm", "lm", LanguageSystem), ("attention", "attention", System)])
-def test_the_last_checkpoint(directory, name, model, kind, tmp_path):
-    shutil.copytree(directory / model, tmp_path / model)
-    saved = checkpoint.load(tmp_path / model / BEST)
-    checkpoint.save(tmp_path / model / BEST, {key: 0 * array for key, array in
-                                              saved.arrays.items()}, saved.metadata)
-    given = {"model": tmp_path / model, "sentence": "eins zwei"}
-    best, last = build(name, **given), build(name, **given, checkpoint="last")
-    assert build(name, **given, checkpoint="best")["loss"] == best["loss"] != last["loss"]
-    assert last["loss"] == build(name, model=directory / model, sentence="eins zwei")["loss"]
+@pytest.fixture
+def weakened(directory, tmp_path):
+    """Run directories whose best parameters are zeros, and their last ones are not."""
+    for name in ("lm", "attention"):
+        shutil.copytree(directory / name, tmp_path / name)
+        saved = checkpoint.load(tmp_path / name / BEST)
+        zeros = {key: 0 * array for key, array in saved.arrays.items()}
+        checkpoint.save(tmp_path / name / BEST, zeros, saved.metadata)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["lm", "attention"])
+def test_either_checkpoint_is_opened(directory, weakened, name):
+    def loss(path, which):
+        run = open_model(path, "eins zwei", None, which).derivation.run()
+        return float(run.loss(run.forward.result))
+
+    best, last = (loss(weakened / name, which) for which in ("best", "last"))
+    assert last == loss(directory / name, "best") != best
+
+
+def test_the_last_checkpoint(directory, weakened):
+    given = {"model": weakened / "lm", "sentence": "eins zwei"}
+    best, last = build("lstm", **given), build("lstm", **given, checkpoint="last")
+    assert build("lstm", **given, checkpoint="best")["loss"] == best["loss"] != last["loss"]
+    assert last["loss"] == build("lstm", model=directory / "lm", sentence="eins zwei")["loss"]
     assert "--checkpoint last" in last["command"] and "--checkpoint" not in best["command"]
 
 

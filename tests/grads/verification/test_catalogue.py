@@ -163,7 +163,7 @@ def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, monk
 
 
 def changed(entry, known):
-    """Whether an entry has other numbers than are known: its check would find nothing else."""
+    """Whether the numbers of an entry differ from those known, so that its check may too."""
     return bool(same_bits(numbers(entry), known))
 
 

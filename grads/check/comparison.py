@@ -239,7 +239,7 @@ def _kinks(
     upstream = {k: d for k, d in numbers.upstream.items() if choice in ("all", k)}
     hints: list[str] = []
     suspicious = [position for position, word in status.items() if word != "ok"]
-    for position in suspicious[:KINKS] if set(numbers.estimates) - {"complex"} else []:
+    for position in suspicious[:KINKS]:
         kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.decisions)
         if kink is None:
             continue

@@ -2,7 +2,7 @@
 
 Along a direction through a kink there is no derivative: complex step finds the slope of one side of
 it, Ridders' differences the mean of both, and a right gradient need be neither. Kinks of several
-entries even cancel in part, so that differences look smooth. So a direction that is wrong is
+entries even cancel in part, so that differences look smooth. So a direction that is not right is
 halved down to an entry; if the function has a kink there, the entry is left out, with all of the
 same value (zeros before a ReLU), and the direction is taken again.
 """
@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from grads.check.case import Case
+from grads.check.diagnosis.elsewhere import right_nearby
 from grads.check.directions import Analytic, Arrays, Line, Slope, bisect, slopes
 from grads.check.evaluate import Evaluator
-from grads.check.kinks import find_kink
+from grads.check.kinks import find_kink, find_kink_along
 from grads.check.report import Row
 
 MOST = 48  # kinks along a direction, of different values, that are left out
@@ -33,8 +34,8 @@ class Cleared(NamedTuple):
     entry: tuple[str, int] | None  # where it is wrong although there is no kink, if it is
 
     @property
-    def crossed(self) -> bool:
-        """Whether it is wrong and was not cleared of all kinks."""
+    def crosses(self) -> bool:
+        """Whether it is wrong and has kinks that no entry brings alone, or too many."""
         return self.slope.status == "wrong" and self.entry is None
 
 
@@ -42,21 +43,23 @@ def cleared(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line,
     method: str,
 ) -> Cleared:
-    """The direction after all entries that make it wrong by a kink are left out."""
-    slope = _slope(evaluate, analytic, upstream, choice, line, method)
+    """The direction after all entries that make it wrong, or uncertain, by a kink are left out."""
     weights = {name: d for name, d in upstream.items() if choice in ("all", name)}
     kinks: list[tuple[str, int]] = []
-    while slope.status == "wrong" and len(kinks) < MOST:
+    while True:
+        slope = _slope(evaluate, analytic, upstream, choice, line, method)
+        if slope.status == "ok" or len(kinks) == MOST:
+            return Cleared(line, slope, tuple(kinks), None)
+        crosses = find_kink_along(evaluate, weights, line.direction) is not None
+        if not crosses and slope.status == "inconclusive":
+            return Cleared(line, slope, tuple(kinks), None)
         at = bisect(evaluate, analytic, upstream, choice, line.direction, method)
         if find_kink(evaluate, evaluate.inputs, weights, *at, case.decisions) is None:
-            return Cleared(line, slope, tuple(kinks), at)
+            alone = _slope(evaluate, analytic, upstream, choice, _only(line, *at), method)
+            wrong = slope.status == "wrong" and (not crosses or alone.status == "wrong")
+            return Cleared(line, slope, tuple(kinks), at if wrong else None)
         kinks.append(at)
         line = _without(line, evaluate, *at)
-        if not any(v.any() for v in line.direction.values()):
-            slope = slope._replace(status="inconclusive", error=0.0)
-            break
-        slope = _slope(evaluate, analytic, upstream, choice, line, method)
-    return Cleared(line, slope, tuple(kinks), None)
 
 
 def _slope(
@@ -64,6 +67,13 @@ def _slope(
 ) -> Slope:
     return slopes(evaluate, {choice: analytic[choice]}, upstream, [line.direction], method
                   )[choice][0]
+
+
+def _only(line: Line, name: str, entry: int) -> Line:
+    """One entry of the line."""
+    alone = np.zeros_like(line.direction[name])
+    alone.reshape(-1)[entry] = line.direction[name].reshape(-1)[entry]
+    return line._replace(direction={name: alone})
 
 
 def _without(line: Line, evaluate: Evaluator, name: str, entry: int) -> Line:
@@ -79,16 +89,26 @@ def decided(
 ) -> tuple[str, tuple[str, ...]]:
     """What all methods together say of a direction that one of them found wrong: its status, and
     the hint that belongs to it."""
+    weights = {name: d for name, d in upstream.items() if choice in ("all", name)}
+    if find_kink_along(evaluate, weights, line.direction) is None:
+        sure = all(_slope(evaluate, analytic, upstream, choice, line, method).status == "wrong"
+                   for method in methods)
+        return ("wrong", ()) if sure else ("disagree", (_apart(methods),))
     found = [cleared(case, evaluate, analytic, upstream, choice, line, method)
              for method in methods]
-    if all(one.entry for one in found):
+    doubtful = [one for one in found if one.entry or one.crosses]
+    if not doubtful or all(right_nearby(case, evaluate, weights, name) for name in line.direction):
+        return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
+    alone = [_only(line, *one.entry) for one in doubtful if one.entry]
+    if any(all(_slope(evaluate, analytic, upstream, choice, entry, method).status == "wrong"
+               for method in methods) for entry in alone):
         return "wrong", ()
-    if any(one.entry for one in found):
-        return "disagree", (f"along a random direction {' and '.join(methods)} disagree",)
-    if any(one.crossed for one in found):
-        return "disagree", (f"a random direction crosses more than {MOST} kinks: nothing is "
-                            "decided there; check at other values",)
-    return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
+    return "disagree", (_apart(methods) if alone else "a random direction crosses kinks that "
+                        "cannot be told apart: nothing is decided there; check at other values",)
+
+
+def _apart(methods: Sequence[str]) -> str:
+    return f"along a random direction {' and '.join(methods)} disagree"
 
 
 def judged(

@@ -58,7 +58,7 @@ def check_entries(
     try:
         rows += [_led_to(case, evaluate, analytic, upstream, methods, choice, one)
                  for choice, one in wrong
-                 if one.crossed or (choice, one.entry and one.entry[0]) not in bad]
+                 if one.entry is None or (one.entry[0], choice) not in bad]
     except TimeUp:
         pass
     return rows
@@ -83,8 +83,8 @@ def _directions(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
     places: dict[str, np.ndarray], method: str, rng: np.random.Generator,
 ) -> tuple[list[Line], dict[str, list[Slope]], list[tuple[str, Cleared]]]:
-    """The directions of tensors whose entries are a sample, their slopes, and those that are wrong
-    for more than a kink; the entries to which these and the kinks led are added to `places`."""
+    """The directions of tensors whose entries are a sample, without kinks, their slopes, and those
+    that are wrong all the same; the entries to which these and the kinks led are added to `places`."""
     part = [name for name in names if len(places[name]) < analytic["all"][name].size]
     lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
     lines += lines_together(evaluate.inputs, names, rng) if part and len(names) > 1 else []
@@ -92,7 +92,7 @@ def _directions(
     wrong: list[tuple[str, Cleared]] = []
     for choice, every in found.items():
         for k, line in enumerate(lines):
-            if every[k].status != "wrong":
+            if every[k].status == "ok":
                 continue
             one = cleared(case, evaluate, analytic, upstream, choice, line, method)
             every[k] = one.slope

@@ -84,7 +84,7 @@ def _directions(
     places: dict[str, np.ndarray], method: str, rng: np.random.Generator,
 ) -> tuple[list[Line], dict[str, list[Slope]], list[tuple[str, Cleared]]]:
     """The directions of tensors whose entries are a sample, without kinks, their slopes, and those
-    that are wrong all the same; the entries to which these and the kinks led are added to `places`."""
+    that are wrong all the same; the entries to which that led are added to `places`."""
     part = [name for name in names if len(places[name]) < analytic["all"][name].size]
     lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
     lines += lines_together(evaluate.inputs, names, rng) if part and len(names) > 1 else []

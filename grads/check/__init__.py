@@ -38,6 +38,7 @@ from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
 from grads.check.prepare import prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
+from grads.check.step_sizes import with_steps
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
 
@@ -99,6 +100,7 @@ class Extent:
     together: bool = False  # directions over all tensors at once and no entry: for large models
     method: str | None = None  # both, complex, ridders, central, forward; None: as said above
     diagnosis: int = SAMPLE  # entries of a larger tensor where something is wrong; 0: none
+    steps: bool = False  # of one entry of each tensor, the errors by step size, for the page
     rtol: float = 0.0  # relative error that is let through, beside what rounding explains
 
     def __post_init__(self) -> None:
@@ -152,6 +154,10 @@ def check_case(
                 return Report([], findings, title)
             ready.evaluate.rtol = how.rtol
             rows, notes = _differentiate(case, *ready, wanted, how, rng)
+            if how.steps:
+                rows = [with_steps(row, ready.evaluate, ready.upstream,
+                                   ready.analytic["all"][row.name]) if row.shape is not None
+                        else row for row in rows]
     except TimeUp:
         pass
     evaluations = ready.evaluate.evaluations if ready else 0
@@ -264,7 +270,7 @@ def _suitable(
         return how.methods, ()
     try:
         slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
-        why = second_direction(evaluate, upstream, direction)
+        why = second_direction(evaluate, upstream, direction, slope)
         if not np.isfinite(slope.value).all():
             why = "f: what is finite for real arguments is not for complex ones"
         elif how.method == "complex" and not why:

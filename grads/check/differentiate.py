@@ -28,7 +28,7 @@ from grads.check.evaluate import (
     NotAnalytic,
     weights_of,
 )
-from grads.check.kinks import Kink, agreeing_step, find_kink
+from grads.check.kinks import Kink, agreeing_step, find_kink, find_kink_along
 
 __all__ = [
     "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
@@ -259,19 +259,25 @@ def _numeric(rows: Sequence[tuple[Array, Array, Array]]) -> Numeric:
 
 
 def second_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any], found: Numeric
 ) -> str:
     """Why complex step may not be used, after steps in a second direction of the complex plane.
 
     Of an analytic function, the derivative is the same along all of them. Here t = (1 + i) h: the
-    real and the imaginary part of a difference must agree. Returns "" where they do at one of
-    three step sizes, or where rounding hides what they say.
+    real and the imaginary part of a difference must agree, and, but for a kink, with what complex
+    step `found`. Returns "" where they do at one of three step sizes, or where rounding hides what
+    they say.
     """
     probe = _probe(evaluate, upstream, direction)
-    if _agree(probe, 1 + 1j, lambda change, weight, k: float(change.imag @ weight)):
+    if not _agree(probe, 1 + 1j, lambda change, weight, k: float(change.imag @ weight)):
+        return ("f: the derivative is not the same in all directions of the complex plane: "
+                "something is not analytic (a complex conjugate, an absolute value outside of "
+                "NumPy)")
+    if _agree(probe, 1 + 1j, lambda change, weight, k: float(found.value[k, 0])) or (
+            find_kink_along(evaluate, upstream, direction) is not None):
         return ""
-    return ("f: the derivative is not the same in all directions of the complex plane: something "
-            "is not analytic (a complex conjugate, an absolute value outside of NumPy)")
+    return ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
+            "other's rounding (a Fourier transform outside of NumPy)")
 
 
 def real_direction(

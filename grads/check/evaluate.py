@@ -277,9 +277,7 @@ class Entries:
         if self._where.size and not 0 <= self._where.min() <= self._where.max() < x.size:
             raise ValueError(f"positions: expected {name!r} in 0..{x.size - 1}, "
                              f"got {self._where.min()}..{self._where.max()}")
-        self.coarse = np.abs(x.reshape(-1)[self._where])
-        self.unit = _power_of_2(np.maximum(1.0, self.coarse))
-        self.near = np.where(self.coarse > 0, self.coarse, self.unit)
+        self.coarse, self.unit, self.near = scales_of(x.reshape(-1)[self._where])
 
     def __len__(self) -> int:
         return len(self._where)
@@ -346,6 +344,13 @@ def length(vectors: Sequence[Array]) -> float:
     if not 0.0 < largest < np.inf:
         return largest
     return largest * float(np.sqrt(sum(float(np.square(v / largest).sum()) for v in vectors)))
+
+
+def scales_of(x: Array) -> tuple[Array, Array, Array]:
+    """Of entries one by one, what `Probe` calls coarse, unit and near."""
+    coarse = np.abs(x)
+    unit = _power_of_2(np.maximum(1.0, coarse))
+    return coarse, unit, np.where(coarse > 0, coarse, unit)
 
 
 def _power_of_2(a: Array) -> Array:

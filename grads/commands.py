@@ -131,8 +131,10 @@ def _reports(
 
 def _mapped(extent: dict[str, Any], page: Any) -> dict[str, Any]:
     """The extent for a page: its maps show entries that were differentiated one by one."""
+    if page is None:
+        return extent
     asked = extent["every_entry"] or extent["sample"] is not None
-    return extent if asked or page is None else {**extent, "sample": SAMPLE}
+    return {**extent, "steps": True} | ({} if asked else {"sample": SAMPLE})
 
 
 def nearest(name: str, known: list[str]) -> str:

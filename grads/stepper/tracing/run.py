@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.check.report import StepErrors
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
@@ -19,7 +20,7 @@ from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.replay import Untouched
 from grads.stepper.tracing.values import KEEP
-from grads.stepper.tracing.verify import Curve, Verification, curve, losses, verify
+from grads.stepper.tracing.verify import Verification, curve, losses, verify
 from grads.stepper.tracing.verify_own import Own
 
 
@@ -141,7 +142,7 @@ class Run:
         return losses(verification, self.forward, self.arguments, entry, steps, self.loss,
                       self.example.named)
 
-    def curve(self, verification: Verification, entry: int) -> Curve:
+    def curve(self, verification: Verification, entry: int) -> StepErrors:
         """How the error of numerical derivatives for one entry depends on the step size."""
         return curve(verification, self.forward, self.arguments, entry, self.loss,
                      self.example.named)

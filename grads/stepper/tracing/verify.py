@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.report import StepErrors
+from grads.check.step_sizes import step_errors
 from grads.stepper.trace import Loops, Origin, Trace, plain, relative_error
 from grads.stepper.tracing.pairing import (
     AssignedGradient,
@@ -172,31 +174,16 @@ def losses(
     return rerun(forward, arguments, [bump], np.asarray(steps), named or {}, loss)[0]
 
 
-class Curve(NamedTuple):
-    """Relative error of numerical derivatives of one entry, by step size, against its gradient."""
-
-    steps: np.ndarray
-    complex_step: np.ndarray
-    central: np.ndarray
-    forward: np.ndarray  # forward differences
-
-
 def curve(
     verification: Verification, forward: Trace, arguments: Sequence[Any], entry: int,
     loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
-) -> Curve:
+) -> StepErrors:
     """How the error of numerical derivatives depends on the step size: 1, 0.1, ... 1e-20."""
     h = 10.0 ** -np.arange(21)
     steps = np.concatenate([1j * h, h, -h, [0.0]])
     found = losses(verification, forward, arguments, entry, steps, loss, named)
-    along, right, left = np.split(found[:-1], 3)
-    expected = float(np.ravel(verification.analytic)[entry])
-
-    def error(slopes: np.ndarray) -> np.ndarray:
-        return np.abs(slopes - expected) / (abs(expected) or 1.0)
-
-    return Curve(h, error(along.imag / h), error((right.real - left.real) / (2 * h)),
-                 error((right.real - found[-1].real) / h))
+    return step_errors(found[len(h):].real, found[:len(h)],
+                       float(np.ravel(verification.analytic)[entry]), h)
 
 
 def perturbed(

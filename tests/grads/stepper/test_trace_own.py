@@ -87,7 +87,7 @@ def test_curve_of_step_sizes_and_loss_along_an_entry():
     verification = next(one for one in run.verifications(central=False) if one.name == "do")
     curve = run.curve(verification, 1)
     assert curve.steps[0] == 1 and curve.steps[20] == 1e-20
-    assert curve.complex_step[8:].max() < 1e-14
+    assert curve.complex[8:].max() < 1e-14
     best = curve.central.argmin()
     assert 3 <= best <= 7 and curve.central[best] < 1e-8
     assert curve.central[0] > 1e-6 and curve.central[15] > 1e-6  # a V: too large, too small

@@ -5,6 +5,7 @@
     last.safetensors   where training stands (`nmt.training.trainer`)
     best.safetensors   the parameters with the best validation score
     log.jsonl          what happened
+    TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
 
 The checkpoints say the format's version for all of them (`nmt.training.checkpoint`).
 """
@@ -12,9 +13,10 @@ The checkpoints say the format's version for all of them (`nmt.training.checkpoi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -30,6 +32,8 @@ from nmt.models.registry import make_model
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_mapping, load_recipe, save_recipe
 from nmt.recipe.parametrize import parametrized
+from nmt.recipe.tasks import RATIOS, SHARE, TASKS, VOCABULARIES, is_of_tasks
+from nmt.recipe.tree import read_tree
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate
@@ -79,12 +83,8 @@ class BaseSystem:
 
         Raises ValueError for a mask that does not fit a parameter.
         """
-        *sources, target = (len(vocabularies[name]) for name in cls.names)
-        characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
-        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
-                                                **characters))
+        model, own = cls.models(recipe, vocabularies)
         rng = np.random.default_rng([recipe.train.seed, 2])
-        own = parametrized(model, recipe.parametrize)
         if pruning is not None:
             own = Parametrized(own or model, {name: Masked(mask)
                                               for name, mask in pruning.masks.items()})
@@ -92,6 +92,17 @@ class BaseSystem:
             return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
         stored = own.initial_parameters(rng)
         return cls(recipe, dict(vocabularies), model, own.plain(stored), own, stored, pruning)
+
+    @classmethod
+    def models(
+        cls, recipe: Any, vocabularies: Mapping[str, Vocabulary]
+    ) -> tuple[Any, Parametrized | None]:
+        """The model, and where the recipe parametrizes, what is trained in its place."""
+        *sources, target = (len(vocabularies[name]) for name in cls.names)
+        characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
+        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
+                                                **characters))
+        return model, parametrized(model, recipe.parametrize)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
         """The model's parameters, from those that are trained."""
@@ -114,7 +125,8 @@ class BaseSystem:
         path = checkpoint_path(directory, which)
         kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
         if kind != cls.kind:
-            raise UserError(f"{path}: expected a {cls.kind}, found a {kind}")
+            raise UserError(f"{path}: expected a {cls.kind}, found a {kind}"
+                            + _tasks_hint(directory))
         _need(directory, what, map(vocabulary_file, cls.names))
         recipe = load_recipe(cls.recipes, directory / RECIPE)
         _need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
@@ -148,6 +160,15 @@ class BaseSystem:
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
         return {"kind": self.kind, **prints, **pruned}
+
+    def recipe_files(self) -> dict[str, AnyRecipe]:
+        """The recipes that a run directory holds, by file."""
+        return {RECIPE: self.recipe}
+
+    def saved(
+        self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
+    ) -> None:
+        """What is done in the run directory `path` once its checkpoint `file` was written."""
 
     def masks(self) -> dict[str, Array]:
         """What a checkpoint holds beside the parameters: the masks, by their names there."""
@@ -194,7 +215,7 @@ class RunDirectory:
         Arguments: facts, of the checkpoint; sparse, see `nmt.training.checkpoint.save`.
         Raises UserError where that cannot be; nothing is left behind then.
         """
-        with self._new(system.vocabularies):
+        with self._new(system):
             parameters = {checkpoint.PARAMETERS + name: array
                           for name, array in (system.stored or system.parameters).items()}
             checkpoint.save(self._path / LAST, parameters | system.masks(),
@@ -207,36 +228,42 @@ class RunDirectory:
         be the one that was interrupted. A new run that fails before its first checkpoint leaves
         nothing behind.
         """
-        with nullcontext() if self._resume else self._new(system.vocabularies):
+        with nullcontext() if self._resume else self._new(system):
             trainer = Trainer(
                 system.parametrized or system.model, system.stored or system.parameters,
                 training.batches, self._recipe.train, self._path, training.validate, observer,
                 system.metadata() | {"data": fingerprint(training.lines)}, notes=training.notes,
-                beside=system.masks(),
+                beside=system.masks(), after_save=partial(system.saved, self._path),
             )
             if self._resume:
                 trainer.resume()
-                save_recipe(self._recipe, self._path / RECIPE)  # more epochs, perhaps
+                for file, recipe in system.recipe_files().items():
+                    save_recipe(recipe, self._path / file)  # more epochs, perhaps
             trainer.train()
         system.load(self._path)
 
     @contextmanager
-    def _new(self, vocabularies: Mapping[str, Vocabulary]) -> Iterator[None]:
+    def _new(self, system: BaseSystem) -> Iterator[None]:
         """Write recipe and vocabularies, let the run go, take all away if no checkpoint comes."""
         path, made = self._path, not self._path.exists()
         check_new(path)
+        recipes, vocabularies = system.recipe_files(), system.vocabularies
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            for file in recipes:
+                (path / file).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"{path}: cannot make the directory: {error.strerror}") from error
         try:
             for name, vocabulary in vocabularies.items():
                 vocabulary.write(path / vocabulary_file(name))
-            save_recipe(self._recipe, path / RECIPE)
+            for file, recipe in recipes.items():
+                save_recipe(recipe, path / file)
             yield
         except BaseException:
             if not (path / LAST).exists():
-                _take_back(path, [RECIPE, LOG, BEST, *map(vocabulary_file, vocabularies)], made)
+                beside = [str(Path(file).parent / BEST) for file in recipes]
+                _take_back(path, [*recipes, LOG, *beside, *map(vocabulary_file, vocabularies)],
+                           made)
             raise
 
 
@@ -304,11 +331,26 @@ def check_same(path: Path, recipe: AnyRecipe, what: str = "resume") -> None:
     """Raise UserError if the run in `path` has another model, or its data are made otherwise."""
     before = _flat(as_mapping(load_recipe(type(recipe), path / RECIPE)))
     now = _flat(as_mapping(recipe))
-    changes = [f"{key}: was {was!r}, now {now[key]!r}" for key, was in before.items()
-               if key.split(".")[0] in ("data", "text", "model") and key not in FREE
-               and key in now and was != now[key]]
+    changes = [f"{key}: was {was!r}, now {now.get(key)!r}" for key, was in before.items()
+               if _is_fixed(key) and was != now.get(key, was)]
     if changes:
         raise UserError(f"{path}: cannot {what} with other options: {'; '.join(changes)}")
+
+
+def _is_fixed(key: str) -> bool:
+    """Whether a resumed run must find a value as it was; of tasks it stands behind their names."""
+    parts = key.split(".")
+    if parts[0] in (RATIOS, SHARE, VOCABULARIES):
+        return True
+    own = parts[2:] if parts[0] == TASKS else parts
+    return own[0] in ("data", "text", "model") and ".".join(own) not in FREE
+
+
+def _tasks_hint(directory: Path) -> str:
+    """Where the translators of a run of several tasks are; "" for another run."""
+    tree = read_tree(directory / RECIPE)
+    tasks = tree[TASKS].value if is_of_tasks(tree) else {}
+    return f"; its tasks are {', '.join(str(directory / name) for name in tasks)}" if tasks else ""
 
 
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -329,10 +371,12 @@ def _need(directory: Path, what: str, files: Iterable[str]) -> None:
             raise UserError(f"{directory}: expected {what}, found {found}")
 
 
-def _take_back(directory: Path, names: Iterable[str], made: bool) -> None:
-    """Remove the files, and the directory if it was made for them, as far as that can be done."""
+def _take_back(directory: Path, names: Collection[str], made: bool) -> None:
+    """Remove the files, and the directories made for them, as far as that can be done."""
     with suppress(OSError):
         for name in names:
             (directory / name).unlink(missing_ok=True)
+        for inner in {(directory / name).parent for name in names} - {directory}:
+            inner.rmdir()
         if made:
             directory.rmdir()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,14 +27,22 @@ def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Voca
 
     Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
     """
-    data = recipe.data
-    found = {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
-                                    data.max_vocabulary, always=is_symbol)
-             for side, name in enumerate(System.names)}
-    wanted = character_tables(recipe.model)
-    return found | {name: character_vocabulary((pair[side] for pair in corpus.train),
-                                               data.max_characters)
-                    for side, name in enumerate(CHARACTERS) if name in wanted}
+    sides = [side_vocabularies([corpus], recipe, side) for side in range(len(System.names))]
+    found = {name: one for own in sides for name, one in own.items()}
+    return {name: found[name] for name in System.names_of(recipe)}
+
+
+def side_vocabularies(
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: int
+) -> dict[str, Vocabulary]:
+    """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
+    the characters too, where its model has them."""
+    data, sentences = recipe.data, [pair[side] for corpus in corpora for pair in corpus.train]
+    words = Vocabulary.build(sentences, data.min_frequency, data.max_vocabulary, always=is_symbol)
+    found, characters = {System.names[side]: words}, CHARACTERS[side]
+    if characters in character_tables(recipe.model):
+        found[characters] = character_vocabulary(sentences, data.max_characters)
+    return found
 
 
 def train(
@@ -53,12 +61,12 @@ def train(
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     batches = system.batches(corpus.train, recipe.train.batch_size)
-    run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
-                               _notes(recipe.model, batches.lengths[:, 0])), observer)
+    run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus),
+                               notes_on(recipe.model, batches.lengths[:, 0])), observer)
     return system
 
 
-def _notes(config: Any, lengths: np.ndarray) -> list[str]:
+def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
     """What is worth knowing of attention by position; lengths (N,) of the training sources."""
     attention, notes = getattr(config, "attention", "none"), []
     if attention == "global" and config.score == "location":
@@ -73,12 +81,12 @@ def _notes(config: Any, lengths: np.ndarray) -> list[str]:
     return notes
 
 
-def _lines(corpus: ParallelCorpus) -> Iterator[str]:
+def text_of(corpus: ParallelCorpus) -> Iterator[str]:
     """The training data, a line for each side of each pair."""
     return (" ".join(words) for pair in corpus.train for words in pair)
 
 
-class _Validation:
+class Validation:
     """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
 
     def __init__(self, system: System, dev: EvaluationSet) -> None:

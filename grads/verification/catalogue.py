@@ -19,6 +19,7 @@ import numpy as np
 from attention import blocks
 from grads.check import check_case
 from grads.check.report import Report
+from grads.verification import tasks
 from grads.verification.cases import RandomModel, draw_model, model_case, numbers_of
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
@@ -55,8 +56,9 @@ class Entry(NamedTuple):
 
 
 def architectures() -> dict[str, Architecture]:
-    """What is checked, by name: the registry, and parametrizations, which have no recipe alone."""
-    return {**MODELS, "parametrized": PARAMETRIZED}
+    """What is checked, by name: the registry, and what has no recipe alone: parametrizations, tasks
+    that share parts."""
+    return {**MODELS, "parametrized": PARAMETRIZED, "tasks": tasks.ARCHITECTURE}
 
 
 def entries(*tiers: str) -> list[Entry]:

@@ -180,7 +180,7 @@ def _split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     rest: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
-        if not re.match(r"--\w+\.", argument):
+        if not re.match(r"--[\w-]+\.", argument):
             rest.append(argument)
         elif "=" in argument:
             overrides.append(argument)

@@ -38,6 +38,10 @@ class AnyRecipe:
     reverse_source = False  # whether the model reads its source from the end
 
 
+class TranslationRecipe(AnyRecipe):
+    """A recipe of translators: of one, or of several tasks (`nmt.recipe.tasks`)."""
+
+
 @dataclass(frozen=True)
 class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
@@ -101,7 +105,7 @@ class EvaluateConfig:
 
 
 @dataclass(frozen=True)
-class Recipe(AnyRecipe):
+class Recipe(TranslationRecipe):
     """A translation system: data, model, training, search, evaluation."""
 
     data: DataConfig

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args
@@ -16,7 +17,7 @@ from jsonargparse import ArgumentParser
 from backend.errors import UserError
 from nmt.data.corpus import write_lines
 from nmt.models.registry import MODELS, name_of
-from nmt.recipe import AnyRecipe, kind_of
+from nmt.recipe import AnyRecipe, Recipe, kind_of
 from nmt.recipe.keys import (
     ARCHITECTURE,
     Key,
@@ -27,6 +28,7 @@ from nmt.recipe.keys import (
     subsections,
 )
 from nmt.recipe.nearest import nearest
+from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -36,13 +38,29 @@ Where = Callable[[str], str]  # where a dotted key was given: file and line, or 
 def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
     """Read a recipe, its bases, and apply overrides.
 
-    Arguments: kind, `Recipe`, `LanguageModelRecipe`, or `AnyRecipe` for either; path of the YAML
-    file; overrides, each `--section.key=value`, which count as a recipe based on the file.
+    Arguments: kind, `Recipe`, `LanguageModelRecipe`, `TasksRecipe`, or a class above some of them
+    for any; path of the YAML file; overrides, each `--section.key=value`, which count as a recipe
+    based on the file.
     Raises UserError, naming file and line or the override: what `read_tree` does not like, an
     unknown architecture, one whose recipes are of another kind, an unknown key (with the nearest
     known one), a value of the wrong type or out of range.
     """
     tree, given = read_tree(path), [_split(override) for override in overrides]
+    if is_of_tasks(tree):
+        if not issubclass(TasksRecipe, kind):
+            raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one model, got "
+                            "one of several tasks")
+        made: Any = tasks_recipe(tree, path, given, partial(_one, Recipe))
+        return made
+    if kind is TasksRecipe:
+        raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
+    return _one(kind, tree, path, given)
+
+
+def _one(
+    kind: type[R], tree: Tree, path: str | Path, given: Sequence[tuple[str, str | None]]
+) -> R:
+    """The recipe of one model, from a file's tree and overrides."""
     architecture = _architecture(kind, tree, path, dict(given).get(ARCHITECTURE))
     if architecture != architecture_entry(tree).value:
         tree = without_model(tree)
@@ -72,6 +90,8 @@ def as_text(recipe: AnyRecipe) -> str:
 
 def as_mapping(recipe: AnyRecipe) -> dict[str, Any]:
     """The sections of a recipe, nested; the model's says its architecture."""
+    if isinstance(recipe, TasksRecipe):
+        return tasks_mapping(recipe, as_mapping)
     mapping = dataclasses.asdict(recipe)  # type: ignore[call-overload]
     return mapping | {"model": {"architecture": name_of(recipe.model), **mapping["model"]}}
 

@@ -56,14 +56,23 @@ def without_model(tree: Tree) -> Tree:
 
 def _read(path: Path, above: tuple[Path, ...]) -> Tree:
     """A recipe on its base; above: the recipes that lead to it."""
-    tree = _parse(path)
+    return _based(_parse(path), (*above, path))
+
+
+def based(tree: Tree) -> Tree:
+    """What stands in a recipe as a recipe of its own, on its base. Errors as `read_tree`."""
+    return _based(dict(tree), ())
+
+
+def _based(tree: Tree, chain: tuple[Path, ...]) -> Tree:
+    """A recipe on its base; chain: the recipes that lead to it, and it."""
     named = tree.pop(BASE, None)
     if named is None:
         return tree
     if not (isinstance(named.value, str) and named.value):
         raise UserError(f"{named.place}: {BASE}: expected the name of a recipe's file, "
                         f"got {plain(named.value)!r}".replace("None", "null"))
-    base, chain = path.parent / named.value, (*above, path)
+    base = Path(named.place.rpartition(":")[0]).parent / named.value
     if not base.is_file():
         raise UserError(f"{named.place}: {BASE}: expected a recipe's file, found none at {base}")
     if base.resolve() in [one.resolve() for one in chain]:

@@ -21,7 +21,7 @@ from nmt.training import checkpoint
 from nmt.training.accuracy import precision_cost
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log
-from nmt.training.meter import Meter
+from nmt.training.meter import Meter, perplexities
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer, Progress
@@ -39,6 +39,10 @@ class BatchSource(Protocol):
 
     def epoch(self, rng: np.random.Generator) -> Sequence[Any]:
         """The keys of one epoch's batches; `rng` alone may decide their order."""
+
+    def clock(self, keys: Sequence[Any]) -> np.ndarray:
+        """(len(keys) + 1,) int: how many updates that the schedule counts come before each key of
+        an epoch, and in all. They end the epoch; of a mixture they are the reference task's."""
 
     def batch(self, key: Any) -> Batch:
         """The batch of a key."""
@@ -68,6 +72,7 @@ class Trainer:
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None,
+                 after_save: Callable[[str, dict[str, Array], dict[str, Any]], None] | None = None,
                  notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None) -> None:
         """Make a trainer that stands at the beginning.
 
@@ -77,9 +82,10 @@ class Trainer:
         told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
         reduce_gradients, makes one worker's gradients those of all, before they are scaled and
         clipped (the source's `weight` is then that of all); after_update, called with the
-        parameters, which it may change, after each update; notes on the data, for the observer and
-        the log; beside, what each checkpoint holds beside the parameters and training leaves as it
-        is, by name.
+        parameters, which it may change, after each update; after_save, called with the file's name,
+        the parameters and the facts of each checkpoint, once it is written; notes on the data, for
+        the observer and the log; beside, what each checkpoint holds beside the parameters and
+        training leaves as it is, by name.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
@@ -96,7 +102,7 @@ class Trainer:
         self._dtype = next(iter(parameters.values())).dtype
         self._stream: Any = None  # where the streams of a language model stand
         self._reduce, self._after_update, self._notes = reduce_gradients, after_update, notes
-        self._beside = dict(beside or {})
+        self._after_save, self._beside = after_save, dict(beside or {})
         self._meter = Meter(self._xp)
         self._owns_directory = False
 
@@ -199,10 +205,13 @@ class Trainer:
         if not len(keys) or c.position > len(keys):
             raise UserError(f"training data: expected at least {max(c.position, 1)} batches, "
                             f"got {len(keys)}")
-        end = min(len(keys), max(1, round((options.epochs - c.epoch + 1) * len(keys))))
+        clock = self._source.clock(keys)
+        last = max(1, round((options.epochs - c.epoch + 1) * clock[-1]))
+        end = min(len(keys), int(np.searchsorted(clock, last)))
         self._meter.start()
         for key in keys[c.position:end]:
-            self._optimizer.learning_rate = self._schedule.rate_at(c.epoch, c.position / len(keys))
+            self._optimizer.learning_rate = self._schedule.rate_at(
+                c.epoch, float(clock[c.position] / clock[-1]))
             batch = self._source.batch(key)
             try:
                 self._train_batch(batch)
@@ -239,7 +248,7 @@ class Trainer:
         self._optimizer.update(self.parameters, gradients, scale)
         if self._after_update is not None:
             self._after_update(self.parameters)
-        self._meter.add(losses(loss, cache)[0], norm, self._source.tokens(batch))
+        self._meter.add(losses(loss, cache)[0], norm, self._source.tokens(batch), batch.task)
         c.step += 1
         c.position += 1
 
@@ -261,7 +270,7 @@ class Trainer:
     def _log_window(self) -> None:
         """One line of the log."""
         c, facts = self.counters, self._meter.close_window()
-        if not math.isfinite(facts["loss"]):
+        if not self._meter.finite:
             self._fail(c.step, {})
         self._log.write("update", step=c.step, epoch=c.epoch, **facts,
                         learning_rate=self._optimizer.learning_rate, **pool_figures(self._xp))
@@ -270,8 +279,8 @@ class Trainer:
         """What an observer is told; the loss and the speed are those of the last line logged."""
         c, facts = self.counters, self._meter.facts
         return Progress(c.epoch, self.options.epochs, c.position, batches, c.step,
-                        self._optimizer.learning_rate, facts.get("perplexity"),
-                        facts.get("target_tokens_per_second"))
+                        self._optimizer.learning_rate, facts.get("target_tokens_per_second"),
+                        perplexities(facts))
 
     def _end_epoch(self) -> None:
         """Validate, tell the schedule, write the log and both checkpoints."""
@@ -333,6 +342,8 @@ class Trainer:
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
                         {"model": self._metadata, **facts})
+        if self._after_save is not None:
+            self._after_save(file, self.parameters, facts)
 
 
 def _stream_state(arrays: Mapping[str, np.ndarray]) -> list[tuple[Array, ...]] | None:

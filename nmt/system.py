@@ -60,6 +60,11 @@ class Translation:
     spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
     cut_words: int = 0  # of these, those cut at `search.longest_word`
 
+    @property
+    def unspelled(self) -> list[str]:
+        """The words as the search for words found them, `<unk>` for those that were spelled."""
+        return [UNK if place in self.spelled else word for place, word in enumerate(self.words)]
+
 
 class WordVectors(NamedTuple):
     """Vectors of source words."""

@@ -49,6 +49,13 @@ def add_aligned_word(parser: argparse.ArgumentParser) -> None:
                              f"read for dot, general and concat (default: {DEFAULT})")
 
 
+def add_longest_word(parser: argparse.ArgumentParser) -> None:
+    """`--longest-word N`."""
+    parser.add_argument("--longest-word", type=positive, metavar="N",
+                        help="characters of a word that a hybrid model spells, at most; longer "
+                             "ones are cut and counted (default: the recipe's)")
+
+
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
     """`--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
@@ -96,7 +103,8 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_links_format(parser, "gold")
     _add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="write evaluation.json and, with matplotlib, pictures: BLEU by "
+                        help="write evaluation.json, all translations side by side as "
+                             "outputs.txt and, with matplotlib, pictures: BLEU by "
                              "length, learning curves, BLEU against perplexity after each epoch "
                              "and, if asked for, BLEU by rarity, before and after replacement")
     parser.set_defaults(run=commands.run_evaluate)
@@ -139,6 +147,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
                         help="exponent of lp(e) (default: the recipe's)")
+    add_longest_word(parser)
 
 
 def _add_align(parser: argparse.ArgumentParser) -> None:

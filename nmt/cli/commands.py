@@ -135,7 +135,7 @@ def translate(options: argparse.Namespace) -> None:
         sys.stdout.flush()
     if cut_words:
         print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
-              "(search.longest_word)", file=sys.stderr)
+              "(--longest-word, search.longest_word)", file=sys.stderr)
     if options.alignments is not None:
         write_lines(options.alignments, links)
 
@@ -148,7 +148,7 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
         if not 0 < options.sample < math.inf:
             raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
     return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation)
+                  options.length_normalisation, options.longest_word)
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:

@@ -111,6 +111,7 @@ class Evaluation:
     rarity_replaced: dict[str, list[Group]] = field(default_factory=dict)  # by REPLACEMENTS
     classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
     pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as `resolve` has
+    outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
@@ -191,7 +192,18 @@ def evaluate(
             how: bleu_by_rarity(rarity, after, test.references, tokenize)
             for how, after in output.after.items()},
         classes=_by_class(system, test), pointers=output.pointers,
+        outputs=_stages(system, best, texts, output.after),
     )
+
+
+def _stages(
+    system: System, best: Sequence[Translation], texts: list[str], after: dict[str, list[str]]
+) -> dict[str, list[str]]:
+    """The translations before and after what is done about unknown words, by the first means."""
+    if any(one.spelled for one in best):
+        return {"": [system.detokenise(one.unspelled) for one in best], "spelled": texts}
+    replaced = {f"unk replaced ({how})": replaced for how, replaced in [*after.items()][:1]}
+    return {"": texts, **replaced}
 
 
 class _Output(NamedTuple):

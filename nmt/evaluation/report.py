@@ -23,9 +23,11 @@ from nmt.evaluation.pictures import (
     draw_stages,
 )
 from nmt.evaluation.rare import Group
+from nmt.evaluation.side_by_side import side_by_side
 from nmt.evaluation.speed import TrainingSpeed
 
-JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
+JSON, OUTPUTS = "evaluation.json", "outputs.txt"
+LENGTHS, CURVES = "bleu-by-length.png", "learning-curves.png"
 RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
 NONE = "-"
 COLUMNS = 5  # systems that stand side by side on a screen
@@ -166,15 +168,20 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def write(found: Sequence[Evaluation], curves: Sequence[Curve], directory: Path) -> list[str]:
-    """Write JSON and pictures into a directory that is there.
+def write(
+    found: Sequence[Evaluation], curves: Sequence[Curve], lines: tuple[list[str], list[str]],
+    directory: Path,
+) -> list[str]:
+    """Write JSON, the translations side by side and pictures into a directory that is there.
 
-    Returns a line about each file; without matplotlib one that says so instead of the pictures.
+    lines: of the source and of the target. Returns a line about each file; without matplotlib one that says so instead of the pictures.
     """
     text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
                       ensure_ascii=False)
     write_lines(directory / JSON, text.split("\n"))
-    said = [str(directory / JSON)]
+    outputs = {one.subject.name: one.outputs for one in found}
+    write_lines(directory / OUTPUTS, side_by_side(*lines, outputs))
+    said = [str(directory / JSON), str(directory / OUTPUTS)]
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
     for name, draw in _pictures(found, curves).items():

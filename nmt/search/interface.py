@@ -60,8 +60,8 @@ class SearchOptions:
 
 
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
-           length_factor: float | None = None,
-           length_normalisation: float | None = None) -> SearchOptions:
+           length_factor: float | None = None, length_normalisation: float | None = None,
+           longest_word: int | None = None) -> SearchOptions:
     """A recipe's search settings with those of a command line; None where nothing was said.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
@@ -71,7 +71,8 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
         beam = max(search.beam, nbest)
     given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
                              "length_factor": length_factor,
-                             "length_normalisation": length_normalisation}
+                             "length_normalisation": length_normalisation,
+                             "longest_word": longest_word}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})

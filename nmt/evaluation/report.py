@@ -174,7 +174,8 @@ def write(
 ) -> list[str]:
     """Write JSON, the translations side by side and pictures into a directory that is there.
 
-    lines: of the source and of the target. Returns a line about each file; without matplotlib one that says so instead of the pictures.
+    lines: of the source and of the target. Returns a line about each file; without matplotlib one
+    that says so instead of the pictures.
     """
     text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
                       ensure_ascii=False)

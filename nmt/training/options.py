@@ -10,7 +10,7 @@ from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adadelta": Adadelta}
-_LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # of all validation scores; of others higher is better
+_LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # other scores: higher
 
 
 @dataclass(frozen=True)

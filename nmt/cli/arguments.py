@@ -11,7 +11,7 @@ from backend.command import natural, positive
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
 from nmt.cli.aligning import ALIGNERS, SYMMETRISE
-from nmt.cli.alignment_error import run_aer
+from nmt.cli.alignment_error import add_drop_bad_links, run_aer
 from nmt.cli.rare_words import add_rare_words
 from nmt.cli.restoring import add_restore
 from nmt.cli.words import add_words
@@ -101,7 +101,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
                         help="alignments of the pairs in Pharaoh or NAACL format, for the "
                              "alignment error rate; words are those between spaces")
     _add_links_format(parser, "gold")
-    _add_drop_bad_links(parser)
+    add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="write evaluation.json, all translations side by side as "
                              "outputs.txt and, with matplotlib, pictures: BLEU by "
@@ -124,7 +124,7 @@ def _add_aer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", type=Path, metavar="FILE")
     for name in ("links", "gold"):
         _add_links_format(parser, name)
-    _add_drop_bad_links(parser)
+    add_drop_bad_links(parser)
     parser.set_defaults(run=run_aer)
 
 
@@ -135,11 +135,6 @@ def _add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
                              "in Pharaoh, 1 in NAACL format)")
     parser.add_argument(f"--{name}-swapped", action="store_true",
                         help=f"the {name} file names the target word first")
-
-
-def _add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--drop-bad-links", action="store_true",
-                        help="leave out links that do not fit their sentence")
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -184,7 +179,7 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--links", type=Path, metavar="FILE",
                         help="alignments of the pairs; words are those between spaces")
-    _add_drop_bad_links(parser)
+    add_drop_bad_links(parser)
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="align the pairs by force-decoding them instead")
     add_checkpoint(parser)

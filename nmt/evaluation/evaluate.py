@@ -111,6 +111,7 @@ class Evaluation:
     rarity_replaced: dict[str, list[Group]] = field(default_factory=dict)  # by REPLACEMENTS
     classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
     pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as `resolve` has
+    replaced_chrf3: dict[str, Score] = field(default_factory=dict)  # as `replaced`
     outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
 
     def to_json(self) -> dict[str, Any]:
@@ -135,6 +136,7 @@ class Evaluation:
             "layers": self.subject.layers,
             "vocabulary": self.subject.vocabulary,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
+            "chrf3_after_replacement": {k: v.score for k, v in self.replaced_chrf3.items()},
             "pointers": self.pointers,
             "bleu_without_unknown": self.known and {
                 "sentences": self.known.sentences,
@@ -192,6 +194,8 @@ def evaluate(
             how: bleu_by_rarity(rarity, after, test.references, tokenize)
             for how, after in output.after.items()},
         classes=_by_class(system, test), pointers=output.pointers,
+        replaced_chrf3={how: chrf(after, test.references, beta=3)
+                        for how, after in output.after.items()},
         outputs=_stages(system, best, texts, output.after),
     )
 

@@ -43,8 +43,9 @@ def as_text(found: Sequence[Evaluation]) -> str:
     """
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
-    kinds = [rows for rows in (_settings(found) + _scores(found), _alignment(found),
-                               _lengths(found), _rarity(found), _speed(found)) if rows]
+    kinds = [rows for rows in (_settings(found) + _scores(found), _without_unknown(found),
+                               _alignment(found), _lengths(found), _rarity(found), _speed(found))
+             if rows]
     if len(found) <= COLUMNS:
         lines = _aligned([row for rows in (first, *kinds) for row in rows])
     else:
@@ -84,10 +85,17 @@ def _scores(found: Sequence[Evaluation]) -> list[Row]:
                             ".2f"))
         rows += [_row("spelled words", (one.spelled for one in found), "d"),
                  _row("spelled words cut", (one.cut_words for one in found), "d")]
+    return rows
+
+
+def _without_unknown(found: Sequence[Evaluation]) -> list[Row]:
+    """Scores after unknown words were replaced, and where there are none."""
+    rows = []
     for how in _replacements(found):
-        scores = [one.replaced.get(how) for one in found]
-        rows.append(_row(f"BLEU, unk replaced ({how})",
-                         (score and score.score for score in scores), ".2f"))
+        for name, scores in (("BLEU", [one.replaced.get(how) for one in found]),
+                             ("chrF3", [one.replaced_chrf3.get(how) for one in found])):
+            rows.append(_row(f"{name}, unk replaced ({how})",
+                             (score and score.score for score in scores), ".2f"))
     known = [one.known for one in found if one.known]
     if known:
         rows += [_row("BLEU, sentences without unknown words",

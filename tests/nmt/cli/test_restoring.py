@@ -154,7 +154,7 @@ def test_wrong_requests(capsys, arguments, message) -> None:
 @pytest.mark.usefixtures("no_pictures")
 def test_bad_links_are_left_out_if_so_told(capsys) -> None:
     shown, _ = evaluated(capsys, "--model", "m-posunk", "--restore", "--links", "far",
-                         "--drop-bad-links")
+                         "--skip-bad-links")
     assert shown.startswith("far: 1 links do not fit their sentences and are left out\n")
 
 

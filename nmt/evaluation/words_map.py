@@ -20,7 +20,7 @@ PERPLEXITY = 30.0  # t-SNE's usual one; of few points a third of their number
 KINDS = ("word-based", "character-based")  # as Figure 5.4 tells words apart
 COLOURS = ("tab:blue", "tab:red")
 FONT = 8.0  # points
-LETTER = 0.58  # width of a letter, as a part of the font's size
+LETTER = 0.64  # width of a letter, as a part of the font's size
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,17 +110,16 @@ def label_offsets(places: np.ndarray, widths: np.ndarray, height: float) -> np.n
     that covers fewest. Arguments: places (N, 2) of the points; widths (N,) of the labels and their
     height, in the same unit.
     """
-    gap, boxes, offsets = 0.35 * height, [], []
+    gap, offsets = 0.35 * height, []
+    boxes: list[np.ndarray] = []
     for place, width in zip(places, widths, strict=True):
         right, left, middle = gap, -width - gap, -width / 2
         tried = [(right, gap), (right, -height - gap), (left, gap), (left, -height - gap),
                  (middle, 2 * gap), (middle, -height - 2 * gap)]
-        corners = [place + offset for offset in tried]
-        covered = [_covered(np.concatenate([corner, corner + (width, height)]), places, boxes)
-                   for corner in corners]
-        best = int(np.argmin(covered))
+        own = [np.array([x, y, x + width, y + height]) + np.tile(place, 2) for x, y in tried]
+        best = int(np.argmin([_covered(box, places, boxes) for box in own]))
         offsets.append(tried[best])
-        boxes.append(np.concatenate([corners[best], corners[best] + (width, height)]))
+        boxes.append(own[best])
     return np.array(offsets)
 
 

@@ -16,6 +16,7 @@ BENCHMARKS = {
     "memory": "peak memory of a training step, beside what it cannot do without",
     "search": "greedy and beam search against batched PyTorch",
     "sparse": "search with a pruned model: sparse products against dense ones",
+    "hybrid": "a training step of a hybrid model against the word model's",
     "kernels": "each kernel against PyTorch, and against the roofline of the machine",
     "naive": "textbook code, then the structural ideas added one by one",
     "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",

@@ -62,6 +62,11 @@ class Translation:
     cut_words: int = 0  # of these, those cut at `search.longest_word`
     beam: int | None = None  # the largest beam that found it, of a search with every beam only
 
+    @property
+    def unspelled(self) -> list[str]:
+        """The words as the search for words found them, `<unk>` for those that were spelled."""
+        return [UNK if place in self.spelled else word for place, word in enumerate(self.words)]
+
 
 class WordVectors(NamedTuple):
     """Vectors of source words."""

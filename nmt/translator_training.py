@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from backend import Array
+from backend.errors import UserError
 from nmt.data.annotation import is_symbol
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.models.contract import CHARACTERS, character_tables
-from nmt.recipe import Recipe
+from nmt.recipe import CHARACTER_PERPLEXITY, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
@@ -90,7 +91,12 @@ class Validation:
     """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
 
     def __init__(self, system: System, dev: EvaluationSet) -> None:
+        """Raises UserError where the score that decides could not be measured on the dev set."""
         self._system, self._dev = system, dev
+        known = all(UNKNOWN not in system.target.ids(target) for _, target in dev.pairs)
+        if system.recipe.train.criterion == CHARACTER_PERPLEXITY and known:
+            raise UserError(f"train.criterion: expected a dev set with words outside the target "
+                            f"vocabulary for {CHARACTER_PERPLEXITY}, got none")
 
     def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
         system, recipe = self._system, self._system.recipe

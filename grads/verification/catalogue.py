@@ -26,13 +26,16 @@ from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import rules
 from grads.verification.shapes import SHAPES
 from grads.verification.variants import name_of, pairwise, valid
-from nmt.models.contract import Architecture
+from nmt.models.contract import Architecture, character_tables
 from nmt.models.registry import MODELS
 
 SHAPES_OF = {  # tier -> shapes of its batches
     "tiny": ("ragged", "late padding", "full", "one sentence", "one step", "smallest"),
     "real": ("real",),
     "every": ("ragged",),
+}
+OF_CHARACTERS = {  # tier -> more shapes, of models that read or write characters
+    "real": ("real, no rare word", "real, rare words only"),
 }
 TIERS = tuple(SHAPES_OF)
 NONZERO = ("ragged", "real")  # shapes at which every weight has a gradient that is not zero
@@ -79,14 +82,16 @@ def _kept(name: str, one: Architecture, tier: str) -> tuple[Entry, ...]:
 def _entries(name: str, tier: str) -> Iterator[Entry]:
     """Those of one architecture."""
     one = architectures()[name]
-    variants = one.variants().get("tiny" if tier == "every" else tier)
+    tiers = one.variants()
+    variants = tiers.get(tier, tiers["tiny"] if tier == "every" else None)
     if variants is None:
         return
-    chosen = pairwise(one.config, variants)
+    chosen = pairwise(one.config, tiers["tiny"] if tier == "every" else variants)
     if tier == "every":
         chosen = [options for options in valid(one.config, variants) if options not in chosen]
     for options in chosen:
-        for shape in SHAPES_OF[tier]:
+        spelled = character_tables(one.config(**options))
+        for shape in (*SHAPES_OF[tier], *(OF_CHARACTERS.get(tier, ()) if spelled else ())):
             yield Entry(name, name_of(options, variants), options, tier, shape)
 
 

@@ -15,6 +15,7 @@ from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
     add_commands,
+    add_longest_word,
     add_model,
     add_rarity,
     add_replace_unk,
@@ -118,6 +119,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
     parser.add_argument("--length-factor", type=float, metavar="ALPHA",
                         help="at most this many target words per source word")
+    add_longest_word(parser)
     parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")

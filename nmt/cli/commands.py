@@ -178,7 +178,7 @@ def translate(options: argparse.Namespace) -> None:
               "translation", file=sys.stderr)
     if cut_words:
         print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
-              "(search.longest_word)", file=sys.stderr)
+              "(--longest-word, search.longest_word)", file=sys.stderr)
     if options.alignments is not None:
         write_lines(options.alignments, links)
 
@@ -193,7 +193,7 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     elif options.draws is not None:
         raise UserError("--draws: expected --sample beside it")
     return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation, options.every_beam or None)
+                  options.length_normalisation, options.longest_word, options.every_beam or None)
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:

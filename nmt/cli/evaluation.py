@@ -69,7 +69,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
                               dictionary_to_restore, options.trees)
         found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
-    for line in report.write(found, curves, options.output) if options.output else ():
+    for line in report.write(found, curves, lines, options.output) if options.output else ():
         print(line)
 
 
@@ -262,7 +262,8 @@ def _names(directories: Sequence[Path]) -> list[str]:
 def _search(system: System, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
     return chosen(system.recipe.search, options.beam, length_factor=options.length_factor,
-                  length_normalisation=options.length_normalisation)
+                  length_normalisation=options.length_normalisation,
+                  longest_word=options.longest_word)
 
 
 def _test_set(

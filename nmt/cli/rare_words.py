@@ -11,7 +11,7 @@ from typing import Any
 
 from backend.command import positive
 from backend.errors import UserError
-from nmt.cli.alignment_error import file_links, word_counts
+from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
@@ -38,8 +38,7 @@ def add_rare_words(sub: Any) -> None:
     parser.add_argument("--method", choices=METHODS, required=True)
     parser.add_argument("--links", type=Path, metavar="FILE",
                         help="alignments of the pairs; not for noalign")
-    parser.add_argument("--drop-bad-links", action="store_true",
-                        help="leave out links that do not fit their sentence")
+    add_drop_bad_links(parser)
     for side in SIDES:
         parser.add_argument(f"--{side}-vocabulary", required=side == "source", metavar="N|FILE",
                             help="the most frequent words, N with <unk> and </s>, or those of a "

@@ -61,9 +61,8 @@ class SearchOptions:
 
 
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
-           length_factor: float | None = None,
-           length_normalisation: float | None = None,
-           every_beam: bool | None = None) -> SearchOptions:
+           length_factor: float | None = None, length_normalisation: float | None = None,
+           longest_word: int | None = None, every_beam: bool | None = None) -> SearchOptions:
     """A recipe's search settings with those of a command line; None where nothing was said.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
@@ -74,7 +73,7 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
     given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
                              "length_factor": length_factor,
                              "length_normalisation": length_normalisation,
-                             "every_beam": every_beam}
+                             "longest_word": longest_word, "every_beam": every_beam}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})

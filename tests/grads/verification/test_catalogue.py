@@ -26,6 +26,7 @@ from grads.verification.catalogue import (
 )
 from grads.verification.completeness import backward_functions, never_run, product_modules
 from grads.verification.shapes import Shape
+from nmt.data.vocabulary import END, UNKNOWN
 
 EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
 
@@ -64,7 +65,7 @@ def test_entries_are_told_apart_and_found_again():
 
 def test_sizes_are_beyond_every_threshold():
     """24 steps, 20 source words, more than 16 repeats of more than 16 words, more than 32 rows."""
-    for entry in entries("real"):
+    for entry in (one for one in entries("real") if one.shape == "real"):
         made = random_model(entry)
         sides = [*made.batch.sources, made.batch.target]
         assert len(made.batch.indices) == 20
@@ -80,6 +81,20 @@ def test_sizes_are_beyond_every_threshold():
     for unit in ("lstm", "rnn", "gru"):
         assert {("luong", "unit", unit), ("language_model", "unit", unit)} <= values
     assert {("luong", "layers", n) for n in (1, 2, 4)} <= values
+
+
+def test_rare_words_come_in_every_kind_at_both_tiers():
+    """The hybrid's: a word twice, none, words of one letter, a batch of rare words only."""
+    for tier in ("tiny", "real"):
+        found = [random_model(entry).batch for entry in entries(tier)
+                 if entry.architecture == "hybrid"]
+        groups = [group for batch in found for group in batch.sources[0].characters]
+        assert any(max(np.bincount(group.words)) > 1 for group in groups)
+        assert any((group.lengths == 2).any() for group in groups)
+        assert any(not batch.sources[0].characters and not batch.target.characters
+                   for batch in found)
+        assert any((batch.target_out[batch.target_out != END] == UNKNOWN).all()
+                   and (batch.sources[0].ids[:1] == UNKNOWN).all() for batch in found)
 
 
 # --- completeness -----------------------------------------------------------------------------

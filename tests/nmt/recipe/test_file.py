@@ -262,7 +262,10 @@ WRONG = [
     (BASE + "evaluate: {bleu_tokenize: foo}\n", r"evaluate.bleu_tokenize: expected one of 13a"),
     (BASE + "evaluate: {batch_size: 0}\n", r"evaluate.batch_size: expected at least 1, got 0"),
     (BASE + "train: {criterion: blue}\n", r":2: train.criterion: .* bleu, got 'blue'"),
-    (BASE + "evaluate: {bleu: off}\ntrain: {criterion: bleu}\n", r":3: train.criterion: expected"),
+    (BASE + "evaluate: {bleu: off}\ntrain: {criterion: bleu}\n",
+     r":3: train.criterion: expected perplexity, got 'bleu', which evaluate.bleu measures"),
+    (BASE + "train: {criterion: character_perplexity}\n", r":2: train.criterion: .* bleu, got "
+     r"'character_perplexity', which a hybrid model with target_characters has"),
     (BASE + "model: {layers: 2, layers: 3}\n", r":2: key 'model.layers' stands on line 2 already"),
     (BASE + "data: {seed: 2}\n", r"r.yaml:2: key 'data' stands on line 1 already"),
     (BASE + "model: {layers: 2\n", r"r.yaml:3: expected YAML, got: "),

@@ -70,7 +70,7 @@ class Trainer:
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None,
                  notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None,
-                 check_directory: Callable[[], None] = lambda: None) -> None:
+                 check_directory: Callable[[], None] | None = None) -> None:
         """Make a trainer that stands at the beginning.
 
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
@@ -81,16 +81,17 @@ class Trainer:
         clipped (the source's `weight` is then that of all); after_update, called with the
         parameters, which it may change, after each update; notes on the data, for the observer and
         the log; beside, what each checkpoint holds beside the parameters and training leaves as it
-        is, by name; check_directory, called before anything is written, raises UserError where the
-        directory is not what it was.
+        is, by name; check_directory, of a directory that is there and held, is called before
+        anything is written and raises UserError where the directory is not what it was.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
             raise ValueError("validate: the plateau schedule expected a function, got None")
         self.parameters, self.options, self.counters = parameters, options, Counters()
         self._model, self._source, self._validate = model, source, validate
-        self._directory, self._check_directory = Path(directory), check_directory
-        self._log = Log(self._directory / LOG, check_directory)
+        self._directory, self._made = Path(directory), check_directory is not None
+        self._check_directory = check_directory or (lambda: None)
+        self._log = Log(self._directory / LOG, self._check_directory)
         self._observer, self._metadata = observer or Observer(), metadata or {}
         self._optimizer, self._schedule = options.make_optimizer(), options.make_schedule()
         self._data_rng = np.random.default_rng([options.seed, 0])
@@ -194,7 +195,8 @@ class Trainer:
             raise UserError(f"{self._directory / LAST}: a training run is here already; resume it "
                             "or choose another directory")
         self._check_directory()
-        make_directory(self._directory)
+        if not self._made:
+            make_directory(self._directory)
         self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
         self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True

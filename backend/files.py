@@ -39,7 +39,8 @@ def write_file(path: str | os.PathLike[str], parts: Iterable[Part]) -> None:
     A regular file is written beside `path` under another name, flushed to the disk, given the mode
     and owner of the file that it replaces (a new one has those of the umask) and renamed; the
     directory is flushed.
-    Raises UserError naming the path where it cannot be written: a regular file is as it was then.
+    Raises UserError naming the path where it cannot be written: a regular file is as it was then
+    (or new and whole, where only its directory could not be flushed).
     """
     path = Path(path)
     try:

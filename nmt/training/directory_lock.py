@@ -17,7 +17,7 @@ from backend.errors import UserError
 from backend.files import sweep
 
 FILE = ".lock"
-READ = 1 << 16  # bytes of the file that are looked at
+SIZE = 4096  # bytes of the file, filled up with spaces
 
 
 class DirectoryLock:
@@ -38,8 +38,8 @@ class DirectoryLock:
         self._open = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         holder = {"process": os.getpid(), "host": socket.gethostname(),
                   "since": time.strftime("%Y-%m-%d %H:%M:%S"), "files": self._files}
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, json.dumps(holder).encode(), 0)
+        # In one call over all that stood there: a process may be killed between any two.
+        os.pwrite(self._lock, json.dumps(holder).encode().ljust(SIZE), 0)
         sweep(self._directory)
         return self
 
@@ -117,7 +117,7 @@ def _read(path: Path) -> dict[str, Any]:
     """What a lock's file says; nothing where there is none, or none of ours."""
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.read(READ))
+            found = json.loads(file.read(SIZE))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

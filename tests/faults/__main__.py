@@ -52,6 +52,8 @@ def all_faults(case: Case, options: argparse.Namespace) -> dict[str, Callable[[]
                                              options.seed),
         "kill -9 between two calls of a run": partial(faults.kills_between_calls_of_a_run, case,
                                                       calls),
+        "kill -9 twice while a run begins": partial(faults.kills_while_it_begins_again, case,
+                                                    range(1, 2 * faults.BEGUN)),
         "Ctrl-C and SIGTERM": partial(faults.signals, case),
         "disk full in a run": partial(faults.full_disk, case, calls),
         "limit on the size of files": partial(faults.limited_files, case),

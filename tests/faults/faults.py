@@ -1,4 +1,4 @@
-"""The faults: each makes them happen, checks what must hold after, and returns how many it tried."""
+"""The faults: each makes them happen, checks what must hold, and returns how many it tried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from faults.harness import (
     kill,
     killed_at_random,
     run,
+    said,
     start,
 )
 
@@ -32,6 +33,7 @@ from nmt.training import checkpoint
 from nmt.training.trainer import LAST
 
 Work = Callable[[], int]
+BEGUN = 32  # calls of a run until it has written a file, and no checkpoint
 ARRAYS = {"parameters/W": np.arange(2e5), "parameters/b": np.ones(3, np.float32)}
 
 
@@ -101,32 +103,41 @@ def kills_in_a_loop_of_saves(directory: Path, kills: int, seed: int) -> int:
 
 
 def errors_in_a_save(directory: Path, fault: Fault) -> int:
-    """At each call and all after it (a full disk stays full): the old file stands."""
+    """At each call: the old file stands, or what failed came after it was replaced."""
     path = directory / LAST
     save(path, 1)
     calls = calls_of(lambda: save(path, 2), directory / "calls")
-    refused = 0
+    refused, found = 0, list[int]()
     for at in range(1, calls + 1):
         save(path, 1)
         status = with_fault(lambda: save(path, 2), fault, at)
         refused += status == 2
-        assert status in (0, 2) and holds(path) in ((1,) if status else (1, 2))
-        assert status == 0 or not hidden(directory)
-    assert refused
+        found.append(holds(path))
+        assert status in (0, 2) and not hidden(directory)
+    assert refused and found == sorted(found) and {*found} == {1, 2}
     return calls
 
 
 # --- a run ----------------------------------------------------------------------------------------
 
 
-def kills_between_calls_of_a_run(case: Case, places: Iterable[int]) -> int:
+def kills_between_calls_of_a_run(case: Case, places: Sequence[int]) -> int:
     """A run killed before a call of its own, wherever: taken up again it ends in the same bits."""
-    tried = 0
-    for tried, at in enumerate(places, 1):
+    for at in places:
         assert with_fault(lambda: case.train("cut"), kill, at) == -signal.SIGKILL
         case.check("cut")
         shutil.rmtree(case.directory / "cut")
-    return tried
+    return len(places)
+
+
+def kills_while_it_begins_again(case: Case, places: Sequence[int]) -> int:
+    """A run killed before its first checkpoint, begun again, and killed before a call of that."""
+    for at in places:
+        for place in (BEGUN, at):
+            assert with_fault(lambda: case.train("cut"), kill, place) == -signal.SIGKILL
+        case.check("cut")
+        shutil.rmtree(case.directory / "cut")
+    return len(places)
 
 
 def kills_at_random(case: Case, kills: int, seed: int) -> int:
@@ -137,7 +148,7 @@ def kills_at_random(case: Case, kills: int, seed: int) -> int:
         name, status = f"random-{number}", -signal.SIGKILL
         while status and done < kills:
             status = killed_at_random(lambda name=name: case.go_on(name), case.seconds, rng)
-            assert status in (0, -signal.SIGKILL)
+            assert status in (0, -signal.SIGKILL), said()
             done += status != 0
         case.check(name)
         shutil.rmtree(case.directory / name)
@@ -154,14 +165,13 @@ def signals(case: Case) -> int:
     return 2
 
 
-def full_disk(case: Case, places: Iterable[int]) -> int:
+def full_disk(case: Case, places: Sequence[int]) -> int:
     """No space from some call on, then space again."""
-    tried = 0
-    for tried, at in enumerate(places, 1):
+    for at in places:
         assert with_fault(lambda: case.train("cut"), FULL, at, always=True) in (0, 2)
         case.check("cut")
         shutil.rmtree(case.directory / "cut")
-    return tried
+    return len(places)
 
 
 def limited_files(case: Case) -> int:
@@ -191,15 +201,15 @@ def read_only(case: Case) -> int:
     return 1
 
 
-def moved(case: Case, places: Iterable[int]) -> int:
+def moved(case: Case, places: Sequence[int]) -> int:
     """The directory is moved before a call: the run says so, and goes on where it lies now."""
-    tried, cut = 0, case.directory / "cut"
+    cut = case.directory / "cut"
 
     def move() -> None:
         if cut.exists():
             os.rename(cut, case.directory / "moved")
 
-    for tried, at in enumerate(places, 1):
+    for at in places:
         status = with_fault(lambda: case.train("cut"), move, at)
         assert status in (0, 2)
         if (case.directory / "moved").exists():
@@ -208,23 +218,23 @@ def moved(case: Case, places: Iterable[int]) -> int:
             shutil.rmtree(case.directory / "moved")
         else:  # it was not yet made
             shutil.rmtree(cut)
-    return tried
+    return len(places)
 
 
-def deleted(case: Case, places: Iterable[int]) -> int:
+def deleted(case: Case, places: Sequence[int]) -> int:
     """The directory is deleted before a call: the run ends, and does not make it anew."""
-    tried, cut = 0, case.directory / "cut"
+    cut = case.directory / "cut"
 
     def delete() -> None:
         if cut.exists():
             os.rename(cut, case.directory / "gone")
             os.system(f"rm -rf '{case.directory / 'gone'}'")
 
-    for tried, at in enumerate(places, 1):
+    for at in places:
         assert with_fault(lambda: case.train("cut"), delete, at) in (0, 2)
         case.check("cut")  # begun again
         shutil.rmtree(cut)
-    return tried
+    return len(places)
 
 
 def two_processes(case: Case) -> int:

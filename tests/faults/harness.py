@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "fchmod", "fchown", "r
          "close", "mkdir", "rmdir")
 TIMES = ("target_tokens_per_second", "elapsed_seconds", "cpu_seconds")
 Fault = Callable[[], None]
+SAID = tempfile.TemporaryFile(mode="a+b")
 
 
 def kill() -> None:
@@ -66,19 +68,25 @@ def count_calls(fault: Fault | None = None, at: int = 0, always: bool = False) -
 
 
 def start(work: Callable[[], int]) -> int:
-    """Do the work in a process of its own, silently; its number."""
+    """Do the work in a process of its own; its number. What it says is kept for `said`."""
     sys.stdout.flush()
+    SAID.truncate(0)
     child = os.fork()
     if not child:
         status = 70
         try:
-            silent = os.open(os.devnull, os.O_RDWR)
             for stream in (1, 2):
-                os.dup2(silent, stream)
+                os.dup2(SAID.fileno(), stream)
             status = work()
         finally:
             os._exit(status)
     return child
+
+
+def said() -> str:
+    """What the process that was started last has said."""
+    SAID.seek(0)
+    return SAID.read().decode()
 
 
 def end(child: int) -> int:
@@ -131,7 +139,8 @@ class Case:
 
     def check(self, name: str) -> None:
         """Raise AssertionError unless a run, once finished, is the one that no fault met."""
-        assert run(lambda: self.go_on(name)) == 0
+        status = run(lambda: self.go_on(name))
+        assert status == 0, said()
         ours, whole = self.directory / name, self.directory / "whole"
         assert sorted(os.listdir(ours)) == sorted(os.listdir(whole))
         for file in (LAST, BEST):

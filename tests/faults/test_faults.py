@@ -32,7 +32,12 @@ def test_errors_at_all_calls_of_a_save(tmp_path, fault):
 
 def test_kills_between_calls_of_a_run(case):
     """While it begins, while its first checkpoints are written, and at its end."""
-    faults.kills_between_calls_of_a_run(case, [3, 20, case.calls // 2, case.calls])
+    faults.kills_between_calls_of_a_run(case, [3, case.calls // 2, case.calls])
+
+
+def test_kills_while_a_run_begins_again(case):
+    """As its lock is written anew, and after."""
+    faults.kills_while_it_begins_again(case, [5, 20])
 
 
 def test_kills_at_random_moments(case):

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 
 import pytest
 from tiny_run import complaint, files_in, nmt, write_recipe
@@ -158,3 +159,32 @@ def test_checkpoints_and_logs_have_the_mode_of_the_umask(corpus):
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in (corpus / "run").iterdir()} == {0o640}
+
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+DOES_MORE = ("subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork",
+             "socket.", "pickle.", "marshal.loads", "ctypes.dlopen", "os.remove", "os.rename",
+             "os.mkdir", "os.rmdir", "os.chmod", "os.chown", "os.link", "os.symlink", "shutil.",
+             "urllib.", "os.truncate", "os.kill")
+
+
+def test_opening_a_run_directory_does_nothing_but_compute(run):
+    """Python tells a hook of what it is about to do; the interpreter of a fork cannot lose it."""
+    corpus, found = run.parent, run.parent / "found"
+    child = os.fork()
+    if not child:
+        sys.dont_write_bytecode = True
+        told: list[str] = []
+
+        def hear(event, arguments):
+            path, _, flags = arguments if event == "open" else ("", "", 0)
+            if event.startswith(DOES_MORE) or (flags & WRITING and path != os.devnull):
+                told.append(f"{event} {arguments}")
+
+        sys.addaudithook(hear)
+        status = nmt("perplexity", corpus / "dev.en", corpus / "dev.de", "--model", run)
+        text = f"{status} {told}"
+        found.write_text(text)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert found.read_text() == "0 []"

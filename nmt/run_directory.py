@@ -56,6 +56,7 @@ FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
           for side in ("source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
 RESUME = "resume"
+NAMED = {"parametrize.tied", "parametrize.normalized"}  # mappings whose keys are parameters
 SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too
 
 
@@ -395,8 +396,9 @@ def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values by dotted key."""
     flat: dict[str, Any] = {}
     for name, value in mapping.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) \
-            else {prefix + name: value}
+        key = prefix + name
+        flat |= _flat(value, f"{key}.") if isinstance(value, dict) and key not in NAMED \
+            else {key: value}
     return flat
 
 

@@ -34,14 +34,15 @@ def edit(path, *changes):
 
 EDITS = [("reverse_source: false", "reverse_source: true"),
          ("attention: global", "attention: none"), ("dropout: 0.1", "dropout: 0.2"),
-         ("max_length: 6", "max_length: 5")]
+         ("max_length: 6", "max_length: 5"), ("tied: {}", "tied: {decoder.W_e: output.W_hy}")]
 
 
 def test_an_edited_recipe_is_told_by_every_command(run, capsys):
     corpus = run.parent
     edit(run / RECIPE, *EDITS)
     differing = ("data.max_length: was 6, {0} 5; data.reverse_source: was False, {0} True; "
-                 "model.dropout: was 0.1, {0} 0.2; model.attention: was 'global', {0} 'none'")
+                 "model.dropout: was 0.1, {0} 0.2; model.attention: was 'global', {0} 'none'; "
+                 "parametrize.tied: was {{}}, {0} {{'decoder.W_e': 'output.W_hy'}}")
 
     def parts(text):
         return sorted(text.split("; "))

@@ -6,13 +6,16 @@ import argparse
 import io
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import backend
 from backend import fused, gemm
-from backend.errors import UserError
+from backend.errors import Terminated, UserError
 from backend.host import slow_blas
 
 
@@ -64,8 +67,11 @@ def run_command(
         fused.use(not getattr(options, "no_fusing", False))
         if heavy and (warning := slow_blas()):
             _complain(name, warning, 0)
-        status = options.run(options)
+        with _terminating():
+            status = options.run(options)
         sys.stdout.flush()
+    except Terminated as error:
+        sys.exit(_complain(name, str(error) or "terminated", 143))
     except KeyboardInterrupt as error:
         sys.exit(_complain(name, str(error) or "interrupted", 130))
     except BrokenPipeError:  # the reader of our output has gone
@@ -78,6 +84,29 @@ def run_command(
         sys.exit(_complain(name, f"{named}{error.strerror or error}", 2))
     if status:
         sys.exit(status)
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """Let SIGTERM raise `Terminated` in this process, so that nothing is left unfinished; where it
+    is ignored, or handled already, it stays so."""
+    process = os.getpid()
+
+    def handle(number: int, frame: object) -> None:
+        if os.getpid() == process:
+            raise Terminated
+        signal.signal(number, signal.SIG_DFL)  # a worker's: it ends as it would have
+        signal.raise_signal(number)
+
+    if threading.current_thread() is not threading.main_thread() \
+            or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _complain(name: str, message: str, status: int) -> int:

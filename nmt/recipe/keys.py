@@ -6,11 +6,12 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple, get_type_hints
 
 from nmt.models.registry import MODELS
-from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
+from nmt.recipe import DEFAULT_ARCHITECTURE, AnyRecipe, kind_of
 
 ARCHITECTURE = "model.architecture"  # the one key that is no field: it says which fields there are
 
@@ -26,8 +27,14 @@ class Key(NamedTuple):
 
 def keys_of(architecture: str) -> Mapping[str, Key]:
     """All keys of the recipes of an architecture, by dotted name, in their order."""
-    kind, found = kind_of(architecture), dict[str, Key]()
-    for name, key in _keys(kind, dataclasses.MISSING, "", {"model": MODELS[architecture].config}):
+    return _keys_with(kind_of(architecture), MODELS[architecture].config)
+
+
+@cache
+def _keys_with(kind: type[AnyRecipe], model: type) -> Mapping[str, Key]:
+    """The keys of a kind of recipe whose model section is of this type."""
+    found: dict[str, Key] = {}
+    for name, key in _keys(kind, dataclasses.MISSING, "", {"model": model}):
         if name.startswith("model.") and ARCHITECTURE not in found:
             found[ARCHITECTURE] = Key(str, "str", DEFAULT_ARCHITECTURE, kind)
         found[name] = key

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from backend.errors import UserError
+from backend.files import check_writable
 from nmt import language_models
 from nmt.cli import demo as demonstration
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
@@ -165,8 +165,7 @@ def _check_alignments(path: Path | None, system: System) -> None:
     if path is None:
         return
     need_attention(system, "--alignments")
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path}: expected a file in a directory that can be written to")
+    check_writable(path)
 
 
 def _stdin_lines() -> Iterable[str]:

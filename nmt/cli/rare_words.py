@@ -11,6 +11,7 @@ from typing import Any
 
 from backend.command import positive
 from backend.errors import UserError
+from backend.files import make_directory
 from nmt.cli.alignment_error import file_links, word_counts
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
@@ -114,10 +115,7 @@ def _outputs(options: argparse.Namespace) -> list[Path]:
     if len(set(names)) < len(names):
         raise UserError(f"{', '.join(map(str, given))}: expected different names, and none of "
                         f"{' and '.join(VOCABULARIES)}")
-    try:
-        options.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{options.output}: cannot make the directory: {error.strerror}") from error
+    make_directory(options.output)
     for path in given:
         if path.resolve() == (options.output / path.name).resolve():
             raise UserError(f"--output: expected another directory than that of {path}")

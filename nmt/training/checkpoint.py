@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
+from backend.files import write_file
+from nmt.training import tensor_file
 from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
 
 __all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "VERSION", "Checkpoint",
@@ -51,25 +52,14 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
 
     Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able; sparse,
     whether of a masked parameter only what its mask keeps is written (it is read back whole).
-    The file is written beside `path`, flushed to the disk, renamed, and the directory flushed.
-    Raises UserError when the file cannot be written; the old file then stays, and no other.
+    Raises UserError when the file cannot be written; the old file then stays, and no other: see
+    `backend.files.write_file`.
     """
-    path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    # Contiguous: safetensors 0.8 writes the memory of a.T in the wrong order. ascontiguousarray
-    # would turn a 0-d array into a 1-d one.
+    # Contiguous, as tensor_file needs it; ascontiguousarray would turn a 0-d array into a 1-d one.
     host = {name: np.asarray(to_host(array), order="C") for name, array in arrays.items()}
     host, packing = pack(host, sparse)
     header = {_KEY: json.dumps({"version": VERSION, "metadata": metadata} | packing)}
-    try:
-        save_file(host, temporary, header)
-        _flush(temporary)
-        os.replace(temporary, path)
-        _flush(path.parent)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot write the checkpoint: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(path, tensor_file.parts(host, header))
 
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
@@ -149,12 +139,3 @@ def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
     if version != VERSION:
         raise UserError(f"{path}: expected format {VERSION}, found {version}")
     return document
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file's or directory's content is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from backend.files import write_text
 from nmt.data.corpus import decode_lines
 
 
@@ -35,13 +35,11 @@ class Log:
 
     def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
         """Drop the records that are not `wanted`, and lines cut off by a crash."""
-        if not self._path.exists():
+        if not self._path.is_file():
             return
         kept = [record for record in map(_parse, self._path.read_text("utf-8").splitlines())
                 if record is not None and wanted(record)]
-        temporary = self._path.with_name(self._path.name + ".tmp")
-        temporary.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
-        os.replace(temporary, self._path)
+        write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

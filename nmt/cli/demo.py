@@ -8,9 +8,8 @@ from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from rich.console import Console
-
 from backend.errors import UserError
+from backend.terminal import Console
 from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import MISSING

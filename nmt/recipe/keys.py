@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, get_type_hints
 
 from nmt.models.registry import MODELS
-from nmt.recipe import DEFAULT_ARCHITECTURE, AnyRecipe, kind_of
+from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
 
 ARCHITECTURE = "model.architecture"  # the one key that is no field: it says which fields there are
 
@@ -27,13 +27,13 @@ class Key(NamedTuple):
 
 def keys_of(architecture: str) -> Mapping[str, Key]:
     """All keys of the recipes of an architecture, by dotted name, in their order."""
-    return _keys_with(kind_of(architecture), MODELS[architecture].config)
+    return _keys_with(architecture, MODELS[architecture].config)
 
 
 @cache
-def _keys_with(kind: type[AnyRecipe], model: type) -> Mapping[str, Key]:
-    """The keys of a kind of recipe whose model section is of this type."""
-    found: dict[str, Key] = {}
+def _keys_with(architecture: str, model: type) -> Mapping[str, Key]:
+    """The keys of an architecture whose model section is of this type."""
+    kind, found = kind_of(architecture), dict[str, Key]()
     for name, key in _keys(kind, dataclasses.MISSING, "", {"model": model}):
         if name.startswith("model.") and ARCHITECTURE not in found:
             found[ARCHITECTURE] = Key(str, "str", DEFAULT_ARCHITECTURE, kind)

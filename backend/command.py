@@ -7,15 +7,17 @@ import io
 import math
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import backend
 from backend import fused, gemm
 from backend.defects import told
-from backend.errors import UserError
+from backend.errors import Terminated, UserError
 from backend.host import slow_blas
 from backend.terminal import Terminal, escaped
 
@@ -115,15 +117,19 @@ def run_command(
 def guarded(name: str, run: Callable[[], int | None]) -> int:
     """Call a command; its exit status. Whatever it raises becomes one line on stderr.
 
-    The status is 2 for an error of the user's, 130 after Ctrl-C, 141 where the reader of the output
-    has gone, and DEFECT for what should not happen: the line then names a file with the traceback.
+    The status is 2 for an error of the user's, 130 after Ctrl-C, 143 after SIGTERM, 141 where the
+    reader of the output has gone, and DEFECT for what should not happen: the line then names a file
+    with the traceback.
     """
     streams = sys.stdout, sys.stderr
     try:
         _take_streams()
-        status = run() or 0
+        with _terminating():
+            status = run() or 0
         sys.stdout.flush()
         return status
+    except Terminated as error:
+        return _complain(name, str(error) or "terminated", 143)
     except KeyboardInterrupt as error:
         return _complain(name, str(error) or "interrupted", 130)
     except BrokenPipeError:
@@ -174,6 +180,29 @@ def _let_go(stream: Any) -> None:
     except (OSError, ValueError):
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """Let SIGTERM raise `Terminated` in this process, so that nothing is left unfinished; where it
+    is ignored, or handled already, it stays so."""
+    process = os.getpid()
+
+    def handle(number: int, frame: object) -> None:
+        if os.getpid() == process:
+            raise Terminated
+        signal.signal(number, signal.SIG_DFL)  # a worker's: it ends as it would have
+        signal.raise_signal(number)
+
+    if threading.current_thread() is not threading.main_thread() \
+            or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _complain(name: str, message: str, status: int) -> int:

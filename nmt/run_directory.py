@@ -5,15 +5,18 @@
     last.safetensors   where training stands (`nmt.training.trainer`)
     best.safetensors   the parameters with the best validation score
     log.jsonl          what happened
+    .lock              which process writes here, while one does (`nmt.training.directory_lock`)
 
-The checkpoints say the format's version for all of them (`nmt.training.checkpoint`).
+The checkpoints say the format's version for all of them (`nmt.training.checkpoint`), and those
+values of the recipe that make the model and its training data what they are.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -22,6 +25,7 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
+from backend.files import make_directory
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables, character_tables
@@ -31,8 +35,18 @@ from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_mapping, load_recipe, save_recipe
 from nmt.recipe.parametrize import parametrized
 from nmt.training import checkpoint
+from nmt.training.directory_lock import FILE as LOCK
+from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate
+from nmt.training.trainer import (
+    BEST,
+    LAST,
+    LOG,
+    BatchSource,
+    Trainer,
+    Validate,
+    saved_step,
+)
 
 R = TypeVar("R", bound=AnyRecipe)
 RECIPE = "recipe.yaml"
@@ -40,6 +54,9 @@ RECIPE = "recipe.yaml"
 FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
+MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
+RESUME = "resume"
+SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too
 
 
 class Pruning(NamedTuple):
@@ -120,6 +137,7 @@ class BaseSystem:
         _need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
         vocabularies = read_vocabularies(directory, cls.names_of(recipe))
         saved = checkpoint.load(path)
+        _check_recipe(directory / RECIPE, recipe, saved.metadata, path)
         try:
             system = cls.create(recipe, vocabularies, pruning_of(saved))
         except ValueError as error:
@@ -144,10 +162,11 @@ class BaseSystem:
         self.parameters = self.plain(self.stored)
 
     def metadata(self) -> dict[str, Any]:
-        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
+        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies, and
+        what of its recipe no one may change."""
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
-        return {"kind": self.kind, **prints, **pruned}
+        return {"kind": self.kind, **prints, **pruned, "recipe": fixed_values(self.recipe)}
 
     def masks(self) -> dict[str, Array]:
         """What a checkpoint holds beside the parameters: the masks, by their names there."""
@@ -162,21 +181,30 @@ class Training(NamedTuple):
     validate: Validate
     lines: Iterable[str]  # the training data, which a resumed run must find unchanged
     notes: Sequence[str] = ()  # on the data, for whoever trains and for the log
+    dev: Iterable[str] = ()  # the dev data, likewise unchanged
 
 
 class RunDirectory:
     """Where a recipe is trained: in a new directory, or going on in one.
 
-    Raises UserError, before any work, unless the directory is new or empty; for a resumed run,
-    unless its model and data are made as they were. The trainer checks its own options.
+    Raises UserError, before any work, unless the directory is new or empty, or another process is
+    training in it; for a resumed run, unless its model and data are made as they were. The trainer
+    checks its own options.
     """
 
-    def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool) -> None:
+    def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool,
+                 beside: Collection[str] = ()) -> None:
+        """beside: names of files that may lie in a new run's directory, and are left as they are.
+        """
         self._path, self._recipe, self._resume = Path(path), recipe, resume
+        self._beside = beside
         if resume:
             check_same(self._path, recipe)
         else:
-            check_new(self._path)
+            check_new(self._path, beside)
+        if resume:  # refused now where another process trains here, not after reading the data
+            with DirectoryLock(self._path, ()):
+                pass
 
     def vocabularies(
         self, names: Iterable[str], build: Callable[[], Mapping[str, Vocabulary]]
@@ -204,15 +232,17 @@ class RunDirectory:
         """Train, and leave the system with its best parameters.
 
         Raises UserError: a file cannot be written, a loss is not finite, a resumed run would not
-        be the one that was interrupted. A new run that fails before its first checkpoint leaves
-        nothing behind.
+        be the one that was interrupted, another process trains here, the directory was deleted or
+        moved meanwhile. A new run that fails before it has saved an update leaves nothing behind.
         """
-        with nullcontext() if self._resume else self._new(system.vocabularies):
+        prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
+        hold = self._held if self._resume else self._new
+        with hold(system.vocabularies) as lock:
             trainer = Trainer(
                 system.parametrized or system.model, system.stored or system.parameters,
                 training.batches, self._recipe.train, self._path, training.validate, observer,
-                system.metadata() | {"data": fingerprint(training.lines)}, notes=training.notes,
-                beside=system.masks(),
+                system.metadata() | prints, notes=training.notes, beside=system.masks(),
+                check_directory=lock.check,
             )
             if self._resume:
                 trainer.resume()
@@ -220,24 +250,28 @@ class RunDirectory:
             trainer.train()
         system.load(self._path)
 
+    def _held(self, vocabularies: Iterable[str]) -> DirectoryLock:
+        """The directory for this process alone."""
+        return DirectoryLock(self._path, [RECIPE, *map(vocabulary_file, vocabularies)])
+
     @contextmanager
-    def _new(self, vocabularies: Mapping[str, Vocabulary]) -> Iterator[None]:
-        """Write recipe and vocabularies, let the run go, take all away if no checkpoint comes."""
+    def _new(self, vocabularies: Mapping[str, Vocabulary]) -> Iterator[DirectoryLock]:
+        """Write recipe and vocabularies, let the run go, take all away if it saves no update."""
         path, made = self._path, not self._path.exists()
-        check_new(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{path}: cannot make the directory: {error.strerror}") from error
-        try:
-            for name, vocabulary in vocabularies.items():
-                vocabulary.write(path / vocabulary_file(name))
-            save_recipe(self._recipe, path / RECIPE)
-            yield
-        except BaseException:
-            if not (path / LAST).exists():
-                _take_back(path, [RECIPE, LOG, BEST, *map(vocabulary_file, vocabularies)], made)
-            raise
+        check_new(path, self._beside)
+        make_directory(path)
+        names = [RECIPE, *map(vocabulary_file, vocabularies)]
+        with self._held(vocabularies) as lock:
+            check_new(path, {*self._beside, *names})
+            try:
+                for name, vocabulary in vocabularies.items():
+                    vocabulary.write(path / vocabulary_file(name))
+                save_recipe(self._recipe, path / RECIPE)
+                yield lock
+            except BaseException:
+                if lock.stands and not saved_step(path):
+                    _take_back(path, [*names, LAST, LOG, BEST, LOCK], made)
+                raise
 
 
 def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
@@ -249,6 +283,11 @@ def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
 def vocabulary_file(name: str) -> str:
     """The file of a vocabulary."""
     return f"{name}.vocab"
+
+
+def file_names(kind: type[BaseSystem], recipe: AnyRecipe) -> list[str]:
+    """What a run of a recipe writes into its directory."""
+    return [RECIPE, *map(vocabulary_file, kind.names_of(recipe)), LAST, BEST, LOG]
 
 
 def checkpoint_path(directory: Path, which: str) -> Path:
@@ -277,20 +316,28 @@ def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabu
 
 def resumable(kind: type[R], directory: Path, overrides: Iterable[str]) -> R:
     """The recipe of a run to go on with. Raises UserError where there is none of this format."""
+    if not (directory / LAST).exists() and left_by_killed(directory):
+        raise UserError(f"{directory}: the run was killed before its first checkpoint; begin it "
+                        "again with the command that began it")
     _need(directory, "a run directory to go on in", [RECIPE, LAST])
     checkpoint.load_metadata(directory / LAST)
     return load_recipe(kind, directory / RECIPE, list(overrides))
 
 
-def check_new(path: Path) -> None:
-    """Raise UserError unless a new run may write here: nothing yet, or nothing visible in it."""
+def check_new(path: Path, beside: Collection[str] = ()) -> None:
+    """Raise UserError unless a new run may write here: nothing yet, or nothing visible in it.
+
+    beside: files that may be there. So may what a run wrote whose process was killed before its
+    first checkpoint.
+    """
     if (path / LAST).exists():
         raise UserError(f"{path / LAST}: a training run is here already; resume it or choose "
                         "another directory")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: expected a directory, found a file")
-    found = sorted(p.name for p in path.iterdir() if not p.name.startswith(".")) \
-        if path.is_dir() else []
+    known = {*beside, *left_by_killed(path)}
+    found = sorted(p.name for p in path.iterdir()
+                   if not p.name.startswith(".") and p.name not in known) if path.is_dir() else []
     if found:
         raise UserError(f"{path}: expected a new or empty directory, found {found[0]} in it")
 
@@ -300,15 +347,48 @@ def fingerprint(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def check_same(path: Path, recipe: AnyRecipe, what: str = "resume") -> None:
-    """Raise UserError if the run in `path` has another model, or its data are made otherwise."""
-    before = _flat(as_mapping(load_recipe(type(recipe), path / RECIPE)))
-    now = _flat(as_mapping(recipe))
-    changes = [f"{key}: was {was!r}, now {now[key]!r}" for key, was in before.items()
-               if key.split(".")[0] in ("data", "text", "model") and key not in FREE
-               and key in now and was != now[key]]
+def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
+    """Raise UserError if the run in `path` has another model, or its data are made otherwise.
+
+    For RESUME, scores of the dev data too.
+    """
+    saved = checkpoint_path(path, DEFAULT)
+    known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
+    before = known.get("recipe") or fixed_values(load_recipe(type(recipe), path / RECIPE))
+    sections = (*MADE_BY, "evaluate") if what == RESUME else MADE_BY[:3]
+    before = {key: value for key, value in before.items() if key.split(".")[0] in sections}
+    changes = _changes(before, fixed_values(recipe), "now")
     if changes:
-        raise UserError(f"{path}: cannot {what} with other options: {'; '.join(changes)}")
+        raise UserError(f"{path}: cannot {what} with other options: {changes}")
+
+
+def fixed_values(recipe: AnyRecipe) -> dict[str, Any]:
+    """What no one may change of a recipe that was trained by: value by dotted key, as in JSON."""
+    flat = _flat(as_mapping(recipe))
+    return json.loads(json.dumps({key: value for key, value in flat.items() if key not in FREE and (
+        key.split(".")[0] in MADE_BY or key in SCORED_BY)}))
+
+
+def _check_recipe(
+    path: Path, recipe: AnyRecipe, metadata: Mapping[str, Any], trained: Path
+) -> None:
+    """Raise UserError if a run's recipe is not the one that its checkpoint was trained by.
+
+    How a model is scored may change here. Checkpoints that were written before they held their
+    recipe say nothing.
+    """
+    before = metadata.get("model", {}).get("recipe", {})
+    changes = _changes({key: value for key, value in before.items() if key not in SCORED_BY},
+                       fixed_values(recipe), "here")
+    if changes:
+        raise UserError(f"{path}: this is not the recipe that {trained.name} was trained by: "
+                        f"{changes}")
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], when: str) -> str:
+    """What differs of the keys that both have: versions of the program may know more."""
+    return "; ".join(f"{key}: was {was!r}, {when} {now[key]!r}" for key, was in before.items()
+                     if key in now and was != now[key])
 
 
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,21 +40,24 @@ def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Voca
 def train(
     recipe: Recipe, directory: str | Path, observer: Observer, *,
     corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
+    beside: Collection[str] = (),
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
-    start, what a new run begins with, in place of fresh vocabularies and parameters.
+    start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
+    that may lie in a new run's directory.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
-    run = RunDirectory(directory, recipe, resume)
+    run = RunDirectory(directory, recipe, resume, beside)
     corpus = corpus or load_corpus(recipe.data)
     build = partial(build_vocabularies, corpus, recipe)
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     batches = system.batches(corpus.train, recipe.train.batch_size)
     run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
-                               _notes(recipe.model, batches.lengths[:, 0])), observer)
+                               _notes(recipe.model, batches.lengths[:, 0]), _dev_lines(corpus.dev)),
+              observer)
     return system
 
 
@@ -76,6 +79,12 @@ def _notes(config: Any, lengths: np.ndarray) -> list[str]:
 def _lines(corpus: ParallelCorpus) -> Iterator[str]:
     """The training data, a line for each side of each pair."""
     return (" ".join(words) for pair in corpus.train for words in pair)
+
+
+def _dev_lines(dev: EvaluationSet) -> Iterator[str]:
+    """The dev data: the sources as words, the references as they stand."""
+    return (text for words, reference in zip(dev.sources, dev.references, strict=True)
+            for text in (" ".join(words), reference))
 
 
 class _Validation:

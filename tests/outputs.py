@@ -1,4 +1,4 @@
-"""What an output may be beside a regular file: made in a test's own directory, never the machine's."""
+"""What an output may be beside a regular file: made in a test's directory, never the machine's."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
                         help="passes over them (default: the recipe's)")
     parser.add_argument("--seed", type=natural, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
-                        help="run directory (default: runs/demo; an older demo is replaced)")
+                        help="run directory (default: runs/demo; an older demo's files go)")
     parser.set_defaults(run=commands.demo)
 
 

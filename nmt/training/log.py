@@ -21,11 +21,13 @@ class Log:
     large for a float is null.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
+        """Arguments: path; check, called before each record, raises UserError."""
+        self._path, self._check = path, check
 
     def write(self, event: str, **record: Any) -> None:
         """Append one record. Raises UserError when the file cannot be written."""
+        self._check()
         line = json.dumps(_strict({"event": event, **record}), allow_nan=False)
         try:
             with open(self._path, "a", encoding="utf-8") as file:

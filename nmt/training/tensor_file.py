@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from backend.files import Part
+
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
          "int16": "I16", "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16",
          "uint8": "U8", "bool": "BOOL"}
 ALIGNED = 8  # bytes: where the arrays begin, and so each of them at a multiple of its item
 
 
-def parts(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+def parts(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Iterator[Part]:
     """The pieces of a file, those of arrays as views of their memory.
 
     Arguments: arrays, contiguous and of the machine's byte order (x86 and ARM: the format's);

@@ -13,6 +13,7 @@ import numpy as np
 
 from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
+from backend.files import make_directory
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
 from nmt.data.batches import Batch
@@ -68,7 +69,8 @@ class Trainer:
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None,
-                 notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None) -> None:
+                 notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None,
+                 check_directory: Callable[[], None] | None = None) -> None:
         """Make a trainer that stands at the beginning.
 
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
@@ -79,14 +81,17 @@ class Trainer:
         clipped (the source's `weight` is then that of all); after_update, called with the
         parameters, which it may change, after each update; notes on the data, for the observer and
         the log; beside, what each checkpoint holds beside the parameters and training leaves as it
-        is, by name.
+        is, by name; check_directory, of a directory that is there and held, is called before
+        anything is written and raises UserError where the directory is not what it was.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
             raise ValueError("validate: the plateau schedule expected a function, got None")
         self.parameters, self.options, self.counters = parameters, options, Counters()
         self._model, self._source, self._validate = model, source, validate
-        self._directory, self._log = Path(directory), Log(Path(directory) / LOG)
+        self._directory, self._made = Path(directory), check_directory is not None
+        self._check_directory = check_directory or (lambda: None)
+        self._log = Log(self._directory / LOG, self._check_directory)
         self._observer, self._metadata = observer or Observer(), metadata or {}
         self._optimizer, self._schedule = options.make_optimizer(), options.make_schedule()
         self._data_rng = np.random.default_rng([options.seed, 0])
@@ -115,7 +120,7 @@ class Trainer:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
         known = saved.metadata.get("model", {})
         for name, value in self._metadata.items():
-            if known.get(name, value) != value:
+            if _differs(known.get(name, value), value):
                 raise UserError(f"{path}: cannot resume: its {name!r} is {known[name]}, this "
                                 f"run's {value}: vocabularies or data are not what they were")
         parameters = saved.select(checkpoint.PARAMETERS)
@@ -140,8 +145,9 @@ class Trainer:
     def train(self) -> Counters:
         """Train until `options.epochs` are done or the schedule is finished; where it then stands.
 
-        Ctrl-C stops after the update (or validation) in progress, saves `last.safetensors` and
-        raises KeyboardInterrupt with a one-line message; a second Ctrl-C stops at once.
+        A new run is saved before its first update. Ctrl-C stops after the update (or validation)
+        in progress, saves `last.safetensors` and raises KeyboardInterrupt with a one-line message,
+        SIGTERM likewise `Terminated`; a second one stops at once.
         Raises UserError when the loss or a gradient is not finite, when the directory holds a run
         that was not resumed, or when a file cannot be written.
         """
@@ -155,6 +161,10 @@ class Trainer:
                     self._train_epoch(interrupt)
                     self._end_epoch()
                     self._stop_if_asked(interrupt)
+        except KeyboardInterrupt as error:
+            if error.args:
+                raise
+            raise type(error)(f"stopped at once; {self._kept()}") from None
         finally:
             self._observer.close()
         return self.counters
@@ -178,17 +188,17 @@ class Trainer:
                         largest_at=cost.name)
 
     def _claim_directory(self) -> None:
-        """Make the directory; refuse to write over another run."""
+        """Make the directory; refuse to write over another run; save where a new one begins."""
         if self._owns_directory:
             return
         if (self._directory / LAST).exists():
             raise UserError(f"{self._directory / LAST}: a training run is here already; resume it "
                             "or choose another directory")
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{self._directory}: cannot make the directory: {error}") from error
+        self._check_directory()
+        if not self._made:
+            make_directory(self._directory)
         self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
+        self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True
 
     def _train_epoch(self, interrupt: DeferredInterrupt) -> None:
@@ -249,9 +259,12 @@ class Trainer:
 
     def _not_finite(self, step: int, what: str) -> UserError:
         """The error to raise when `what` is not finite."""
-        last = self._directory / LAST
-        kept = f"{last} holds the last good state" if last.exists() else "no checkpoint was written"
-        return UserError(f"update {step}: {what} is not finite; {kept}")
+        return UserError(f"update {step}: {what} is not finite; {self._kept()}")
+
+    def _kept(self) -> str:
+        """What a resume would find."""
+        step, last = saved_step(self._directory), self._directory / LAST
+        return f"{last} holds the state after update {step}" if step else "no update was saved"
 
     def _check_parameters(self) -> None:
         """Stop if an update has made a parameter infinite or NaN."""
@@ -308,8 +321,8 @@ class Trainer:
         """After Ctrl-C: save and leave."""
         if interrupt.requested:
             self._save_last()
-            raise KeyboardInterrupt(f"stopped after update {self.counters.step}; resume from "
-                                    f"{self._directory / LAST}")
+            raise interrupt.error(f"stopped after update {self.counters.step}; resume from "
+                                  f"{self._directory / LAST}")
 
     def _save_last(self) -> None:
         """Everything that decides how training goes on."""
@@ -329,10 +342,26 @@ class Trainer:
 
     def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:
         """Write the parameters and more arrays, unless they have gone bad since the last check."""
+        self._check_directory()
         self._check_parameters()
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
                         {"model": self._metadata, **facts})
+
+
+def saved_step(directory: Path) -> int:
+    """The update that a run's last checkpoint stands after; 0 where there is none."""
+    if not (directory / LAST).is_file():
+        return 0
+    training = checkpoint.load_metadata(directory / LAST).get("training")
+    return training["counters"]["step"] if training else 0
+
+
+def _differs(before: Any, now: Any) -> bool:
+    """Whether two values differ; of mappings, what both have: another version may know more."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return any(before[key] != now[key] for key in before.keys() & now)
+    return before != now
 
 
 def _stream_state(arrays: Mapping[str, np.ndarray]) -> list[tuple[Array, ...]] | None:

@@ -59,7 +59,8 @@ def test_links_are_followed_and_stay(tmp_path):
 def test_standard_output_goes_on_where_it_stands(tmp_path):
     """Into a file that the shell has opened: neither replaced nor written over."""
     code = ("import os; from backend.files import write_text; print('before');"
-            "write_text('/proc/self/fd/1', 'text\\n'); write_text('out', 'linked\\n'); print('after')")
+            "write_text('/proc/self/fd/1', 'text\\n'); write_text('out', 'linked\\n');"
+            "print('after')")
     (tmp_path / "out").symlink_to("/proc/self/fd/1")
     with open(tmp_path / "file", "wb") as file:
         subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stdout=file, check=True,

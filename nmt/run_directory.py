@@ -304,8 +304,8 @@ def checkpoint_path(directory: Path, which: str) -> Path:
 def epochs_of(path: Path) -> int | None:
     """How many epochs a checkpoint's parameters were trained for; None where it does not say."""
     known = checkpoint.load_metadata(path)
-    if "training" in known:
-        return known["training"]["counters"]["epoch"] - 1  # that is the epoch to come
+    if epoch := known.get("training", {}).get("counters", {}).get("epoch"):
+        return epoch - 1  # that is the epoch to come
     return known.get("epoch")
 
 

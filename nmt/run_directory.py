@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ import numpy as np
 from backend import Array
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.memory import check_fits
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables, character_tables
@@ -100,6 +102,7 @@ class BaseSystem:
         characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
                                                 **characters))
+        _check_memory(model, 1, "the model's parameters")
         rng = np.random.default_rng([recipe.train.seed, 2])
         own = parametrized(model, recipe.parametrize)
         if pruning is not None:
@@ -235,6 +238,8 @@ class RunDirectory:
         be the one that was interrupted, another process trains here, the directory was deleted or
         moved meanwhile. A new run that fails before it has saved an update leaves nothing behind.
         """
+        states = len(self._recipe.train.make_optimizer().state_names)
+        _check_memory(system.model, 1 + states, "gradients and the optimizer's state")
         prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
         hold = self._held if self._resume else self._new
         with hold(system.vocabularies) as lock:
@@ -272,6 +277,13 @@ class RunDirectory:
                 if lock.stands and not saved_step(path):
                     _take_back(path, [*names, LAST, LOG, BEST, LOCK], made)
                 raise
+
+
+def _check_memory(model: Any, copies: int, what: str) -> None:
+    """Raise UserError where the memory does not hold so many copies of all parameters."""
+    count = sum(math.prod(weight.shape) for weight in model.weights().values())
+    check_fits(4 * count * copies, f"{what}, {count:,} numbers{' each' * (copies > 1)}",
+               "smaller layers, or fewer words in the vocabularies, need less")
 
 
 def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:

@@ -41,6 +41,7 @@ _KEY = "nmt-checkpoint"  # the metadata entry with the document
 _CHECKSUM = "nmt-checksum"  # that with the digest
 # What of a document is read without asking first what it is.
 _MAPPINGS = ("", "model", "model.recipe", "model.pruning", "training", "training.options",
+             "training.environment",
              "training.counters", "training.meter", "training.schedule", "training.data_rng",
              "training.dropout_rng", "scores")
 _NUMBERS = ("epoch", "step", "training.counters.epoch", "training.counters.step",

@@ -15,6 +15,7 @@ import numpy as np
 from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
 from nmt.data.batches import Batch
@@ -105,6 +106,7 @@ class Trainer:
         self._beside = dict(beside or {})
         self._meter = Meter(self._xp)
         self._owns_directory = False
+        self._environment, self._changed = environment(), list[str]()  # notes on what it was before
 
     def resume(self) -> None:
         """Put everything back as it was when `last.safetensors` was written.
@@ -133,6 +135,9 @@ class Trainer:
             self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
             self._stream = _stream_state(saved.select(checkpoint.CARRIED), self._dtype)
             self._load_state(state)
+        if changed := differences(state.get("environment", {}), self._environment):
+            self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
+                             "run that was never stopped"]
         self._owns_directory = True
 
     def _load_optimizer(self, arrays: Mapping[str, Array], step: int) -> None:
@@ -180,10 +185,11 @@ class Trainer:
         return self.counters
 
     def _tell_notes(self) -> None:
-        """Say what was found about the data, once a run."""
-        for text in self._notes if self.counters.step == 0 else ():
+        """Say what was found about the data, once a run, and that it goes on elsewhere."""
+        c = self.counters
+        for text in (*(self._notes if c.step == 0 else ()), *self._changed):
             self._observer.on_note(text)
-            self._log.write("note", step=0, epoch=self.counters.epoch, text=text)
+            self._log.write("note", step=c.step, epoch=c.epoch, text=text)
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""
@@ -338,6 +344,7 @@ class Trainer:
         """Everything that decides how training goes on."""
         state = {
             "options": dataclasses.asdict(self.options),
+            "environment": self._environment,
             "counters": dataclasses.asdict(self.counters),
             "meter": self._meter.state(),
             "schedule": self._schedule.state(),

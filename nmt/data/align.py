@@ -20,6 +20,7 @@ Sizes = tuple[int, int]  # words of the source sentence, words of the target sen
 
 MOST_PAIRS = 10**7  # sentence pairs, where only links tell how many there are
 _PHARAOH = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})")  # sure, possible, possible
+_PHARAOH_OF_ANY_SIZE = re.compile(r"[0-9]+[-?p][0-9]+")
 _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?"
                     r"(?: [0-9.]+)?")  # confidence
 
@@ -134,7 +135,7 @@ def _entries(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
 def _is_pharaoh(lines: Sequence[str]) -> bool:
     """Whether the first word of the first line that has one is a link; so too without any word."""
     words = next((words for words in map(split_words, lines) if words), None)
-    return words is None or _PHARAOH.fullmatch(words[0]) is not None
+    return words is None or _PHARAOH_OF_ANY_SIZE.fullmatch(words[0]) is not None
 
 
 def _pharaoh(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:

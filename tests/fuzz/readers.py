@@ -118,7 +118,7 @@ def _model() -> tuple[Translator, dict[str, np.ndarray]]:
 @cache
 def _checkpoint() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and the document of a run after its first update."""
-    model, parameters = _model()
+    parameters = _model()[1]
     arrays = {f"parameters/{name}": array for name, array in parameters.items()}
     for kind in ("m", "v"):
         arrays |= {f"optimizer/{kind}/{name}": np.zeros_like(array)
@@ -263,7 +263,7 @@ def read_logs(path: Path) -> None:
     Log(path).keep(lambda record: record["step"] <= 2 and record["event"] != "epoch")
     path.write_bytes(before)
     curve = read_curve(path.parent, "x")
-    assert np.isfinite([value for points in curve[1:3] for point in points for value in point]).all()
+    assert np.isfinite([value for _, value in curve.train_cost + curve.test_cost]).all()
     read_speed(path.parent)
 
 
@@ -301,7 +301,8 @@ def read_corpus(path: Path) -> None:
                                  for number, line in enumerate(lines)]
 
 
-CORPUS = ["one two  three\n\nvier, fünf.\n".encode(), "Don't — \u201cquote\u201d & <b> 3.5%\r\n".encode(),
+CORPUS = ["one two  three\n\nvier, fünf.\n".encode(),
+          "Don't — \u201cquote\u201d & <b> 3.5%\r\n".encode(),
           "漢字 かな\n\u0440\u0443\u0441 e\u0301\u00a0x\n".encode(), b"a|b [c] {d} &amp; @-@ \tq\n"]
 
 
@@ -325,12 +326,12 @@ READERS = {
     "recipe": Reader(read_recipe, lambda rng: mutated(rng, RECIPES, WORDS)),
     "overrides": Reader(read_overrides, lambda rng: mutated(rng, OVERRIDES, WORDS), inputs=20_000),
     "vocabulary": Reader(read_vocabulary, lambda rng: mutated(
-        rng, ["<unk>\n</s>\none\nzwei\n".encode(), "<unk>\n</s>\n".encode()])),
+        rng, [b"<unk>\n</s>\none\nzwei\n", b"<unk>\n</s>\n"])),
     "checkpoint": Reader(read_checkpoint, make_checkpoint, LAST),
     "links": Reader(read_links, lambda rng: mutated(rng, LINKS)),
     "log": Reader(read_logs, make_log, LOG),
     "dictionary": Reader(read_words, lambda rng: mutated(
-        rng, ["eins\tone\nzwei\ttwo words\n\n".encode(), "ü\tu e\n".encode()])),
+        rng, [b"eins\tone\nzwei\ttwo words\n\n", "ü\tu e\n".encode()])),
     "corpus": Reader(read_corpus, lambda rng: mutated(rng, CORPUS)),
     "symbols": Reader(read_symbols, lambda rng: mutated(rng, SYMBOLS)),
     "rated words": Reader(lambda path: [read_pairs(path)] and None, lambda rng: mutated(

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import write_text
+from backend.terminal import Console
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ import numpy as np
 from backend import Array
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.memory import check_fits
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables, character_tables
@@ -103,6 +105,7 @@ class BaseSystem:
         Raises ValueError for a mask that does not fit a parameter.
         """
         model, own = cls.models(recipe, vocabularies)
+        _check_memory(model, 1, "the model's parameters")
         rng = np.random.default_rng([recipe.train.seed, 2])
         if pruning is not None:
             own = Parametrized(own or model, {name: Masked(mask)
@@ -258,6 +261,8 @@ class RunDirectory:
         be the one that was interrupted, another process trains here, the directory was deleted or
         moved meanwhile. A new run that fails before it has saved an update leaves nothing behind.
         """
+        states = len(self._recipe.train.make_optimizer().state_names)
+        _check_memory(system.model, 1 + states, "gradients and the optimizer's state")
         prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
         hold = self._held if self._resume else self._new
         with hold(system) as lock:
@@ -308,6 +313,13 @@ def _first_files(system: BaseSystem) -> list[str]:
     return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies)]
 
 
+def _check_memory(model: Any, copies: int, what: str) -> None:
+    """Raise UserError where the memory does not hold so many copies of all parameters."""
+    count = sum(math.prod(weight.shape) for weight in model.weights().values())
+    check_fits(4 * count * copies, f"{what}, {count:,} numbers{' each' * (copies > 1)}",
+               "smaller layers, or fewer words in the vocabularies, need less")
+
+
 def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
     """What a checkpoint says of pruning; None where it has no masks."""
     masks = saved.select(checkpoint.MASKS)
@@ -338,8 +350,8 @@ def checkpoint_path(directory: Path, which: str) -> Path:
 def epochs_of(path: Path) -> int | None:
     """How many epochs a checkpoint's parameters were trained for; None where it does not say."""
     known = checkpoint.load_metadata(path)
-    if "training" in known:
-        return known["training"]["counters"]["epoch"] - 1  # that is the epoch to come
+    if epoch := known.get("training", {}).get("counters", {}).get("epoch"):
+        return epoch - 1  # that is the epoch to come
     return known.get("epoch")
 
 

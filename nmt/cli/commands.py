@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.terminal import Console
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.command import positive
+from backend.command import natural, positive
 from backend.errors import UserError
 from backend.files import make_directory
 from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
@@ -147,11 +147,12 @@ def _kept(
 
 def _vocabulary(text: str, sentences: Sequence[Sequence[str]], option: str) -> Vocabulary:
     """The vocabulary of `N|FILE`."""
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal()):
         return Vocabulary.read(text)
-    if int(text) < len(SPECIALS):
-        raise UserError(f"{option}: expected at least {len(SPECIALS)}, got {text}")
-    return Vocabulary.build(sentences, max_size=int(text))
+    try:
+        return Vocabulary.build(sentences, max_size=natural(text, len(SPECIALS)))
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"{option}: {error}") from None
 
 
 # --- restore --------------------------------------------------------------------------------------

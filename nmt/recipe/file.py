@@ -27,6 +27,7 @@ from nmt.recipe.keys import (
     sections_of,
     subsections,
 )
+from nmt.recipe.limits import beyond_limits
 from nmt.recipe.nearest import nearest
 from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
@@ -77,10 +78,15 @@ def _one(
         return "override" if key in chosen else entries[key].place if key in entries else str(path)
 
     stated = {key: plain(entry.value) for key, entry in entries.items() if key not in chosen}
-    values = _nested(_typed(keys, stated, chosen, where))
+    flat = _typed(keys, stated, chosen, where)
+    values = _nested(flat)
     values.get("model", {}).pop("architecture", None)
     types = {"model": MODELS[architecture].config}
-    return _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    recipe = _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    for key, value in flat.items():
+        if expected := beyond_limits(key, value):
+            raise UserError(f"{where(key)}: {key}: expected {expected}, got {value!r}")
+    return recipe
 
 
 def as_text(recipe: AnyRecipe) -> str:
@@ -163,6 +169,8 @@ def _typed(
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
+        if isinstance(value, str) and "\0" in value:  # no file is called so
+            raise UserError(f"{where(key)}: {key}: expected no NUL character, got {value!r}")
     return values
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ import numpy as np
 from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
 from nmt.data.batches import Batch
@@ -111,6 +113,7 @@ class Trainer:
         self._after_save, self._beside = after_save, dict(beside or {})
         self._meter = Meter(self._xp)
         self._owns_directory = False
+        self._environment, self._changed = environment(), list[str]()  # notes on what it was before
 
     def resume(self) -> None:
         """Put everything back as it was when `last.safetensors` was written.
@@ -122,7 +125,8 @@ class Trainer:
         state = saved.metadata.get("training")
         if not state:
             raise UserError(f"{path}: expected the state of a training run, found parameters only")
-        difference = self.options.difference(state["options"])
+        with _reading(path):
+            difference = self.options.difference(state["options"])
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
         known = saved.metadata.get("model", {})
@@ -134,10 +138,21 @@ class Trainer:
         checkpoint.check_parameters(path, parameters, self.parameters)
         for name, parameter in self.parameters.items():
             parameter[...] = to_device(parameters[name])
-        self._optimizer.load_state_arrays(saved.select(checkpoint.OPTIMIZER))
-        self._stream = _stream_state(saved.select(checkpoint.CARRIED))
-        self._load_state(state)
+        with _reading(path):
+            self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
+            self._stream = _stream_state(saved.select(checkpoint.CARRIED), self._dtype)
+            self._load_state(state)
+        if changed := differences(state.get("environment", {}), self._environment):
+            self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
+                             "run that was never stopped"]
         self._owns_directory = True
+
+    def _load_optimizer(self, arrays: Mapping[str, Array], step: int) -> None:
+        """The optimizer's state after so many updates. Raises ValueError for another."""
+        if step and self._optimizer.state_names and not arrays:
+            raise ValueError(f"expected the state of {type(self._optimizer).__name__} after "
+                             f"{step} updates, found none")
+        self._optimizer.load_state_arrays(arrays, self.parameters)
 
     def _load_state(self, state: dict[str, Any]) -> None:
         """Counters, sums, schedule and generators; the log is cut back to where they stand."""
@@ -177,10 +192,11 @@ class Trainer:
         return self.counters
 
     def _tell_notes(self) -> None:
-        """Say what was found about the data, once a run."""
-        for text in self._notes if self.counters.step == 0 else ():
+        """Say what was found about the data, once a run, and that it goes on elsewhere."""
+        c = self.counters
+        for text in (*(self._notes if c.step == 0 else ()), *self._changed):
             self._observer.on_note(text)
-            self._log.write("note", step=0, epoch=self.counters.epoch, text=text)
+            self._log.write("note", step=c.step, epoch=c.epoch, text=text)
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""
@@ -338,6 +354,7 @@ class Trainer:
         """Everything that decides how training goes on."""
         state = {
             "options": dataclasses.asdict(self.options),
+            "environment": self._environment,
             "counters": dataclasses.asdict(self.counters),
             "meter": self._meter.state(),
             "schedule": self._schedule.state(),
@@ -365,8 +382,8 @@ def saved_step(directory: Path) -> int:
     """The update that a run's last checkpoint stands after; 0 where there is none."""
     if not (directory / LAST).is_file():
         return 0
-    training = checkpoint.load_metadata(directory / LAST).get("training")
-    return training["counters"]["step"] if training else 0
+    training = checkpoint.load_metadata(directory / LAST).get("training", {})
+    return int(training.get("counters", {}).get("step", 0))
 
 
 def _differs(before: Any, now: Any) -> bool:
@@ -376,8 +393,26 @@ def _differs(before: Any, now: Any) -> bool:
     return before != now
 
 
-def _stream_state(arrays: Mapping[str, np.ndarray]) -> list[tuple[Array, ...]] | None:
-    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`."""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file where what it says of a run is not what a run says."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: cannot resume: expected the state of a training run: "
+                        f"{type(error).__name__}: {error}") from error
+
+
+def _stream_state(
+    arrays: Mapping[str, np.ndarray], dtype: Any
+) -> list[tuple[Array, ...]] | None:
+    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`.
+
+    Raises ValueError for what is none.
+    """
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1 or any(array.dtype != dtype or array.ndim != 2 for array in arrays.values()):
+        raise ValueError(f"{checkpoint.CARRIED}: expected arrays (B, H) of {dtype}, found others")
     layers = sorted({int(name.split(".")[0]) for name in arrays})
     return [tuple(to_device(arrays[name]) for name in sorted(arrays)
                   if name.startswith(f"{layer}.")) for layer in layers] or None

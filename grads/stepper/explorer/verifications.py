@@ -36,7 +36,8 @@ def verifications_json(
 ) -> list[dict[str, Any]]:
     """One object for each gradient the backward assigned, in order; marks their tensors."""
     shown = [verification for verification in verifications
-             if verification.error is not None and size(verification)]
+             if verification.error is not None and verification.partner is not None
+             and size(verification)]
     entries = {id(one): representative(one) for one in with_curve(run, shown)}
     drawn = [verification for verification in shown if id(verification) in entries]
     curves = dict(zip(entries, error_curves(run, drawn, entries), strict=True))
@@ -56,7 +57,8 @@ def verifications_json(
         }
         if verification.error is not None:
             one |= {
-                "of": table.find(FORWARD, forward_origin(run, verification)),
+                "of": None if verification.partner is None
+                else table.find(FORWARD, forward_origin(run, verification)),
                 "complex": same_or_list(verification), "error": number(verification.error, ROUGH),
                 "curve": curves.get(id(verification)),
             }

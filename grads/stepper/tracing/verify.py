@@ -55,11 +55,12 @@ class Verification(NamedTuple):
     error: float | None  # largest difference from the complex step, relative to the largest entry
     central_error: float | None  # the same of the central differences
     method: str = "complex step"  # that decided, or "differences": then complex_step holds those
+    expression: str = ""  # of the forward that it is compared with, where no variable holds it
 
     @property
     def forward(self) -> str:
         """The name of the forward variable, "" where nothing was compared."""
-        return self.partner.name if self.partner else ""
+        return self.partner.name if self.partner else self.expression
 
     @property
     def forward_step(self) -> int | None:

@@ -150,13 +150,14 @@ class Guesses:
         return list(found.values())
 
     def fits(self, guess: dict[Origin, Origin], trace: Trace) -> bool:
-        """Whether shapes agree, of the part of an expression only how many numbers there are."""
+        """Whether shapes agree; a gradient may be a column of what a part of an expression is."""
         def shapes(one: Origin, other: Origin) -> tuple[Any, Any]:
             return self.backward.target(one).shape or (), trace.target(other).shape or ()
 
         return bool(guess) and all(
             trace.target(other).place is not None and (
-                squeezed(mine) == squeezed(its) if trace is self.forward else np.prod(mine) == np.prod(its))
+                squeezed(mine) == squeezed(its) or (
+                    trace is not self.forward and len(mine) == 1 and mine == (np.prod(its),)))
             for one, other in guess.items() for mine, its in [shapes(one, other)])
 
     def partner(self, trace: Trace, origin: Origin) -> Partner:

@@ -18,7 +18,7 @@ class Put(Replay):
     """A run in which variables are given other values where they are assigned or read."""
 
     def other(self, old: Any, added: Any) -> Any:
-        return np.reshape(added, np.shape(old))[()]
+        return np.array(added).reshape(np.shape(old))[()]  # a copy: the run may write into it
 
 
 class Mending:

@@ -39,7 +39,8 @@ from grads.stepper.tracing.verify import (
     unverified,
 )
 
-GUESSED = 4096  # entries whose derivatives are taken for guesses at forward variables
+GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
+NAMED = 16  # entries that a guess at a forward variable of the same name counts for
 ROUNDING = 1e-6  # of the largest gradient: what is below is compared as if it were as large
 INDEX = re.compile(r"\[(-?\d+)\]")
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
@@ -211,13 +212,16 @@ class Own:
 
     def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
         """Of the variables that differ from their derivative those that make a result wrong: by
-        line; and all that is assigned to one variable, where that goes wrong before."""
+        line; and all entries of one array, where they go wrong before."""
         if not self.mending.needed:
             return set()
         exact = {origin: numbers.exact(self.floor) for origin, (_, numbers) in differing.items()
                  if self.is_whole(origin, numbers)}
         found: set[Origin] = set()
-        for group in (*self.lines(exact), *self.grouped(exact, self.variable)):
+        entries = [origin for origin in exact if "[" in self.backward.target(origin).name
+                   and not any(one.last is not None and self.same_variable(one.last, origin)
+                               for one in self.returned)]
+        for group in (*self.lines(exact), *self.grouped(entries, self.variable)):
             if (not found or group[0] < min(found) or self.is_line(group)) and (
                     self.mending.by({one: exact[one] for one in group})):
                 found.update(group)
@@ -272,20 +276,21 @@ class Own:
         it does before the first one that is known to.
 
         What it is compared with is a guess, but that its correction makes a result right is none.
-        A line that is right by another guess is taken only if no other line is found, and if its
-        correction mends several results at once, which no mistake further down could explain.
+        A line that is right by its name or by another guess is not taken: what is made of it may
+        be wrong.
         """
         if not self.mending.needed:
             return {}
         judged = [self.judged(line) for line in self.lines(origins)
-                  if before is None or line[0] < before]
-        found = [one for one in judged if one.first is not None
+                  if (before is None or line[0] < before) and not all(map(self.is_right, line))]
+        found = [one for one in judged if one.first is not None and not one.is_right
                  and (before is None or one.first < before)]
-        sure = [one for one in found if not one.is_right]
-        several = [one for one in found if one.mended > 1]
-        if sure:
-            return min(sure, key=lambda one: one.first or (0, 0)).guess
-        return several[-1].guess if several else {}
+        return min(found, key=lambda one: one.first or (0, 0)).guess if found else {}
+
+    def is_right(self, origin: Origin) -> bool:
+        """Whether a gradient is that of the forward variable of its name."""
+        numbers = self.made[origin][1]
+        return numbers is not None and numbers.status == "verified"
 
     def judged(self, line: list[Origin]) -> Judged:
         """The guess at a line's variable that makes most results right, the named ones first."""
@@ -345,10 +350,11 @@ class Own:
         value = np.asarray(target.value, float)
         key = (one.trace is self.forward, one.partner.step, one.partner.places)
         if key not in self.known:
+            cost = NAMED if one.named else value.size
             if target.sliced or (self.most is not None and value.size > self.most) or (
-                    self.left < value.size):
+                    self.left < cost):
                 return None
-            self.left -= value.size
+            self.left -= cost
             bump = bumps_of(one.partner, one.partner.shape, one.partner.shape,
                             np.arange(value.size))
             self.known[key] = derivative(

@@ -130,7 +130,8 @@ def of_hybrid(
     """The derivation of chapter 5 on a model of words and characters.
 
     Arguments: example, of its words, whose unknown ones are 0; x and y, the words as they are
-    written. alpha of (5.5) is 1: the gradients inside a spelling are those of its own loss. Raises `UserError` for a backbone that the derivation has not.
+    written. alpha of (5.5) is 1: the gradients inside a spelling are those of its own loss.
+    Raises `UserError` for a backbone that the derivation has not.
     """
     config: Any = system.recipe.model
     if config.unit != "lstm" or config.bidirectional or config.bridge or config.attention == "none":

@@ -135,7 +135,7 @@ def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarr
     computed = largest_computed(run.forward)
     found: list[np.ndarray] = []
     group: list[Bumps] = []
-    for bump_, following in zip(bumps, [*bumps[1:], None], strict=True):
+    for bump_, following in zip(bumps, [*bumps, None][1:], strict=True):
         group.append(bump_)
         largest = max([computed, *(int(np.prod(one.shape)) for one in group)])
         if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // largest):

@@ -86,6 +86,7 @@ class Guesses:
                                            for origin in origins if site not in without), True
         parts = [origins for origins in self.parts.values()
                  if self.trace.steps[origins[0][0]].function == function]
+        parts.sort(key=lambda origins: -len(self.partner(self.trace, origins[0]).name))
         for is_named in (True, False):
             for origins in parts:
                 text = self.partner(self.trace, origins[0]).name

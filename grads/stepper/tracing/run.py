@@ -125,13 +125,16 @@ class Run:
         """The loss, from what the forward returned."""
         return self.derivation.loss(self.example, result)
 
-    def verifications(self, central: bool = True, most: int | None = None) -> list[Verification]:
-        """What is known of every gradient; `most` entries of each are compared, None for all."""
+    def verifications(
+        self, central: bool = True, most: int | None = None, gradients_most: int | None = None
+    ) -> list[Verification]:
+        """What is known of every gradient; `most` entries of each are compared, None for all, and
+        of more gradients than `gradients_most` the first and the last of each line."""
         pairing, named = self.derivation.pairing, self.example.named
         if self.derivation.own:
             return self.own(most).verifications()
         return verify(pairing, self.forward, self.backward, self.arguments, self.loss, named,
-                      central, most)
+                      central, most, gradients_most=gradients_most)
 
     def own(self, most: int | None) -> Own:
         """The verification of a user's own functions."""

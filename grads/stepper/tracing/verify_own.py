@@ -297,13 +297,13 @@ class Own:
         best, is_right = Judged({}, None, 0, False), False
         for made in self.attempts(line):
             is_named = all(one.named for one, _ in made.values())
-            if best.guess and not is_named and best.is_named:
+            if best.is_named and not is_named and len(best.guess) == len(line):
                 break
             wrong = {origin: numbers.exact(self.floor) for origin, (_, numbers) in made.items()
                      if numbers.status == "wrong"}
             is_right = is_right or (not wrong and self.says_something(made))
             mended = self.mending.by(wrong) if wrong else 0
-            if mended > best.mended:
+            if mended and (mended, len(made)) > (best.mended, len(best.guess)):
                 best = Judged(made, min(wrong), mended, is_right, is_named)
         return best._replace(is_right=is_right)
 
@@ -341,8 +341,9 @@ class Own:
             where, found, *self.verdict(found, value, where))
 
     def says_something(self, made: dict[Origin, tuple[Candidate, Numbers]]) -> bool:
-        """Whether what a guess verifies is not zero throughout."""
-        return any(np.any(numbers.exact(self.floor)) for _, numbers in made.values())
+        """Whether what a guess verifies is not zero throughout, nor pieces joined in some order."""
+        return any(np.any(numbers.exact(self.floor)) and bool(one.partner.places.steps)
+                   for one, numbers in made.values())
 
     def guessed(self, origin: Origin, one: Candidate) -> Numbers | None:
         """The numbers of a guess; None where it has too many, or too many were taken before."""

@@ -89,7 +89,8 @@ def test_every_kind_of_translator(name, tmp_path):
     [batch] = system.batches([(x, y)], 1).in_order()
     words, characters = losses(*system.model.loss(system.parameters, batch))
     assert loss == pytest.approx(float(words + (characters or 0)), rel=1e-6)
-    assert found.unknown == ["nine", *y[1:]] and found.derivation.name == (derivation or "translator")
+    assert found.unknown == ["nine", *y[1:]]
+    assert found.derivation.name == (derivation or "translator")
     if derivation:
         assert found.derivation.forward is DERIVATIONS[derivation].forward
 

@@ -42,6 +42,9 @@ KINDS = {  # model and data sections of translators, and the derivation, if one 
     "same path": ({**HYBRID, "path": "same", "alpha": 0.5, "character_layers": 2}, {},
                   "hybrid-same"),
     "spelled only": ({**HYBRID, "source_characters": False, "score": "dot"}, {}, "hybrid"),
+    "search, asked with the word": ({**SEARCH, "query": "state-word"}, {}, "rnnsearch"),
+    "search, of rnn, asked with the word": (
+        {**SEARCH, "query": "state-word", "unit": "rnn"}, {}, None),
     "last": ({**SEARCH, "context": "last", "biases": False}, {}, None),
 }
 LANGUAGE_KINDS = {"gru": ({"unit": "gru", "layers": 1}, None), "rnn": ({"unit": "rnn"}, None),

@@ -37,7 +37,8 @@ def verifications_json(
 ) -> list[dict[str, Any]]:
     """One object for each gradient the backward assigned, in order; marks their tensors."""
     shown = [verification for verification in verifications
-             if verification.error is not None and size(verification)]
+             if verification.error is not None and verification.partner is not None
+             and size(verification)]
     entries = {id(one): representative(one) for one in with_curve(run, shown)}
     drawn = [verification for verification in shown if id(verification) in entries]
     curves = dict(zip(entries, error_curves(run, drawn, entries), strict=True))
@@ -57,7 +58,8 @@ def verifications_json(
         }
         if verification.error is not None:
             one |= {
-                "of": table.find(FORWARD, forward_origin(run, verification)),
+                "of": None if verification.partner is None
+                else table.find(FORWARD, forward_origin(run, verification)),
                 "complex": same_or_list(verification), "error": number(verification.error, ROUGH),
                 "curve": curves.get(id(verification)),
             }
@@ -134,7 +136,7 @@ def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarr
     computed = largest_computed(run.forward)
     found: list[np.ndarray] = []
     group: list[Bumps] = []
-    for bump_, following in zip(bumps, [*bumps[1:], None], strict=True):
+    for bump_, following in zip(bumps, [*bumps, None][1:], strict=True):
         group.append(bump_)
         largest = max([computed, *(int(np.prod(one.shape)) for one in group)])
         if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // largest):

@@ -12,6 +12,7 @@ from grads.stepper.explorer import build, models
 from grads.stepper.explorer.models import open_model
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.language_models import LanguageSystem
+from nmt.models.contract import losses
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -20,6 +21,7 @@ from nmt.training.trainer import BEST
 
 BOTH = {"bidirectional": True, "bridge": True}
 SEARCH = {"architecture": "rnnsearch", "layer_size": 2}
+HYBRID = {"architecture": "hybrid", "character_embedding_size": 2, "output_bias": True}
 KINDS = {  # model and data sections of translators, and the derivation, if one is the whole model
     "both ends": ({**BOTH, "layers": 2}, {}, None),
     "both ends, reversed, of gru": (
@@ -36,6 +38,10 @@ KINDS = {  # model and data sections of translators, and the derivation, if one 
                           {"reverse_source": True}, "attention"),
     "search": ({**SEARCH, "deep_state": "now"}, {"source_end": True}, "rnnsearch"),
     "search, of rnn": ({**SEARCH, "unit": "rnn", "layer": "tanh"}, {"reverse_source": True}, None),
+    "separate path": (HYBRID, {"reverse_source": True}, "hybrid"),
+    "same path": ({**HYBRID, "path": "same", "alpha": 0.5, "character_layers": 2}, {},
+                  "hybrid-same"),
+    "spelled only": ({**HYBRID, "source_characters": False, "score": "dot"}, {}, "hybrid"),
     "search, asked with the word": ({**SEARCH, "query": "state-word"}, {}, "rnnsearch"),
     "search, of rnn, asked with the word": (
         {**SEARCH, "query": "state-word", "unit": "rnn"}, {}, None),
@@ -81,10 +87,13 @@ def test_every_kind_of_translator(name, tmp_path):
     sizes |= {} if "architecture" in model else {"layers": 1}
     recipe = {"data": {"corpus": "cldr", **data}, "model": {**sizes, **model}}
     system = fresh(tmp_path / "run", recipe, System, Recipe)
-    found, loss = checked(tmp_path / "run", "one two nine", "three")
-    pair = (["one", "two", "nine"], ["three"])
-    assert loss == pytest.approx(2 * np.log(system.perplexity([pair])), rel=1e-6)
-    assert found.unknown == ["nine"] and found.derivation.name == (derivation or "translator")
+    x, y = ["one", "two", "nine"], ["three", "ten"] if system.spellings else ["three"]
+    found, loss = checked(tmp_path / "run", " ".join(x), " ".join(y))
+    [batch] = system.batches([(x, y)], 1).in_order()
+    words, characters = losses(*system.model.loss(system.parameters, batch))
+    assert loss == pytest.approx(float(words + (characters or 0)), rel=1e-6)
+    assert found.unknown == ["nine", *y[1:]]
+    assert found.derivation.name == (derivation or "translator")
     if derivation:
         assert found.derivation.forward is DERIVATIONS[derivation].forward
 
@@ -95,7 +104,7 @@ def test_an_architecture_that_is_not_covered(tmp_path, monkeypatch):
     fresh(tmp_path / "run", recipe, System, Recipe)
     monkeypatch.setattr(models, "name_of", lambda config: "another")
     with pytest.raises(UserError, match="run: expected a model of the architecture luong, "
-                                        "rnnsearch or language_model, got another"):
+                                        "rnnsearch, hybrid or language_model, got another"):
         open_model(tmp_path / "run", "one", None, "best")
 
 

@@ -2,10 +2,10 @@
 
 `stored.json` was written before the code was rewritten, by `store.py` as it stands in this
 directory's history. What was read anew since (attention by location, windows: errata 7 to 9) is no
-longer in it, and of batches of one sentence and of one step there is what every fourth configuration
-gives. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
-gradient relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names
-and calls of the tree under test.
+longer in it; of batches of one sentence and of one step there is what every fourth configuration
+gives. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a gradient
+relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names and calls
+of the tree under test.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import combinations, product
 from typing import Any
 
@@ -16,7 +17,15 @@ Options = dict[str, Any]
 
 def valid(config: Callable[..., Any], variants: Variants) -> list[Options]:
     """Every combination of choices that `config` does not refuse with ValueError."""
-    return [options for options in _combined(variants.choices) if _allows(config, options)]
+    return list(_valid(config, tuple((name, tuple(v)) for name, v in variants.choices.items())))
+
+
+@cache
+def _valid(
+    config: Callable[..., Any], choices: tuple[tuple[str, tuple[Any, ...]], ...]
+) -> tuple[Options, ...]:
+    """The same, put together once."""
+    return tuple(options for options in _combined(dict(choices)) if _allows(config, options))
 
 
 def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:

@@ -27,13 +27,13 @@ class Key(NamedTuple):
 
 def keys_of(architecture: str) -> Mapping[str, Key]:
     """All keys of the recipes of an architecture, by dotted name, in their order."""
-    return _keys_of(kind_of(architecture), MODELS[architecture].config)
+    return _keys_of(architecture, MODELS[architecture].config)
 
 
 @cache
-def _keys_of(kind: type, config: type) -> Mapping[str, Key]:
-    """All keys of a kind of recipes with this section of the model."""
-    found: dict[str, Key] = {}
+def _keys_of(architecture: str, config: type) -> Mapping[str, Key]:
+    """The same, of an architecture that has this section of the model."""
+    kind, found = kind_of(architecture), dict[str, Key]()
     for name, key in _keys(kind, dataclasses.MISSING, "", {"model": config}):
         if name.startswith("model.") and ARCHITECTURE not in found:
             found[ARCHITECTURE] = Key(str, "str", DEFAULT_ARCHITECTURE, kind)

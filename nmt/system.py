@@ -29,9 +29,10 @@ from nmt.recipe import Recipe
 from nmt.run_directory import BaseSystem
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
+from nmt.search.every_beam import every_beam_search
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
-from nmt.search.sample import sample
+from nmt.search.sample import best_of_draws
 from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
@@ -59,6 +60,7 @@ class Translation:
     steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
     spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
     cut_words: int = 0  # of these, those cut at `search.longest_word`
+    beam: int | None = None  # the largest beam that found it, of a search with every beam only
 
     @property
     def unspelled(self) -> list[str]:
@@ -207,20 +209,22 @@ class System(BaseSystem):
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
-        observer: is told of each step of each batch's search.
+        observer: is told of each step of each batch's search, but with `every_beam`.
         """
-        return self._search(sentences, partial(beam_search, options=options, observer=observer),
-                            options)
+        find = partial(every_beam_search, options=options) if options.every_beam else \
+            partial(beam_search, options=options, observer=observer)
+        return self._search(sentences, find, options)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
-        rng: np.random.Generator,
+        rng: np.random.Generator, draws: int = 1,
     ) -> list[list[Translation]]:
-        """As `translate`, with one translation drawn from softmax(logits / temperature)."""
+        """As `translate`, with one translation drawn from softmax(logits / temperature), or the
+        most probable of several draws."""
 
         def find(model: Model, parameters: dict[str, Array],
                  sources: tuple[Side, ...]) -> list[list[Hypothesis]]:
-            drawn = sample(model, parameters, sources, options, temperature, rng)
+            drawn = best_of_draws(model, parameters, sources, options, temperature, rng, draws)
             return [[hypothesis] for hypothesis in drawn]
 
         return self._search(sentences, find, options)
@@ -332,7 +336,7 @@ class System(BaseSystem):
         """Ids as words."""
         return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
                            hypothesis.score, hypothesis.alignment, hypothesis.finished,
-                           hypothesis.steps)
+                           hypothesis.steps, beam=hypothesis.beam)
 
 
 def _character_lists(system: System) -> list[tuple[str, ...]]:

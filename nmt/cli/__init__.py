@@ -22,6 +22,7 @@ from nmt.cli.arguments import (
 )
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.trees import add_trees
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -37,13 +38,17 @@ def build_parser() -> Parser:
     _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
-    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference")
+    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
+                                         "linear trees")
     score.add_argument("hypotheses", type=Path)
     score.add_argument("references", type=Path)
     score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
     score.add_argument("--source", type=Path, metavar="FILE",
                        help="with --rarity: the sentences that were translated, in tokens")
     add_rarity(score)
+    score.add_argument("--trees", type=Path, metavar="WORDS",
+                       help="bracketing F1 instead, of linear trees over the sentences of this "
+                            "file (nmt trees)")
     score.set_defaults(run=commands.score)
     perplexity = sub.add_parser("perplexity", help="perplexity of a translator on two files")
     perplexity.add_argument("source", type=Path)
@@ -53,6 +58,7 @@ def build_parser() -> Parser:
     add_commands(sub)
     add_pruning(sub)
     add_redundancy(sub)
+    add_trees(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 
@@ -117,6 +123,10 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.add_argument("--draws", type=positive, metavar="N",
+                        help="with --sample: draw N translations and keep the most probable")
+    parser.add_argument("--every-beam", action="store_true",
+                        help="search with every beam up to --beam and keep the best of all")
     parser.add_argument("--sparse", action="store_true",
                         help="multiply by only the weights that are left, where at most a tenth of "
                              "a matrix is left (`nmt prune`)")

@@ -97,6 +97,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-unk", action="store_true",
                         help="score the sentences too that have no unknown word, nor their "
                              "reference, and translate them without any (Bahdanau et al., Table 1)")
+    parser.add_argument("--trees", action="store_true",
+                        help="SOURCE has words and TARGET their linear trees (nmt trees): "
+                             "bracketing F1 too, and by length")
     parser.add_argument("--gold", type=Path, metavar="FILE",
                         help="alignments of the pairs in Pharaoh or NAACL format, for the "
                              "alignment error rate; words are those between spaces")
@@ -106,7 +109,8 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
                         help="write evaluation.json, all translations side by side as "
                              "outputs.txt and, with matplotlib, pictures: BLEU by "
                              "length, learning curves, BLEU against perplexity after each epoch "
-                             "and, if asked for, BLEU by rarity, before and after replacement")
+                             "and, if asked for, BLEU by rarity, before and after replacement, F1 "
+                             "by length")
     parser.set_defaults(run=commands.run_evaluate)
 
 
@@ -142,6 +146,9 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
                         help="exponent of lp(e) (default: the recipe's)")
+    parser.add_argument("--length-factor", type=float, metavar="ALPHA",
+                        help="at most this many target words per source word (default: the "
+                             "recipe's)")
     add_longest_word(parser)
 
 

@@ -18,6 +18,7 @@ from backend.errors import UserError
 from nmt import language_models
 from nmt.cli import demo as demonstration
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
+from nmt.cli.trees import score_trees
 from nmt.data.align import pharaoh_line
 from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import check_lengths, load_corpus, tokenisers
@@ -115,11 +116,11 @@ def translate(options: argparse.Namespace) -> None:
     sentences = [cut(line) for line in _stdin_lines()]
     check_lengths(sentences, system.recipe.data, "<stdin>")
     links: list[str] = []
-    cut_words = 0
+    cut_words = smaller = 0
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
         if options.sample is not None:
-            found = system.sample(block, search, options.sample, rng)
+            found = system.sample(block, search, options.sample, rng, options.draws or 1)
         else:
             found = system.translate(block, search)
         if not first:
@@ -132,7 +133,11 @@ def translate(options: argparse.Namespace) -> None:
                 print(_output_line(text, number, translation, options.nbest))
                 links.append(pharaoh_line(system.links(translation, options.aligned_word)))
                 cut_words += translation.cut_words
+            smaller += (nbest[0].beam or search.beam) < search.beam
         sys.stdout.flush()
+    if search.every_beam and options.sample is None:
+        print(f"{smaller} of {len(sentences)} sentences: a beam below {search.beam} found a better "
+              "translation", file=sys.stderr)
     if cut_words:
         print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
               "(--longest-word, search.longest_word)", file=sys.stderr)
@@ -143,12 +148,14 @@ def translate(options: argparse.Namespace) -> None:
 def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
     if options.sample is not None:
-        if options.beam is not None or options.nbest is not None:
-            raise UserError("--sample: expected no --beam and no --nbest beside it")
+        if options.beam is not None or options.nbest is not None or options.every_beam:
+            raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
         if not 0 < options.sample < math.inf:
             raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
+    elif options.draws is not None:
+        raise UserError("--draws: expected --sample beside it")
     return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation, options.longest_word)
+                  options.length_normalisation, options.longest_word, options.every_beam or None)
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
@@ -193,6 +200,9 @@ def score(options: argparse.Namespace) -> None:
     """`nmt score`."""
     if (options.source is None) != (options.rarity is None):
         raise UserError("expected --source and --rarity together, got one of them")
+    if options.trees is not None:
+        score_trees(options)
+        return
     hypotheses, references = read_parallel(options.hypotheses, options.references)
     print(_described("BLEU", bleu(hypotheses, references, options.tokenize)))
     print(_described("chrF", chrf(hypotheses, references)))

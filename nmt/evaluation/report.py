@@ -28,6 +28,7 @@ from nmt.evaluation.speed import TrainingSpeed
 
 JSON, OUTPUTS = "evaluation.json", "outputs.txt"
 LENGTHS, CURVES = "bleu-by-length.png", "learning-curves.png"
+TREE_LENGTHS = "f1-by-length.png"
 RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
 NONE = "-"
 COLUMNS = 5  # systems that stand side by side on a screen
@@ -44,8 +45,8 @@ def as_text(found: Sequence[Evaluation]) -> str:
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
     kinds = [rows for rows in (_settings(found) + _scores(found), _without_unknown(found),
-                               _alignment(found), _lengths(found), _rarity(found), _speed(found))
-             if rows]
+                               _brackets(found), _alignment(found), _lengths(found),
+                               _rarity(found), _speed(found)) if rows]
     if len(found) <= COLUMNS:
         lines = _aligned([row for rows in (first, *kinds) for row in rows])
     else:
@@ -118,6 +119,21 @@ def _alignment(found: Sequence[Evaluation]) -> list[Row]:
                  _row("  precision", (one and one.precision for one in scores), ".3f"),
                  _row("  recall", (one and one.recall for one in scores), ".3f")]
     return rows
+
+
+def _brackets(found: Sequence[Evaluation]) -> list[Row]:
+    """Bracketing of linear trees, if asked for, and F1 by the length of the sentence."""
+    scores = [one.brackets for one in found if one.brackets]
+    if not scores:
+        return []
+    return [_row("F1", (one.f1 for one in scores), ".2f"),
+            _row("  precision", (one.precision for one in scores), ".2f"),
+            _row("  recall", (one.recall for one in scores), ".2f"),
+            _row("exact trees", (one.exact for one in scores), "d"),
+            _row("trees of another number of words", (one.unfit for one in scores), "d"),
+            *(_row(f"F1, {bucket.label} words (n={bucket.sentences})",
+                   (one.brackets_by_length[i].f1 for one in found), ".2f")
+              for i, bucket in enumerate(found[0].brackets_by_length))]
 
 
 def _lengths(found: Sequence[Evaluation]) -> list[Row]:
@@ -207,6 +223,9 @@ def _pictures(
     if any(bucket.sentences for bucket in found[0].lengths):
         lengths = {one.subject.name: one.lengths for one in found}
         pictures[LENGTHS] = partial(draw_groups, lengths, "source words")
+    if any(bucket.sentences for bucket in found[0].brackets_by_length):
+        trees = {one.subject.name: one.brackets_by_length for one in found}
+        pictures[TREE_LENGTHS] = partial(draw_groups, trees, "words", ylabel="F1")
     if found[0].rarity:
         pictures[RARITY] = partial(draw_groups, _by_rarity(found),
                                    "sentences, those of frequent words first")

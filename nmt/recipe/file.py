@@ -21,11 +21,11 @@ from nmt.recipe.keys import (
     Key,
     default_of,
     keys_of,
-    nearest,
     problem,
     sections_of,
     subsections,
 )
+from nmt.recipe.nearest import nearest
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
 
 R = TypeVar("R", bound=AnyRecipe)

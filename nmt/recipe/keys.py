@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from nmt.models.registry import MODELS
 from nmt.recipe import DEFAULT_ARCHITECTURE, kind_of
+from nmt.recipe.nearest import nearest
 
 ARCHITECTURE = "model.architecture"  # the one key that is no field: it says which fields there are
 
@@ -70,15 +70,6 @@ def problem(key: str, architecture: str) -> str:
     others = [name for name in MODELS if key in {*keys_of(name), *sections_of(keys_of(name))}]
     where = f" to the architecture {architecture}, but to {', '.join(others)}" if others else ""
     return f"'{key}' is not known{where}{nearest(key, [*sections_of(keys), *keys])}"
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """A hint at the known name that is nearest, or nothing."""
-    last = {one.split(".")[-1]: one for one in known}  # `epochs` means `train.epochs`
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    found = found or [last[one] for one in
-                      difflib.get_close_matches(name.split(".")[-1], last, n=1)]
-    return f"; did you mean '{found[0]}'?" if found else ""
 
 
 def _keys(

@@ -32,6 +32,7 @@ class SearchOptions:
     nbest: int = 1  # hypotheses returned per sentence, at most `beam`
     unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
     longest_word: int = 40  # hybrid: characters of a spelled word, a longer one is cut and counted
+    every_beam: bool = False  # the best of all beams up to `beam` (Nair and Shah, 6.5)
 
     def __post_init__(self) -> None:
         for name in ("beam", "minimum_steps", "nbest", "longest_word"):
@@ -61,7 +62,7 @@ class SearchOptions:
 
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
            length_factor: float | None = None, length_normalisation: float | None = None,
-           longest_word: int | None = None) -> SearchOptions:
+           longest_word: int | None = None, every_beam: bool | None = None) -> SearchOptions:
     """A recipe's search settings with those of a command line; None where nothing was said.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
@@ -72,7 +73,7 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
     given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
                              "length_factor": length_factor,
                              "length_normalisation": length_normalisation,
-                             "longest_word": longest_word}
+                             "longest_word": longest_word, "every_beam": every_beam}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})
@@ -93,6 +94,7 @@ class Hypothesis:
         written, also where the model reads them from the end. None if it has no attention.
     finished: True if the end marker was produced, False if the step limit came first.
     steps: (len(tokens) + 1,) log p of each token and of the end marker, of force-decoding only.
+    beam: the largest beam that found it, of a search with every beam only.
     """
 
     tokens: list[int]
@@ -101,6 +103,7 @@ class Hypothesis:
     alignment: np.ndarray | None
     finished: bool
     steps: np.ndarray | None = None
+    beam: int | None = None
 
 
 def check_sources(sources: tuple[Side, ...]) -> None:

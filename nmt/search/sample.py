@@ -48,6 +48,25 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     return [hypotheses[0] for hypotheses in found]
 
 
+def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+                  options: SearchOptions, temperature: float, rng: np.random.Generator,
+                  draws: int) -> list[Hypothesis]:
+    """Draw several translations per sentence and keep the most probable.
+
+    Source: "repeat this process multiple times, obtaining many translations each with a conditional
+    probability, and pick the one with the highest probability" (Nair 6.4 draws).
+
+    Arguments, raises: as `sample`; draws, at least 1 (ValueError).
+    Returns: as `sample`. A draw that was cut at the limit, which lacks a factor of its probability,
+    is kept only where no other ended.
+    """
+    if draws < 1:
+        raise ValueError(f"draws: expected a number of at least 1, got {draws}")
+    found = [sample(model, parameters, sources, options, temperature, rng) for _ in range(draws)]
+    return [max(one, key=lambda each: (each.finished, each.log_probability))
+            for one in zip(*found, strict=True)]
+
+
 def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Array:
     """Draw one column per row from softmax(logits / temperature), by inverting its sum.
 

@@ -42,6 +42,9 @@ def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, An
     Raises UserError, naming `path` and the mask, where a mask and its parameter do not fit.
     """
     whole, shapes = dict(arrays), header.get("masks", {})
+    for name in shapes:
+        if MASKS + name not in arrays:
+            raise UserError(f"{path}: mask of {name!r}: expected one, found none")
     for full_name in arrays:
         if full_name.startswith(MASKS):
             name = full_name[len(MASKS):]

@@ -120,7 +120,7 @@ def of_translator(
             parameters, *ids = example.arguments
             return on(find("rnnsearch"), replace(
                 example, arguments=(as_printed(parameters, config), *ids),
-                named={"deep_state": config.deep_state}))
+                named={"deep_state": config.deep_state, "query": config.query}))
         return assembled.translator(parts.described(config), replace(
             example, named={"model": parts.search(config)}))
     if config.unit == "lstm" and not config.bidirectional and not config.bridge:

@@ -271,7 +271,7 @@ WRONG = [
     (BASE + "model: {layers: 2\n", r"r.yaml:3: expected YAML, got: "),
     (BASE + "model: !!python/name:os.system\n", r"r.yaml:2: expected YAML, got: "),
     (BASE + "model: {layers: 2000-99-99}\n", r"r.yaml: expected YAML, got: month"),
-    ("data: {corpus: web}\n", r"r.yaml:1: data.corpus: expected files, cldr or reverse, got 'web'"),
+    ("data: {corpus: web}\n", r"r.yaml:1: data.corpus: expected one of .*, reverse, got 'web'"),
     ("data: {corpus: cldr, dev_size: 0}\n", r"data.dev_size: expected at least 1, got 0"),
     ("data: {max_vocabulary: 1}\n", r"data.max_vocabulary: expected at least 2, got 1"),
     ("data: {train_source: a}\n", r"r.yaml: data.train_target: expected the name of a file"),

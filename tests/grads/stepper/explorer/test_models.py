@@ -36,6 +36,9 @@ KINDS = {  # model and data sections of translators, and the derivation, if one 
                           {"reverse_source": True}, "attention"),
     "search": ({**SEARCH, "deep_state": "now"}, {"source_end": True}, "rnnsearch"),
     "search, of rnn": ({**SEARCH, "unit": "rnn", "layer": "tanh"}, {"reverse_source": True}, None),
+    "search, asked with the word": ({**SEARCH, "query": "state-word"}, {}, "rnnsearch"),
+    "search, of rnn, asked with the word": (
+        {**SEARCH, "query": "state-word", "unit": "rnn"}, {}, None),
     "last": ({**SEARCH, "context": "last", "biases": False}, {}, None),
 }
 LANGUAGE_KINDS = {"gru": ({"unit": "gru", "layers": 1}, None), "rnn": ({"unit": "rnn"}, None),

@@ -56,7 +56,7 @@ SHAPES = {
     "smallest": Shape((1,), rare=(1,)),
     "real": REAL,
     "real, no rare word": REAL._replace(rare=()),
-    "real, rare words only": REAL._replace(rare=(1, 6, 2, 1, 3) * 3 + (4, 1)),
+    "real, rare words only": REAL._replace(rare=(1, 3, 2, 1) * 4 + (4,)),
 }
 
 

@@ -317,8 +317,8 @@ def variants() -> dict[str, Variants]:
     }
     real = {
         "path": PATHS[::-1], "target_characters": (True, False),
-        "source_characters": (True, False), "character_layers": (2, 1),
-        "character_dropout": (0.3, 0.0), "dropout": (0.3,), "hidden_size": (24,),
+        "source_characters": (True, False), "character_layers": (2,),
+        "character_dropout": (0.3,), "dropout": (0.3,), "hidden_size": (24,),
         "embedding_size": (20,), "character_embedding_size": (12,),
     }
     together = ("path", "input_feeding")

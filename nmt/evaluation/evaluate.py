@@ -209,8 +209,6 @@ def evaluate(
         replaced_chrf3={how: chrf(after, test.references, beta=3)
                         for how, after in output.after.items()},
         outputs=_stages(system, best, texts, output.after),
-        brackets=total(parses) if questions.trees else None,
-        brackets_by_length=f1_by_length(parses, lengths, questions.edges) if parses else (),
     )
 
 

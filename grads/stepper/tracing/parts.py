@@ -18,7 +18,12 @@ class Parts(ast.NodeTransformer):
     """Names the parts of one function; `texts` is appended to, a name's number is the place."""
 
     def __init__(self, node: ast.FunctionDef, texts: list[str]) -> None:
-        self.names, self.texts = names_of(node), texts
+        self.node, self.names, self.texts = node, names_of(node), texts
+
+    def named(self) -> ast.FunctionDef:
+        """The function, its parts with names."""
+        self.generic_visit(self.node)
+        return self.node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         node.value = self.inside(node.value)  # the whole has the target's name

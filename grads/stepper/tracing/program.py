@@ -63,7 +63,7 @@ class Program:
         source = Source(function, self.edits.get(function.__name__, ()))
         tree = source.tree
         if self.parts is not None:
-            tree = Parts(tree, self.parts).generic_visit(tree)
+            tree = Parts(tree, self.parts).named()
         tree.args.defaults, tree.args.kw_defaults = no_defaults(tree.args)
         tree.decorator_list = []
         free = function.__code__.co_freevars

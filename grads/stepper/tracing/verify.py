@@ -132,7 +132,7 @@ def without_stages(
 
 def of_each_line(
     gradients: Sequence[AssignedGradient], backward: Trace, most: int
-) -> Sequence[AssignedGradient]:
+) -> list[AssignedGradient]:
     """Gradients of which, if more than `most` are to be compared, those between the first and the
     last of their line are left out."""
     lines: dict[tuple[int, str], list[Origin]] = defaultdict(list)
@@ -141,7 +141,7 @@ def of_each_line(
             lines[backward.steps[one.origin[0]].site,
                   root_of(backward.target(one.origin).name)].append(one.origin)
     if sum(map(len, lines.values())) <= most:
-        return gradients
+        return list(gradients)
     kept = {origin for origins in lines.values() for origin in (origins[0], origins[-1])}
     return [one if one.partner is None or one.origin in kept else one._replace(
         status="other", partner=None) for one in gradients]

@@ -294,18 +294,18 @@ class Own:
 
     def judged(self, line: list[Origin]) -> Judged:
         """The guess at a line's variable that makes most results right, the named ones first."""
-        best, is_right = Judged({}, None, 0, False), False
+        best, right = Judged({}, None, 0, False), {True: False, False: False}
         for made in self.attempts(line):
             is_named = all(one.named for one, _ in made.values())
             if best.is_named and not is_named and len(best.guess) == len(line):
                 break
             wrong = {origin: numbers.exact(self.floor) for origin, (_, numbers) in made.items()
                      if numbers.status == "wrong"}
-            is_right = is_right or (not wrong and self.says_something(made))
+            right[is_named] |= not wrong and self.says_something(made)
             mended = self.mending.by(wrong) if wrong else 0
             if mended and (mended, len(made)) > (best.mended, len(best.guess)):
-                best = Judged(made, min(wrong), mended, is_right, is_named)
-        return best._replace(is_right=is_right)
+                best = Judged(made, min(wrong), mended, False, is_named)
+        return best._replace(is_right=right[True] or (right[False] and not best.is_named))
 
     def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:
         """The guesses at a line's variable with their numbers, then what it may be joined of."""

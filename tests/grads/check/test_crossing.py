@@ -45,6 +45,9 @@ RIGHT = {  # inputs, forward, backward
     "clip": (clipped, lambda x: np.clip(x, -1, 1), lambda d, x: d * (np.abs(x) < 1)),
     "relu6 of integers": (rounded, lambda x: np.clip(6 * x, 0, 6),
                           lambda d, x: 6 * d * ((x > 0) & (x < 1))),
+    "soft threshold of halves": (
+        lambda rng: rounded(rng) / 2, lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+        lambda d, x: d * (np.abs(x) > 0.5)),
     "largest, with ties": (rounded, lambda x: x.max(1), first_of_the_largest),
     "median, with ties": (rounded, lambda x: np.median(x, axis=1), first_median),
 }

@@ -1,26 +1,6 @@
-"""Inputs that lie on kinks exactly; a Cholesky factorisation and solves with its factor."""
+"""Factorisations: a Cholesky factor and solves with it."""
 
 import numpy as np
-
-
-def shrink_inputs(rng):
-    return [np.round(2 * rng.normal(size=(5, 6))) / 2]
-
-
-def shrink_forward(x):
-    y = np.sign(x) * np.maximum(np.abs(x) - 0.5, 0.0)  # x is 0.5 and 0 in many places
-    return y, np.abs(x) > 0.5
-
-
-def shrink_backward(dy, inside):
-    dx = dy * inside
-    return dx
-
-
-shrink_wrong = [
-    ("dx = dy * inside", "dx = dy * ~inside", "dx", "the mask reversed"),
-    ("dx = dy * inside", "dx = 0.5 * dy * inside", "dx", "half of it"),
-]
 
 
 def volume_inputs(rng):

@@ -19,6 +19,7 @@ from backend.errors import UserError
 
 MORE = 1 << 30  # bytes of memory beyond what the process has
 SECONDS = 10.0  # for one input
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a file system that needs no disk
 
 
 class TooSlow(Exception):
@@ -45,7 +46,7 @@ def inputs(name: str, count: int, seed: int = 0, first: int = 0) -> Iterator[tup
 def fuzz(reader: Reader, given: Iterable[tuple[str, bytes]], most: int = 20) -> Outcome:
     """Read all inputs, or until there are `most` findings."""
     outcome = Outcome()
-    with tempfile.TemporaryDirectory() as folder, limited():
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, limited():
         path = Path(folder) / reader.file
         for which, data in given:
             path.write_bytes(data)

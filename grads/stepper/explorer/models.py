@@ -94,7 +94,8 @@ def translation(
         raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch, "
                         f"hybrid or language_model, got {name_of(config)}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
-    x, own, spelled = source_cut(sentence), target is None, ()
+    x, own = source_cut(sentence), target is None
+    spelled: tuple[int, ...] = ()
     if target is None:
         found = system.translate([x], SearchOptions())[0][0]
         y, spelled = list(found.words), found.spelled

@@ -301,7 +301,8 @@ class Own:
                 break
             wrong = {origin: numbers.exact(self.floor) for origin, (_, numbers) in made.items()
                      if numbers.status == "wrong"}
-            right[is_named] |= not wrong and self.says_something(made)
+            whole = len(made) == len(line)
+            right[is_named] |= whole and not wrong and self.says_something(made)
             mended = self.mending.by(wrong) if wrong else 0
             if mended and (mended, len(made)) > (best.mended, len(best.guess)):
                 best = Judged(made, min(wrong), mended, False, is_named)

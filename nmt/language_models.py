@@ -57,6 +57,10 @@ class Streams:
         """The pieces of the streams, in their order: there is nothing to shuffle."""
         return range(len(self._batches))
 
+    def clock(self, keys: Sequence[int]) -> np.ndarray:
+        """(len(keys) + 1,): how many updates of the schedule's clock come before each piece."""
+        return np.arange(len(keys) + 1)
+
     def batch(self, key: int) -> Batch:
         """A piece."""
         return self._batches[key]
@@ -150,7 +154,8 @@ def train(
         now = replace(system, parameters=system.plain(parameters))
         return {"perplexity": now.perplexity(dev_tokens)}
 
-    run.train(system, Training(Streams(train_ids, text), validate, train_tokens), observer)
+    run.train(system, Training(Streams(train_ids, text), validate, train_tokens, dev=dev_tokens),
+              observer)
     return system
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,38 +28,49 @@ def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Voca
 
     Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
     """
-    data = recipe.data
-    found = {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
-                                    data.max_vocabulary, always=is_symbol)
-             for side, name in enumerate(System.names)}
-    wanted = character_tables(recipe.model)
-    return found | {name: character_vocabulary((pair[side] for pair in corpus.train),
-                                               data.max_characters)
-                    for side, name in enumerate(CHARACTERS) if name in wanted}
+    sides = [side_vocabularies([corpus], recipe, side) for side in range(len(System.names))]
+    found = {name: one for own in sides for name, one in own.items()}
+    return {name: found[name] for name in System.names_of(recipe)}
+
+
+def side_vocabularies(
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: int
+) -> dict[str, Vocabulary]:
+    """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
+    the characters too, where its model has them."""
+    data, sentences = recipe.data, [pair[side] for corpus in corpora for pair in corpus.train]
+    words = Vocabulary.build(sentences, data.min_frequency, data.max_vocabulary, always=is_symbol)
+    found, characters = {System.names[side]: words}, CHARACTERS[side]
+    if characters in character_tables(recipe.model):
+        found[characters] = character_vocabulary(sentences, data.max_characters)
+    return found
 
 
 def train(
     recipe: Recipe, directory: str | Path, observer: Observer, *,
     corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
+    beside: Collection[str] = (),
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
-    start, what a new run begins with, in place of fresh vocabularies and parameters.
+    start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
+    that may lie in a new run's directory.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
-    run = RunDirectory(directory, recipe, resume)
+    run = RunDirectory(directory, recipe, resume, beside)
     corpus = corpus or load_corpus(recipe.data)
     build = partial(build_vocabularies, corpus, recipe)
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     batches = system.batches(corpus.train, recipe.train.batch_size)
-    run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
-                               _notes(recipe.model, batches.lengths[:, 0])), observer)
+    run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus),
+                               notes_on(recipe.model, batches.lengths[:, 0]),
+                               dev_lines(corpus.dev)), observer)
     return system
 
 
-def _notes(config: Any, lengths: np.ndarray) -> list[str]:
+def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
     """What is worth knowing of attention by position; lengths (N,) of the training sources."""
     attention, notes = getattr(config, "attention", "none"), []
     if attention == "global" and config.score == "location":
@@ -74,12 +85,18 @@ def _notes(config: Any, lengths: np.ndarray) -> list[str]:
     return notes
 
 
-def _lines(corpus: ParallelCorpus) -> Iterator[str]:
+def text_of(corpus: ParallelCorpus) -> Iterator[str]:
     """The training data, a line for each side of each pair."""
     return (" ".join(words) for pair in corpus.train for words in pair)
 
 
-class _Validation:
+def dev_lines(dev: EvaluationSet) -> Iterator[str]:
+    """The dev data: the sources as words, the references as they stand."""
+    return (text for words, reference in zip(dev.sources, dev.references, strict=True)
+            for text in (" ".join(words), reference))
+
+
+class Validation:
     """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
 
     def __init__(self, system: System, dev: EvaluationSet) -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from backend.command import natural, positive
+from backend.command import above_zero, at_least_zero, natural, positive
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
 from nmt.cli.aligning import ALIGNERS, SYMMETRISE
@@ -144,9 +144,9 @@ def _add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
 def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
-    parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+    parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="exponent of lp(e) (default: the recipe's)")
-    parser.add_argument("--length-factor", type=float, metavar="ALPHA",
+    parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="at most this many target words per source word (default: the "
                              "recipe's)")
     add_longest_word(parser)
@@ -199,8 +199,8 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
 
 def _edges(text: str) -> list[int]:
     """Rising numbers with commas between them."""
-    edges = [int(part) for part in text.split(",")] if re.fullmatch(r"[0-9]+(,[0-9]+)*", text) \
-        else []
+    rising = re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text)
+    edges = [int(part) for part in text.split(",")] if rising else []
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):
         raise argparse.ArgumentTypeError(f"expected rising numbers such as 10,20,30, got {text!r}")
     return edges

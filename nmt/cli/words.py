@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from backend.command import natural
 from backend.errors import UserError
+from backend.terminal import Console
 from nmt.checkpoint_option import add_checkpoint
 from nmt.data.corpus import read_lines, split_words, write_lines
 from nmt.data.vocabulary import UNKNOWN

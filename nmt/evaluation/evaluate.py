@@ -114,10 +114,10 @@ class Evaluation:
     rarity_replaced: dict[str, list[Group]] = field(default_factory=dict)  # by REPLACEMENTS
     classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
     pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as `resolve` has
-    replaced_chrf3: dict[str, Score] = field(default_factory=dict)  # as `replaced`
-    outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
     brackets: Brackets | None = None  # of linear trees, if asked for
     brackets_by_length: Sequence[BracketBucket] = ()
+    replaced_chrf3: dict[str, Score] = field(default_factory=dict)  # as `replaced`
+    outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
@@ -204,12 +204,18 @@ def evaluate(
             how: bleu_by_rarity(rarity, after, test.references, tokenize)
             for how, after in output.after.items()},
         classes=_by_class(system, test), pointers=output.pointers,
+        brackets=total(parses) if questions.trees else None,
+        brackets_by_length=f1_by_length(parses, lengths, questions.edges) if parses else (),
         replaced_chrf3={how: chrf(after, test.references, beta=3)
                         for how, after in output.after.items()},
         outputs=_stages(system, best, texts, output.after),
-        brackets=total(parses) if questions.trees else None,
-        brackets_by_length=f1_by_length(parses, lengths, questions.edges) if parses else (),
     )
+
+
+def _parses(test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
+    """Each linear tree against that of the reference."""
+    return [compare(one.words, gold, words)
+            for one, gold, words in zip(best, test.targets, test.sources, strict=True)]
 
 
 def _stages(
@@ -220,12 +226,6 @@ def _stages(
         return {"": [system.detokenise(one.unspelled) for one in best], "spelled": texts}
     replaced = {f"unk replaced ({how})": replaced for how, replaced in [*after.items()][:1]}
     return {"": texts, **replaced}
-
-
-def _parses(test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
-    """Each linear tree against that of the reference."""
-    return [compare(one.words, gold, words)
-            for one, gold, words in zip(best, test.targets, test.sources, strict=True)]
 
 
 class _Output(NamedTuple):

@@ -44,9 +44,10 @@ def as_text(found: Sequence[Evaluation]) -> str:
     """
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
-    kinds = [rows for rows in (_settings(found) + _scores(found), _without_unknown(found),
-                               _brackets(found), _alignment(found), _lengths(found),
-                               _rarity(found), _speed(found)) if rows]
+    kinds = [rows for rows in (_settings(found) + _scores(found), _brackets(found),
+                               _without_unknown(found),
+                               _alignment(found), _lengths(found), _rarity(found), _speed(found))
+             if rows]
     if len(found) <= COLUMNS:
         lines = _aligned([row for rows in (first, *kinds) for row in rows])
     else:

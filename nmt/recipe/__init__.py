@@ -23,14 +23,14 @@ from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions
 
 DEFAULT_ARCHITECTURE = "luong"
-BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
-MISSING = {BLEU: ", which evaluate.bleu measures",
-           CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
 CORPORA = ("files", *PAIRINGS, "cldr", "reverse")
 REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target", "dev_source", "dev_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
+BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
+MISSING = {BLEU: ", which evaluate.bleu measures",
+           CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
 
 
 class AnyRecipe:
@@ -40,6 +40,10 @@ class AnyRecipe:
     parametrize: ParametrizeConfig
     train: TrainOptions
     reverse_source = False  # whether the model reads its source from the end
+
+
+class TranslationRecipe(AnyRecipe):
+    """A recipe of translators: of one, or of several tasks (`nmt.recipe.tasks`)."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class EvaluateConfig:
 
 
 @dataclass(frozen=True)
-class Recipe(AnyRecipe):
+class Recipe(TranslationRecipe):
     """A translation system: data, model, training, search, evaluation."""
 
     data: DataConfig

@@ -15,7 +15,7 @@ an autoencoder a language, each an encoder-decoder of `grads.derivations.nmt`.
 | `en` | English | English | `en/encoder`; the same `decoder`, `output` |
 
 "When sharing an encoder or a decoder, we share both the recurrent connections and the
-corresponding embeddings"; the layer that predicts a decoder's words goes with it (erratum 42).
+corresponding embeddings"; the layer that predicts a decoder's words goes with it (erratum 43).
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def part_of(name: str) -> str:
     "When sharing an encoder or a decoder, we share both the recurrent connections and the
     corresponding embeddings" (6.1.1). What else there is, is what writes: attention, which makes
     the decoder's h~, the layer that predicts its words, and a bridge to its first state. They are
-    a decoder's (erratum 40).
+    a decoder's (erratum 43).
     """
     return PARTS[name.split(".")[0] not in READERS]
 

@@ -233,13 +233,14 @@ CONTENT = tuple(name for name, score in SCORES.items() if not score.by_position)
 
 def score_weights(
     variant: Variant, prefix: str, hidden: int, source_hidden: int, scheme: Scheme, *,
-    bidirectional: bool = False, std: float = STD,
+    bidirectional: bool = False, std: float = STD, query: Axis | None = None,
 ) -> dict[str, Weight]:
     """The parameters of a score, and of the predicted position, by name.
 
     Arguments: hidden H, width of h_t; source_hidden He, width of hbar_s. The hidden layers of
     concat, additive and the position are H wide. bidirectional, whether hbar_s is two states side
-    by side; std of the matrices under `orthogonal`.
+    by side; std of the matrices under `orthogonal`; query, what a score with a map of its queries
+    is asked with, where that is not h_t.
     Raises ValueError on an unknown score, and for a score without maps unless H = He.
     """
     H, He = hidden, source_hidden
@@ -250,7 +251,7 @@ def score_weights(
         raise ValueError(f"score: {variant.score!r} needs source and target states of one width, "
                          f"got {He} and {H}")
     halves = {"forward": He // 2, "backward": He // 2}
-    widths = Widths(axis("unit", H), axis("input", H),
+    widths = Widths(axis("unit", H), query or axis("input", H),
                     axis("source unit", halves if bidirectional else He),
                     axis("column", {"h": H, "source": He}), axis("position", variant.length))
     axes = score.weights(widths)

@@ -57,6 +57,10 @@ class Streams:
         """The pieces of the streams, in their order: there is nothing to shuffle."""
         return range(len(self._batches))
 
+    def clock(self, keys: Sequence[int]) -> np.ndarray:
+        """(len(keys) + 1,): how many updates of the schedule's clock come before each piece."""
+        return np.arange(len(keys) + 1)
+
     def batch(self, key: int) -> Batch:
         """A piece."""
         return self._batches[key]

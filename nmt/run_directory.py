@@ -5,6 +5,7 @@
     last.safetensors   where training stands (`nmt.training.trainer`)
     best.safetensors   the parameters with the best validation score
     log.jsonl          what happened
+    TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
     .lock              which process writes here, while one does (`nmt.training.directory_lock`)
 
 The checkpoints say the format's version for all of them (`nmt.training.checkpoint`), and those
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -26,6 +29,7 @@ import numpy as np
 from backend import Array
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.memory import check_fits
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables, character_tables
@@ -34,6 +38,8 @@ from nmt.models.registry import make_model
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_mapping, load_recipe, save_recipe
 from nmt.recipe.parametrize import parametrized
+from nmt.recipe.tasks import RATIOS, SHARE, TASKS, VOCABULARIES, is_of_tasks
+from nmt.recipe.tree import read_tree
 from nmt.training import checkpoint
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock, left_by_killed
@@ -55,6 +61,7 @@ FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
+MIXED_BY = (RATIOS, SHARE, VOCABULARIES)  # keys that a mixture of tasks is made by
 RESUME = "resume"
 NAMED = {"parametrize.tied", "parametrize.normalized"}  # mappings whose keys are parameters
 SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too
@@ -97,12 +104,9 @@ class BaseSystem:
 
         Raises ValueError for a mask that does not fit a parameter.
         """
-        *sources, target = (len(vocabularies[name]) for name in cls.names)
-        characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
-        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
-                                                **characters))
+        model, own = cls.models(recipe, vocabularies)
+        _check_memory(model, 1, "the model's parameters")
         rng = np.random.default_rng([recipe.train.seed, 2])
-        own = parametrized(model, recipe.parametrize)
         if pruning is not None:
             own = Parametrized(own or model, {name: Masked(mask)
                                               for name, mask in pruning.masks.items()})
@@ -110,6 +114,17 @@ class BaseSystem:
             return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
         stored = own.initial_parameters(rng)
         return cls(recipe, dict(vocabularies), model, own.plain(stored), own, stored, pruning)
+
+    @classmethod
+    def models(
+        cls, recipe: Any, vocabularies: Mapping[str, Vocabulary]
+    ) -> tuple[Any, Parametrized | None]:
+        """The model, and where the recipe parametrizes, what is trained in its place."""
+        *sources, target = (len(vocabularies[name]) for name in cls.names)
+        characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
+        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
+                                                **characters))
+        return model, parametrized(model, recipe.parametrize)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
         """The model's parameters, from those that are trained."""
@@ -132,7 +147,8 @@ class BaseSystem:
         path = checkpoint_path(directory, which)
         kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
         if kind != cls.kind:
-            raise UserError(f"{path}: expected a {cls.kind}, found a {kind}")
+            raise UserError(f"{path}: expected a {cls.kind}, found a {kind}"
+                            + _tasks_hint(directory))
         _need(directory, what, map(vocabulary_file, cls.names))
         recipe = load_recipe(cls.recipes, directory / RECIPE)
         _need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
@@ -168,6 +184,15 @@ class BaseSystem:
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
         return {"kind": self.kind, **prints, **pruned, "recipe": fixed_values(self.recipe)}
+
+    def recipe_files(self) -> dict[str, AnyRecipe]:
+        """The recipes that a run directory holds, by file."""
+        return {RECIPE: self.recipe}
+
+    def saved(
+        self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
+    ) -> None:
+        """What is done in the run directory `path` once its checkpoint `file` was written."""
 
     def masks(self) -> dict[str, Array]:
         """What a checkpoint holds beside the parameters: the masks, by their names there."""
@@ -223,7 +248,7 @@ class RunDirectory:
         Arguments: facts, of the checkpoint; sparse, see `nmt.training.checkpoint.save`.
         Raises UserError where that cannot be; nothing is left behind then.
         """
-        with self._new(system.vocabularies):
+        with self._new(system):
             parameters = {checkpoint.PARAMETERS + name: array
                           for name, array in (system.stored or system.parameters).items()}
             checkpoint.save(self._path / LAST, parameters | system.masks(),
@@ -236,43 +261,63 @@ class RunDirectory:
         be the one that was interrupted, another process trains here, the directory was deleted or
         moved meanwhile. A new run that fails before it has saved an update leaves nothing behind.
         """
+        states = len(self._recipe.train.make_optimizer().state_names)
+        _check_memory(system.model, 1 + states, "gradients and the optimizer's state")
         prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
         hold = self._held if self._resume else self._new
-        with hold(system.vocabularies) as lock:
+        with hold(system) as lock:
             trainer = Trainer(
                 system.parametrized or system.model, system.stored or system.parameters,
                 training.batches, self._recipe.train, self._path, training.validate, observer,
                 system.metadata() | prints, notes=training.notes, beside=system.masks(),
-                check_directory=lock.check,
+                after_save=partial(system.saved, self._path), check_directory=lock.check,
             )
             if self._resume:
                 trainer.resume()
-                save_recipe(self._recipe, self._path / RECIPE)  # more epochs, perhaps
+                for file, recipe in system.recipe_files().items():
+                    save_recipe(recipe, self._path / file)  # more epochs, perhaps
             trainer.train()
         system.load(self._path)
 
-    def _held(self, vocabularies: Iterable[str]) -> DirectoryLock:
+    def _held(self, system: BaseSystem) -> DirectoryLock:
         """The directory for this process alone."""
-        return DirectoryLock(self._path, [RECIPE, *map(vocabulary_file, vocabularies)])
+        return DirectoryLock(self._path, _first_files(system))
 
     @contextmanager
-    def _new(self, vocabularies: Mapping[str, Vocabulary]) -> Iterator[DirectoryLock]:
+    def _new(self, system: BaseSystem) -> Iterator[DirectoryLock]:
         """Write recipe and vocabularies, let the run go, take all away if it saves no update."""
         path, made = self._path, not self._path.exists()
         check_new(path, self._beside)
         make_directory(path)
-        names = [RECIPE, *map(vocabulary_file, vocabularies)]
-        with self._held(vocabularies) as lock:
+        recipes, names = system.recipe_files(), _first_files(system)
+        with self._held(system) as lock:
             check_new(path, {*self._beside, *names})
             try:
-                for name, vocabulary in vocabularies.items():
+                for file in recipes:
+                    make_directory((path / file).parent)
+                for name, vocabulary in system.vocabularies.items():
                     vocabulary.write(path / vocabulary_file(name))
-                save_recipe(self._recipe, path / RECIPE)
+                for file, recipe in recipes.items():
+                    save_recipe(recipe, path / file)
                 yield lock
             except BaseException:
                 if lock.stands and not saved_step(path):
-                    _take_back(path, [*names, LAST, LOG, BEST, LOCK], made)
+                    saved = [str(Path(file).parent / one) for file in recipes
+                             for one in (LAST, BEST)]
+                    _take_back(path, [*names, *saved, LOG, LOCK], made)
                 raise
+
+
+def _first_files(system: BaseSystem) -> list[str]:
+    """What a run's directory has from its start."""
+    return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies)]
+
+
+def _check_memory(model: Any, copies: int, what: str) -> None:
+    """Raise UserError where the memory does not hold so many copies of all parameters."""
+    count = sum(math.prod(weight.shape) for weight in model.weights().values())
+    check_fits(4 * count * copies, f"{what}, {count:,} numbers{' each' * (copies > 1)}",
+               "smaller layers, or fewer words in the vocabularies, need less")
 
 
 def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
@@ -305,8 +350,8 @@ def checkpoint_path(directory: Path, which: str) -> Path:
 def epochs_of(path: Path) -> int | None:
     """How many epochs a checkpoint's parameters were trained for; None where it does not say."""
     known = checkpoint.load_metadata(path)
-    if "training" in known:
-        return known["training"]["counters"]["epoch"] - 1  # that is the epoch to come
+    if epoch := known.get("training", {}).get("counters", {}).get("epoch"):
+        return epoch - 1  # that is the epoch to come
     return known.get("epoch")
 
 
@@ -336,7 +381,7 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
                         "another directory")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: expected a directory, found a file")
-    known = {*beside, *left_by_killed(path)}
+    known = {Path(name).parts[0] for name in {*beside, *left_by_killed(path)}}
     found = sorted(p.name for p in path.iterdir()
                    if not p.name.startswith(".") and p.name not in known) if path.is_dir() else []
     if found:
@@ -351,13 +396,14 @@ def fingerprint(lines: Iterable[str]) -> str:
 def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
     """Raise UserError if the run in `path` has another model, or its data are made otherwise.
 
-    For RESUME, scores of the dev data too.
+    For RESUME, scores of the dev data, and what tasks share, too.
     """
     saved = checkpoint_path(path, DEFAULT)
     known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
     before = known.get("recipe") or fixed_values(load_recipe(type(recipe), path / RECIPE))
-    sections = (*MADE_BY, "evaluate") if what == RESUME else MADE_BY[:3]
-    before = {key: value for key, value in before.items() if key.split(".")[0] in sections}
+    sections = (*MADE_BY, *MIXED_BY, "evaluate") if what == RESUME else MADE_BY[:3]
+    before = {key: value for key, value in before.items()
+              if _of_its_task(key).split(".")[0] in sections}
     changes = _changes(before, fixed_values(recipe), "now")
     if changes:
         raise UserError(f"{path}: cannot {what} with other options: {changes}")
@@ -366,8 +412,13 @@ def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
 def fixed_values(recipe: AnyRecipe) -> dict[str, Any]:
     """What no one may change of a recipe that was trained by: value by dotted key, as in JSON."""
     flat = _flat(as_mapping(recipe))
-    return json.loads(json.dumps({key: value for key, value in flat.items() if key not in FREE and (
-        key.split(".")[0] in MADE_BY or key in SCORED_BY)}))
+    return json.loads(json.dumps({key: value for key, value in flat.items()
+                                  if _is_fixed(_of_its_task(key))}))
+
+
+def _is_fixed(key: str) -> bool:
+    """Whether a value of a recipe of one task decides what is trained."""
+    return key not in FREE and (key.split(".")[0] in (*MADE_BY, *MIXED_BY) or key in SCORED_BY)
 
 
 def _check_recipe(
@@ -379,8 +430,8 @@ def _check_recipe(
     recipe say nothing.
     """
     before = metadata.get("model", {}).get("recipe", {})
-    changes = _changes({key: value for key, value in before.items() if key not in SCORED_BY},
-                       fixed_values(recipe), "here")
+    changes = _changes({key: value for key, value in before.items()
+                        if _of_its_task(key) not in SCORED_BY}, fixed_values(recipe), "here")
     if changes:
         raise UserError(f"{path}: this is not the recipe that {trained.name} was trained by: "
                         f"{changes}")
@@ -392,13 +443,25 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any], when: str) -> st
                      if key in now and was != now[key])
 
 
+def _of_its_task(key: str) -> str:
+    """A key as the recipe of its task has it; others as they are."""
+    return key.split(".", 2)[-1] if key.startswith(f"{TASKS}.") else key
+
+
+def _tasks_hint(directory: Path) -> str:
+    """Where the translators of a run of several tasks are; "" for another run."""
+    tree = read_tree(directory / RECIPE)
+    tasks = tree[TASKS].value if is_of_tasks(tree) else {}
+    return f"; its tasks are {', '.join(str(directory / name) for name in tasks)}" if tasks else ""
+
+
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values by dotted key."""
     flat: dict[str, Any] = {}
     for name, value in mapping.items():
         key = prefix + name
-        flat |= _flat(value, f"{key}.") if isinstance(value, dict) and key not in NAMED \
-            else {key: value}
+        nested = isinstance(value, dict) and _of_its_task(key) not in NAMED
+        flat |= _flat(value, f"{key}.") if nested else {key: value}
     return flat
 
 
@@ -411,10 +474,12 @@ def _need(directory: Path, what: str, files: Iterable[str]) -> None:
             raise UserError(f"{directory}: expected {what}, found {found}")
 
 
-def _take_back(directory: Path, names: Iterable[str], made: bool) -> None:
-    """Remove the files, and the directory if it was made for them, as far as that can be done."""
+def _take_back(directory: Path, names: Collection[str], made: bool) -> None:
+    """Remove the files, and the directories made for them, as far as that can be done."""
     with suppress(OSError):
         for name in names:
             (directory / name).unlink(missing_ok=True)
+        for inner in {(directory / name).parent for name in names} - {directory}:
+            inner.rmdir()
         if made:
             directory.rmdir()

@@ -13,7 +13,7 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.errors import UserError
-from backend.memory import too_large
+from backend.memory import check_fits, too_large
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
@@ -29,12 +29,15 @@ from nmt.recipe import Recipe
 from nmt.run_directory import BaseSystem
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
+from nmt.search.every_beam import every_beam_search
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
-from nmt.search.sample import sample
+from nmt.search.sample import best_of_draws
 from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
+
+FEWER = "a smaller evaluate.batch_size, or beam, needs less"
 
 
 @contextmanager
@@ -43,8 +46,7 @@ def _fitting(sentences: int) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise too_large(error, f"a batch of {sentences} sentences",
-                        "a smaller evaluate.batch_size, or beam, needs less") from error
+        raise too_large(error, f"a batch of {sentences} sentences", FEWER) from error
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,12 @@ class Translation:
     steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
     spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
     cut_words: int = 0  # of these, those cut at `search.longest_word`
+    beam: int | None = None  # the largest beam that found it, of a search with every beam only
+
+    @property
+    def unspelled(self) -> list[str]:
+        """The words as the search for words found them, `<unk>` for those that were spelled."""
+        return [UNK if place in self.spelled else word for place, word in enumerate(self.words)]
 
 
 class WordVectors(NamedTuple):
@@ -202,20 +210,22 @@ class System(BaseSystem):
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
-        observer: is told of each step of each batch's search.
+        observer: is told of each step of each batch's search, but with `every_beam`.
         """
-        return self._search(sentences, partial(beam_search, options=options, observer=observer),
-                            options)
+        find = partial(every_beam_search, options=options) if options.every_beam else \
+            partial(beam_search, options=options, observer=observer)
+        return self._search(sentences, find, options)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
-        rng: np.random.Generator,
+        rng: np.random.Generator, draws: int = 1,
     ) -> list[list[Translation]]:
-        """As `translate`, with one translation drawn from softmax(logits / temperature)."""
+        """As `translate`, with one translation drawn from softmax(logits / temperature), or the
+        most probable of several draws."""
 
         def find(model: Model, parameters: dict[str, Array],
                  sources: tuple[Side, ...]) -> list[list[Hypothesis]]:
-            drawn = sample(model, parameters, sources, options, temperature, rng)
+            drawn = best_of_draws(model, parameters, sources, options, temperature, rng, draws)
             return [[hypothesis] for hypothesis in drawn]
 
         return self._search(sentences, find, options)
@@ -276,6 +286,9 @@ class System(BaseSystem):
             own = [sentences[i] for i in places]
             sources = make_sources([self.source_ids(words) for words in own], reverse,
                                    self._rare("source", own))
+            rows = len(places) * options.beam
+            check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
+                       f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)
             with _fitting(len(places)):
                 found = find(self.model, self.parameters, sources)
             for place, hypotheses in zip(places, found, strict=True):
@@ -327,7 +340,7 @@ class System(BaseSystem):
         """Ids as words."""
         return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
                            hypothesis.score, hypothesis.alignment, hypothesis.finished,
-                           hypothesis.steps)
+                           hypothesis.steps, beam=hypothesis.beam)
 
 
 def _character_lists(system: System) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from backend import Array
+from backend.errors import UserError
 from nmt.data.annotation import is_symbol
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.models.contract import CHARACTERS, character_tables
-from nmt.recipe import Recipe
+from nmt.recipe import CHARACTER_PERPLEXITY, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
@@ -27,14 +28,22 @@ def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Voca
 
     Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
     """
-    data = recipe.data
-    found = {name: Vocabulary.build((pair[side] for pair in corpus.train), data.min_frequency,
-                                    data.max_vocabulary, always=is_symbol)
-             for side, name in enumerate(System.names)}
-    wanted = character_tables(recipe.model)
-    return found | {name: character_vocabulary((pair[side] for pair in corpus.train),
-                                               data.max_characters)
-                    for side, name in enumerate(CHARACTERS) if name in wanted}
+    sides = [side_vocabularies([corpus], recipe, side) for side in range(len(System.names))]
+    found = {name: one for own in sides for name, one in own.items()}
+    return {name: found[name] for name in System.names_of(recipe)}
+
+
+def side_vocabularies(
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: int
+) -> dict[str, Vocabulary]:
+    """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
+    the characters too, where its model has them."""
+    data, sentences = recipe.data, [pair[side] for corpus in corpora for pair in corpus.train]
+    words = Vocabulary.build(sentences, data.min_frequency, data.max_vocabulary, always=is_symbol)
+    found, characters = {System.names[side]: words}, CHARACTERS[side]
+    if characters in character_tables(recipe.model):
+        found[characters] = character_vocabulary(sentences, data.max_characters)
+    return found
 
 
 def train(
@@ -55,13 +64,13 @@ def train(
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     batches = system.batches(corpus.train, recipe.train.batch_size)
-    run.train(system, Training(batches, _Validation(system, corpus.dev), _lines(corpus),
-                               _notes(recipe.model, batches.lengths[:, 0]), _dev_lines(corpus.dev)),
-              observer)
+    run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus),
+                               notes_on(recipe.model, batches.lengths[:, 0]),
+                               dev_lines(corpus.dev)), observer)
     return system
 
 
-def _notes(config: Any, lengths: np.ndarray) -> list[str]:
+def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
     """What is worth knowing of attention by position; lengths (N,) of the training sources."""
     attention, notes = getattr(config, "attention", "none"), []
     if attention == "global" and config.score == "location":
@@ -76,22 +85,27 @@ def _notes(config: Any, lengths: np.ndarray) -> list[str]:
     return notes
 
 
-def _lines(corpus: ParallelCorpus) -> Iterator[str]:
+def text_of(corpus: ParallelCorpus) -> Iterator[str]:
     """The training data, a line for each side of each pair."""
     return (" ".join(words) for pair in corpus.train for words in pair)
 
 
-def _dev_lines(dev: EvaluationSet) -> Iterator[str]:
+def dev_lines(dev: EvaluationSet) -> Iterator[str]:
     """The dev data: the sources as words, the references as they stand."""
     return (text for words, reference in zip(dev.sources, dev.references, strict=True)
             for text in (" ".join(words), reference))
 
 
-class _Validation:
+class Validation:
     """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
 
     def __init__(self, system: System, dev: EvaluationSet) -> None:
+        """Raises UserError where the score that decides could not be measured on the dev set."""
         self._system, self._dev = system, dev
+        known = all(UNKNOWN not in system.target.ids(target) for _, target in dev.pairs)
+        if system.recipe.train.criterion == CHARACTER_PERPLEXITY and known:
+            raise UserError(f"train.criterion: expected a dev set with words outside the target "
+                            f"vocabulary for {CHARACTER_PERPLEXITY}, got none")
 
     def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
         system, recipe = self._system, self._system.recipe

@@ -11,6 +11,7 @@ from nmt.data.aligner import AlignerOptions, align
 from nmt.data.aligner.symmetrise import grow_diag_final_and
 from nmt.data.corpora import load_corpus
 from nmt.data.corpus import read_lines
+from nmt.data.trees import read_trees, repair
 from nmt.data.vocabulary import Vocabulary
 from nmt.evaluation.similarity import read_pairs, similarity
 from nmt.language_models import Streams, tokens_of
@@ -26,6 +27,7 @@ NAMES = {f"{part}_{side}": f"{file}.lc.norm.tok.{language}"  # of Multi30k's fil
          for part, file in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr"))
          for side, language in (("source", "de"), ("target", "en"))}
 WORD_SIMILARITY = DATA / "word_similarity"
+GUM = DATA / "trees" / "gum_cc_by"
 EUROPARL, HANSARDS = DATA / "europarl_deen_gold", DATA / "hansards" / "validation"
 
 
@@ -138,3 +140,11 @@ def test_the_aligner_on_europarl() -> None:
         links = [grow_diag_final_and(*one) for one in zip(*both, strict=True)]
         rates[method] = alignment_score(links[:100], gold).error_rate
     assert 0.20 < rates["hmm"] < 0.30 < rates["model1"] < 0.42
+
+
+@need(GUM)
+def test_trees_of_gum() -> None:
+    trees = [tree for path in sorted(GUM.glob("*.ptb")) for tree in read_trees(path)]
+    assert (len(trees), sum(len(tree.words) for tree in trees)) == (3038, 63666)
+    assert len({symbol for tree in trees for symbol in tree.symbols}) == 53
+    assert all(repair(tree.symbols) == tree.symbols for tree in trees)

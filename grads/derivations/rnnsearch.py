@@ -17,6 +17,9 @@ they are optional: `.b`, `.b_z`, `.b_r` beside each unit's U_r, `bridge.b`, `out
 
 Erratum 18: t~_i is printed with s_{i-1}, the authors' later code uses s_i. `deep_state` says which:
 "before" is the printed one.
+
+Nair and Shah (2016), 7.2, let the score read the last word too, f_score(z_{t-1}, y_{t-1}, h_i):
+`query` "state-word" asks with [s_{i-1}; E y_{i-1}], and W_a is (A, H + E).
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ from grads.derivations.scores import additive_score, additive_score_grad
 FORWARD, BACKWARD, DECODER = "encoder.0.forward", "encoder.0.backward", "decoder.0"
 BIASES = ("b", "b_z", "b_r")
 DEEP_STATES = ("before", "now")
+QUERIES = ("state", "state-word")
 
 
 class Alignment(NamedTuple):
@@ -65,31 +69,48 @@ class SearchTrace(NamedTuple):
     p: dict[int, Array]  # (V, 1)
     l: dict[int, Any]  # nats
     deep_state: str  # "before" or "now"
+    query: str  # "state" or "state-word"
 
 
 # --- one step of the decoder --------------------------------------------------------------------
 
 
-def context(s_prev: Array, h: Array, alignment: Alignment) -> tuple[Array, Array]:
-    """c_i (2H, 1) and alpha_i (S, 1) from s_{i-1} (H, 1) and the annotations h (2H, S)."""
+def context(q: Array, h: Array, alignment: Alignment) -> tuple[Array, Array]:
+    """c_i (2H, 1) and alpha_i (S, 1) from the query q, s_{i-1} (H, 1) as printed, and the
+    annotations h (2H, S)."""
     e = additive_score(                                          # (Bahdanau A.1.2 score)
-        s_prev, h, alignment.W_a, alignment.U_a, alignment.v_a)
+        q, h, alignment.W_a, alignment.U_a, alignment.v_a)
     alpha = softmax(e)                                           # (Bahdanau 6)
     c = h @ alpha                                                # (Bahdanau 5)
     return c, alpha
 
 
 def context_grad(
-    dc: Array, alpha: Array, s_prev: Array, h: Array, alignment: Alignment
+    dc: Array, alpha: Array, q: Array, h: Array, alignment: Alignment
 ) -> tuple[Array, Array, Alignment]:
-    """ds_prev (H, 1), dh (2H, S) and the weights' gradients, given dc (2H, 1)."""
+    """dq (H, 1), dh (2H, S) and the weights' gradients, given dc (2H, 1)."""
     d_alpha = h.T @ dc                                           # (2.13) on (Bahdanau 5)
     dh_context = dc @ alpha.T                                    # (2.14) on (Bahdanau 5)
     de = softmax_grad(alpha, d_alpha)                            # (Bahdanau 6)
-    ds_prev, dh_score, dW_a, dU_a, dv_a = additive_score_grad(   # (Bahdanau A.1.2 score)
-        de, s_prev, h, alignment.W_a, alignment.U_a, alignment.v_a)
+    dq, dh_score, dW_a, dU_a, dv_a = additive_score_grad(        # (Bahdanau A.1.2 score)
+        de, q, h, alignment.W_a, alignment.U_a, alignment.v_a)
     dh = dh_context + dh_score                                   # averaged, and scored
-    return ds_prev, dh, Alignment(dW_a, dU_a, dv_a)
+    return dq, dh, Alignment(dW_a, dU_a, dv_a)
+
+
+def asked(s_prev: Array, v: Array, query: str) -> Array:
+    """The query: s_{i-1} (H, 1), or with the word's vector v (E, 1) below it."""
+    if query == "state":
+        return s_prev
+    return np.vstack([s_prev, v])                                # (Nair 7.2 score)
+
+
+def asked_grad(dq: Array, s_prev: Array, v: Array, query: str) -> tuple[Array, Array]:
+    """ds_prev (H, 1) and dv (E, 1), zero where the word is not asked with."""
+    if query == "state":
+        return dq, np.zeros_like(v)
+    ds_prev, dv = np.split(dq, [len(s_prev)])                    # (Nair 7.2 score)
+    return ds_prev, dv
 
 
 # --- the encoder --------------------------------------------------------------------------------
@@ -138,17 +159,20 @@ def encode_grad(
 
 def forward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], *,
-    deep_state: str = "before",
+    deep_state: str = "before", query: str = "state",
 ) -> tuple[Any, SearchTrace]:
     """J = -log p(y | x) for one pair, in nats; A.2.
 
     Arguments: x (at least one word) and y, word numbers without end markers; deep_state, "before"
-    for s_{i-1} in t~_i as printed, "now" for s_i (erratum 18).
-    Raises ValueError for another `deep_state`.
+    for s_{i-1} in t~_i as printed, "now" for s_i (erratum 18); query, "state" as printed, or
+    "state-word" (Nair and Shah, 7.2).
+    Raises ValueError for another `deep_state` or `query`.
     """
     if deep_state not in DEEP_STATES:
         raise ValueError(f"deep_state: expected one of {', '.join(DEEP_STATES)}, "
                          f"got {deep_state!r}")
+    if query not in QUERIES:
+        raise ValueError(f"query: expected one of {', '.join(QUERIES)}, got {query!r}")
     right_unit, left_unit, unit, alignment, output = weights(parameters)
     W_s, b_s = parameters["bridge.W_s"], bias(parameters, "bridge.b")
     W_e = parameters["decoder.W_e"]
@@ -158,12 +182,13 @@ def forward(
     alpha, c, p, l = {}, {}, {}, {}
     for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(before, W_e)                                   # E y_{i-1}
-        c[i], alpha[i] = context(s[i - 1], h, alignment)         # (Bahdanau 5), (Bahdanau 6)
+        q = asked(s[i - 1], v, query)
+        c[i], alpha[i] = context(q, h, alignment)                # (Bahdanau 5), (Bahdanau 6)
         s[i] = gru_context(v, s[i - 1], c[i], unit)              # (Bahdanau A.2.2 state)
         deep = s[i - 1] if deep_state == "before" else s[i]      # erratum 18
         l[i], p[i] = deep_output(word, deep, v, c[i], output)    # (Bahdanau A.2.2 output)
     J = sum(l.values())                                          # (Bahdanau 2)
-    return J, SearchTrace(right, left, h, s, alpha, c, p, l, deep_state)
+    return J, SearchTrace(right, left, h, s, alpha, c, p, l, deep_state, query)
 
 
 def backward(
@@ -188,9 +213,11 @@ def backward(
             ds[i], v, s[i - 1], c[i], unit)
         d_unit = plus(d_unit, d_step)
         dc[i] = dc_deep + dc_unit                                # c_i is read twice
-        dv = dv_deep + dv_unit                                   # E y_{i-1} is read twice
-        ds_align, dh_align, d_score = context_grad(              # (Bahdanau 5), (Bahdanau 6)
-            dc[i], trace.alpha[i], s[i - 1], h, alignment)
+        q = asked(s[i - 1], v, trace.query)
+        dq, dh_align, d_score = context_grad(                    # (Bahdanau 5), (Bahdanau 6)
+            dc[i], trace.alpha[i], q, h, alignment)
+        ds_align, dv_align = asked_grad(dq, s[i - 1], v, trace.query)
+        dv = dv_deep + dv_unit + dv_align                        # E y_{i-1} is read twice or thrice
         d_alignment = plus(d_alignment, d_score)
         ds[i - 1] = ds[i - 1] + ds_unit + ds_align               # s_{i-1} is the state, and attends
         dh = dh + dh_align

@@ -9,18 +9,28 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from backend.command import Parser, natural, positive, run_command
+from backend.command import (
+    Parser,
+    above_zero,
+    at_least_zero,
+    count,
+    natural,
+    positive,
+    run_command,
+)
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
     add_commands,
+    add_longest_word,
     add_model,
     add_rarity,
     add_replace_unk,
 )
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.trees import add_trees
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -36,13 +46,17 @@ def build_parser() -> Parser:
     _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
-    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference")
+    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
+                                         "linear trees")
     score.add_argument("hypotheses", type=Path)
     score.add_argument("references", type=Path)
     score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
     score.add_argument("--source", type=Path, metavar="FILE",
                        help="with --rarity: the sentences that were translated, in tokens")
     add_rarity(score)
+    score.add_argument("--trees", type=Path, metavar="WORDS",
+                       help="bracketing F1 instead, of linear trees over the sentences of this "
+                            "file (nmt trees)")
     score.set_defaults(run=commands.score)
     perplexity = sub.add_parser("perplexity", help="perplexity of a translator on two files")
     perplexity.add_argument("source", type=Path)
@@ -52,6 +66,7 @@ def build_parser() -> Parser:
     add_commands(sub)
     add_pruning(sub)
     add_redundancy(sub)
+    add_trees(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 
@@ -74,7 +89,7 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
     parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
     for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
-        parser.add_argument(f"--{name}", type=natural, default=size,
+        parser.add_argument(f"--{name}", type=count, default=size,
                             help=f"phrases of the {name} set (default: {size})")
     parser.add_argument("--seed", type=natural, default=1)
     parser.set_defaults(run=commands.corpus)
@@ -104,17 +119,23 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
                         help="what an ensemble averages at each step (default: probabilities)")
-    parser.add_argument("--beam", type=int, help="hypotheses per sentence (default: the recipe's)")
-    parser.add_argument("--nbest", type=int, metavar="N",
+    parser.add_argument("--beam", type=positive,
+                        help="hypotheses per sentence (default: the recipe's)")
+    parser.add_argument("--nbest", type=positive, metavar="N",
                         help="print the N best by score as 'line ||| translation ||| log_p= X "
                              "cut= 0 or 1 ||| score'; cut at the limit on length is 1")
-    parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+    parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
-    parser.add_argument("--length-factor", type=float, metavar="ALPHA",
+    parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="at most this many target words per source word")
-    parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
+    add_longest_word(parser)
+    parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.add_argument("--draws", type=positive, metavar="N",
+                        help="with --sample: draw N translations and keep the most probable")
+    parser.add_argument("--every-beam", action="store_true",
+                        help="search with every beam up to --beam and keep the best of all")
     parser.add_argument("--sparse", action="store_true",
                         help="multiply by only the weights that are left, where at most a tenth of "
                              "a matrix is left (`nmt prune`)")
@@ -133,8 +154,8 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     train.set_defaults(run=commands.lm_train)
     sample = sub.add_parser("sample", help="draw text from a language model")
     add_model(sample)
-    sample.add_argument("--temperature", type=float, default=1.0)
-    sample.add_argument("--length", type=positive, default=300, help="words or characters to draw")
+    sample.add_argument("--temperature", type=above_zero, default=1.0)
+    sample.add_argument("--length", type=count, default=300, help="words or characters to draw")
     sample.add_argument("--prompt", default="", help="text to go on from")
     sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)
@@ -170,7 +191,7 @@ def _split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     rest: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
-        if not re.match(r"--\w+\.", argument):
+        if not re.match(r"--[\w-]+\.", argument):
             rest.append(argument)
         elif "=" in argument:
             overrides.append(argument)

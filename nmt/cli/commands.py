@@ -11,24 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import check_writable
-from nmt import language_models
+from backend.terminal import Console
+from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
+from nmt.cli.trees import score_trees
 from nmt.data.align import pharaoh_line
 from nmt.data.cldr import CldrOptions, generate, write
-from nmt.data.corpora import check_lengths, load_corpus, tokenisers
+from nmt.data.corpora import (
+    EvaluationSet,
+    ParallelCorpus,
+    check_lengths,
+    load_corpus,
+    tokenisers,
+)
 from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.scores import perplexity as perplexity_of
 from nmt.pruning.inference import use_sparse_products
-from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe
+from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe, TranslationRecipe
 from nmt.recipe import page as recipe_page
 from nmt.recipe.file import as_text, load_recipe
+from nmt.recipe.tasks import TasksRecipe
 from nmt.run_directory import check_new, resumable
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation, score_bleu
@@ -54,24 +62,55 @@ def corpus(options: argparse.Namespace) -> None:
 
 def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
-    recipe, directory = _recipe_and_directory(Recipe, options)
+    recipe, directory = _recipe_and_directory(TranslationRecipe, options)
+    if isinstance(recipe, TasksRecipe):
+        train_tasks(recipe, directory, options.resume is not None)
+        return
     train_translator(recipe, directory, partial(train_system, recipe, directory,
                                                 resume=options.resume is not None))
 
 
 def train_translator(recipe: Recipe, directory: Path, train: Callable[..., System]) -> None:
     """Load the data, train, score the test set; train takes an observer and `corpus`."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = _console()
     pairs = load_corpus(recipe.data)
-    console.print(f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty "
-                  f"side, {pairs.too_long} over {recipe.data.max_length} words", soft_wrap=True)
+    console.print(_training_pairs(recipe, pairs))
     system = train(observer=ConsoleObserver(console), corpus=pairs)
     if pairs.test is not None:
-        score = score_bleu(system, pairs.test, recipe.search)
-        console.print(f"test, best checkpoint: {_described('BLEU', score)}, beam "
-                      f"{recipe.search.beam}, "
-                      f"{_perplexities(system.perplexities(pairs.test.pairs))}", soft_wrap=True)
-    console.print(f"run directory: {directory}", soft_wrap=True)
+        console.print(_test_scores(system, pairs.test))
+    console.print(f"run directory: {directory}")
+
+
+def train_tasks(recipe: TasksRecipe, directory: Path, resume: bool) -> None:
+    """Load the data of several tasks, train them together, score their test sets."""
+    console = _console()
+    corpora = multitask.load_corpora(recipe)
+    for name, own in recipe.tasks.items():
+        console.print(f"{name} ({recipe.ratios[name]:g}x): {_training_pairs(own, corpora[name])}")
+    system = multitask.train(recipe, directory, ConsoleObserver(console), corpora=corpora,
+                             resume=resume)
+    for name, corpus in corpora.items():
+        if corpus.test is not None:
+            console.print(f"{name}: {_test_scores(system.task(name), corpus.test)}")
+    console.print(f"run directories: {', '.join(str(directory / name) for name in corpora)}")
+
+
+def _console() -> Console:
+    """Where training is told of: lines as they are."""
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
+    """What there is to train on, and what was left out."""
+    return (f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty side, "
+            f"{pairs.too_long} over {recipe.data.max_length} words")
+
+
+def _test_scores(system: System, test: EvaluationSet) -> str:
+    """The scores of a test set."""
+    search = system.recipe.search
+    return (f"test, best checkpoint: {_described('BLEU', score_bleu(system, test, search))}, beam "
+            f"{search.beam}, {_perplexities(system.perplexities(test.pairs))}")
 
 
 def _perplexities(found: dict[str, float]) -> str:
@@ -115,11 +154,11 @@ def translate(options: argparse.Namespace) -> None:
     sentences = [cut(line) for line in _stdin_lines()]
     check_lengths(sentences, system.recipe.data, "<stdin>")
     links: list[str] = []
-    cut_words = 0
+    cut_words = smaller = 0
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
         if options.sample is not None:
-            found = system.sample(block, search, options.sample, rng)
+            found = system.sample(block, search, options.sample, rng, options.draws or 1)
         else:
             found = system.translate(block, search)
         if not first:
@@ -132,10 +171,14 @@ def translate(options: argparse.Namespace) -> None:
                 print(_output_line(text, number, translation, options.nbest))
                 links.append(pharaoh_line(system.links(translation, options.aligned_word)))
                 cut_words += translation.cut_words
+            smaller += (nbest[0].beam or search.beam) < search.beam
         sys.stdout.flush()
+    if search.every_beam and options.sample is None:
+        print(f"{smaller} of {len(sentences)} sentences: a beam below {search.beam} found a better "
+              "translation", file=sys.stderr)
     if cut_words:
         print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
-              "(search.longest_word)", file=sys.stderr)
+              "(--longest-word, search.longest_word)", file=sys.stderr)
     if options.alignments is not None:
         write_lines(options.alignments, links)
 
@@ -143,12 +186,14 @@ def translate(options: argparse.Namespace) -> None:
 def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
     if options.sample is not None:
-        if options.beam is not None or options.nbest is not None:
-            raise UserError("--sample: expected no --beam and no --nbest beside it")
+        if options.beam is not None or options.nbest is not None or options.every_beam:
+            raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
         if not 0 < options.sample < math.inf:
             raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
+    elif options.draws is not None:
+        raise UserError("--draws: expected --sample beside it")
     return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation)
+                  options.length_normalisation, options.longest_word, options.every_beam or None)
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
@@ -192,6 +237,9 @@ def score(options: argparse.Namespace) -> None:
     """`nmt score`."""
     if (options.source is None) != (options.rarity is None):
         raise UserError("expected --source and --rarity together, got one of them")
+    if options.trees is not None:
+        score_trees(options)
+        return
     hypotheses, references = read_parallel(options.hypotheses, options.references)
     print(_described("BLEU", bleu(hypotheses, references, options.tokenize)))
     print(_described("chrF", chrf(hypotheses, references)))

@@ -7,8 +7,7 @@ from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from rich.console import Console
-
+from backend.terminal import Console
 from nmt.cli import demo_files
 from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.evaluation import alignment_map

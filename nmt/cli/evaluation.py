@@ -15,6 +15,7 @@ from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts
 from nmt.cli.restoring import check_restore, copying_of
+from nmt.cli.trees import check_trees, tell_long_trees
 from nmt.data.align import Link, pharaoh_line
 from nmt.data.annotation import is_symbol
 from nmt.data.attention_links import resolve, weights_of_words
@@ -52,6 +53,10 @@ def run_evaluate(options: argparse.Namespace) -> None:
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
     dictionary_to_restore = None if options.restore is None else dictionary_option(options.restore)
     tests = [_test_set(subject, system, lines, options) for subject, system in columns]
+    if options.trees:
+        for (subject, system), test in zip(columns, tests, strict=True):
+            check_trees(subject.name, system, test, options)
+            tell_long_trees(subject.name, test, _search(system, options))
     curves = [read_curve(directory, name)
               for directory, name in zip(options.model, _names(options.model), strict=True)
               if (directory / LOG).is_file()]
@@ -62,10 +67,10 @@ def run_evaluate(options: argparse.Namespace) -> None:
         tell_precision(system, test.pairs)
         questions = Questions(_search(system, options), options.buckets, dictionary, gold,
                               options.without_unk, _rarity(system, test, options),
-                              dictionary_to_restore)
+                              dictionary_to_restore, options.trees)
         found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
-    for line in report.write(found, curves, options.output) if options.output else ():
+    for line in report.write(found, curves, lines, options.output) if options.output else ():
         print(line)
 
 
@@ -257,8 +262,9 @@ def _names(directories: Sequence[Path]) -> list[str]:
 
 def _search(system: System, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
-    return chosen(system.recipe.search, options.beam,
-                  length_normalisation=options.length_normalisation)
+    return chosen(system.recipe.search, options.beam, length_factor=options.length_factor,
+                  length_normalisation=options.length_normalisation,
+                  longest_word=options.longest_word)
 
 
 def _test_set(

@@ -42,6 +42,7 @@ class Batch:
     indices: np.ndarray  # (B,) int64: positions in the corpus, or numbers of streams
     state: Any = None  # of a stream: where the piece before ended; None where a text begins
     begins: bool = True  # of a stream: whether it begins here, and does not go on
+    task: str = ""  # of a mixture of tasks: whose batch this is
 
     @property
     def target_in(self) -> np.ndarray:
@@ -180,6 +181,10 @@ class TextBatches:
     def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
         """The positions (B,) of each batch of one shuffled epoch; the same for the same state."""
         return bucketed_batches(self.lengths, self.batch_size, rng, self.pool_size)
+
+    def clock(self, keys: Sequence[Any]) -> np.ndarray:
+        """(len(keys) + 1,): how many updates of the schedule's clock come before each batch."""
+        return np.arange(len(keys) + 1)
 
     def batch(self, indices: Indices) -> Batch:
         """The batch of the pairs at these positions."""

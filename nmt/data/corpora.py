@@ -9,7 +9,15 @@ from pathlib import Path
 from backend.errors import UserError
 from nmt.data import reversal
 from nmt.data.cldr import CldrOptions, generate
-from nmt.data.corpus import Pair, prepare_pairs, read_parallel
+from nmt.data.corpus import (
+    Pair,
+    PreparedPairs,
+    choose_pairs,
+    prepare_pairs,
+    read_lines,
+    read_parallel,
+)
+from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import Tokeniser, natural_tokeniser, tokeniser
 from nmt.recipe import DataConfig
 
@@ -36,11 +44,13 @@ class ParallelCorpus:
 
 def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
     """How source and target text become words and text again."""
-    languages = (data.source_language, data.target_language)
+    languages = [data.source_language, data.target_language]
+    if data.corpus in PAIRINGS:
+        languages[1] = data.source_language
     if data.corpus == "cldr":
         source, target = (natural_tokeniser(language) for language in languages)
     else:
-        name = data.tokenise if data.corpus == "files" else "none"
+        name = "none" if data.corpus == "reverse" else data.tokenise
         source, target = (tokeniser(name, language) for language in languages)
     return source, target
 
@@ -87,11 +97,7 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
     train = prepare_pairs(*read_parallel(source, target), data.max_length, cut_source, cut_target,
                           data.cut_long)
-    if not train.pairs:
-        raise UserError(
-            f"{source}, {target}: expected at least one pair to train on, got none: {train.empty} "
-            f"with an empty side, {train.too_long} over {data.max_length} words"
-        )
+    _need_pairs(train, f"{source}, {target}", data)
     test = None
     if data.test_source:
         test = _evaluation(data, directory / data.test_source, directory / data.test_target)
@@ -112,6 +118,44 @@ def _evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
     return EvaluationSet(sources, references, pairs)
 
 
+def _need_pairs(train: PreparedPairs, name: str, data: DataConfig) -> None:
+    """Raise UserError, naming `name`, if nothing is left to train on."""
+    if not train.pairs:
+        raise UserError(
+            f"{name}: expected at least one pair to train on, got none: {train.empty} with an "
+            f"empty side, {train.too_long} over {data.max_length} words"
+        )
+
+
+def _from_text(data: DataConfig) -> ParallelCorpus:
+    """Pairs of one text: copies, halves, neighbours."""
+    directory = Path(data.directory)
+    path = directory / data.train_source
+    train = choose_pairs(PAIRINGS[data.corpus](_sentences(data, path)), data.max_length,
+                         data.cut_long)
+    _need_pairs(train, str(path), data)
+    test = _paired_evaluation(data, directory / data.test_source) if data.test_source else None
+    dev = _paired_evaluation(data, directory / data.dev_source)
+    return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
+
+
+def _sentences(data: DataConfig, path: Path) -> list[list[str]]:
+    """The lines of a text as words."""
+    return [tokenisers(data)[0].tokenise(line) for line in read_lines(path)]
+
+
+def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
+    """An evaluation set of one text; its references are joined as a model's words will be."""
+    sentences = _sentences(data, path)
+    check_lengths(sentences, data, str(path))
+    pairs = [pair for pair in PAIRINGS[data.corpus](sentences) if all(pair)]
+    if not pairs:
+        raise UserError(f"{path}: expected sentences that make a pair, got none")
+    join = tokenisers(data)[1].detokenise
+    return EvaluationSet([source for source, _ in pairs], [join(target) for _, target in pairs],
+                         pairs)
+
+
 def check_lengths(sources: Sequence[Sequence[str]], data: DataConfig, name: str) -> None:
     """Raise UserError, naming `name` and the line, for a sentence too long to be translated."""
     for number, words in enumerate(sources, 1):
@@ -120,4 +164,5 @@ def check_lengths(sources: Sequence[Sequence[str]], data: DataConfig, name: str)
                             f"words (data.max_translate_length), got {len(words)}")
 
 
-LOADERS = {"files": _from_files, "cldr": _from_cldr, "reverse": _reversal}
+LOADERS = {"files": _from_files, "cldr": _from_cldr, "reverse": _reversal,
+           **dict.fromkeys(PAIRINGS, _from_text)}

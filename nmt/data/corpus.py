@@ -123,12 +123,23 @@ def prepare_pairs(
     if len(source_lines) != len(target_lines):
         sizes = f"{len(source_lines)} and {len(target_lines)}"
         raise ValueError(f"source_lines, target_lines: expected equal numbers, got {sizes}")
+    pairs = zip(map(tokenise_source, source_lines), map(tokenise_target, target_lines),
+                strict=True)
+    return choose_pairs(pairs, max_length, cut)
+
+
+def choose_pairs(
+    pairs: Iterable[Pair], max_length: int | None = None, cut: bool = False
+) -> PreparedPairs:
+    """The pairs that can be trained on, by the rules of `prepare_pairs`.
+
+    Raises ValueError if max_length < 1.
+    """
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length: expected at least 1, got {max_length}")
-    pairs: list[Pair] = []
+    chosen: list[Pair] = []
     empty = too_long = 0
-    for source_line, target_line in zip(source_lines, target_lines, strict=True):
-        source, target = tokenise_source(source_line), tokenise_target(target_line)
+    for source, target in pairs:
         if cut:
             source, target = source[:max_length], target[:max_length]
         if not source or not target:
@@ -136,5 +147,5 @@ def prepare_pairs(
         elif max_length is not None and max(len(source), len(target)) > max_length:
             too_long += 1
         else:
-            pairs.append((source, target))
-    return PreparedPairs(pairs, empty, too_long)
+            chosen.append((source, target))
+    return PreparedPairs(chosen, empty, too_long)

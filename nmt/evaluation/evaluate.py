@@ -12,6 +12,7 @@ from nmt.data.align import AlignmentScore, Gold, alignment_score
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
 from nmt.data.vocabulary import UNKNOWN
+from nmt.evaluation.brackets import BracketBucket, Brackets, compare, f1_by_length, total
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
 from nmt.evaluation.rare import Group, bleu_by_rarity, is_position, perplexities_by_class
 from nmt.evaluation.restoring import Copying, restored
@@ -33,6 +34,7 @@ class Questions:
     the pairs, for the alignment error rate; None for none. known: BLEU of the sentences without
     unknown words too (`KnownWords`). rarity: of each source, for BLEU by rarity; None for none.
     restore: the dictionary for what systems of annotated text say of unknown words; None for none.
+    trees: whether the targets are linear trees over the sources, for bracketing F1.
     """
 
     search: SearchOptions
@@ -42,6 +44,7 @@ class Questions:
     known: bool = False
     rarity: Sequence[float] | None = None
     restore: Dictionary | None = None
+    trees: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,10 @@ class Evaluation:
     rarity_replaced: dict[str, list[Group]] = field(default_factory=dict)  # by REPLACEMENTS
     classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
     pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as `resolve` has
+    brackets: Brackets | None = None  # of linear trees, if asked for
+    brackets_by_length: Sequence[BracketBucket] = ()
+    replaced_chrf3: dict[str, Score] = field(default_factory=dict)  # as `replaced`
+    outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
@@ -134,7 +141,12 @@ class Evaluation:
             "layers": self.subject.layers,
             "vocabulary": self.subject.vocabulary,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
+            "chrf3_after_replacement": {k: v.score for k, v in self.replaced_chrf3.items()},
             "pointers": self.pointers,
+            "bracketing": self.brackets and {
+                "f1": self.brackets.f1, "precision": self.brackets.precision,
+                "recall": self.brackets.recall, **self.brackets._asdict()},
+            "f1_by_length": [bucket._asdict() for bucket in self.brackets_by_length],
             "bleu_without_unknown": self.known and {
                 "sentences": self.known.sentences,
                 "bleu": self.known.bleu and self.known.bleu.score},
@@ -174,11 +186,12 @@ def evaluate(
     texts = [system.detokenise(words) for words in output.before]
     rarity = questions.rarity
     perplexities = system.perplexities(test.pairs)
+    lengths = [len(words) for words in test.sources]
+    parses = _parses(test, best) if questions.trees else []
     return Evaluation(
         subject, perplexities["perplexity"], bleu(texts, test.references, tokenize),
         chrf(texts, test.references), chrf(texts, test.references, beta=3),
-        bleu_by_length([len(words) for words in test.sources], texts, test.references,
-                       questions.edges, tokenize),
+        bleu_by_length(lengths, texts, test.references, questions.edges, tokenize),
         sum(words.count(UNK) for words in output.before),
         {how: bleu(after, test.references, tokenize) for how, after in output.after.items()},
         _alignment(system, test, questions.gold),
@@ -191,7 +204,28 @@ def evaluate(
             how: bleu_by_rarity(rarity, after, test.references, tokenize)
             for how, after in output.after.items()},
         classes=_by_class(system, test), pointers=output.pointers,
+        brackets=total(parses) if questions.trees else None,
+        brackets_by_length=f1_by_length(parses, lengths, questions.edges) if parses else (),
+        replaced_chrf3={how: chrf(after, test.references, beta=3)
+                        for how, after in output.after.items()},
+        outputs=_stages(system, best, texts, output.after),
     )
+
+
+def _parses(test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
+    """Each linear tree against that of the reference."""
+    return [compare(one.words, gold, words)
+            for one, gold, words in zip(best, test.targets, test.sources, strict=True)]
+
+
+def _stages(
+    system: System, best: Sequence[Translation], texts: list[str], after: dict[str, list[str]]
+) -> dict[str, list[str]]:
+    """The translations before and after what is done about unknown words, by the first means."""
+    if any(one.spelled for one in best):
+        return {"": [system.detokenise(one.unspelled) for one in best], "spelled": texts}
+    replaced = {f"unk replaced ({how})": replaced for how, replaced in [*after.items()][:1]}
+    return {"": texts, **replaced}
 
 
 class _Output(NamedTuple):

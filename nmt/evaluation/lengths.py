@@ -19,6 +19,11 @@ class Bucket(NamedTuple):
     words: int  # source words in all
     bleu: float | None  # corpus BLEU of these sentences, 0 to 100; None where there are none
 
+    @property
+    def score(self) -> float | None:
+        """What a picture shows."""
+        return self.bleu
+
 
 def bleu_by_length(
     lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str],
@@ -33,18 +38,30 @@ def bleu_by_length(
     order; edges, the longest length of each bucket but the last, which is open; tokenize,
     sacrebleu's. Returns all buckets, the empty ones too, so that systems can stand side by side;
     empty lines are in none.
-    Raises ValueError unless the edges rise from at least 1; UserError as `scores.bleu`.
+    Raises ValueError as `by_length`, UserError as `scores.bleu`.
+    """
+    return [Bucket(label, len(places), sum(lengths[i] for i in places),
+                   _bleu(places, hypotheses, references, tokenize))
+            for label, places in by_length(lengths, edges)]
+
+
+def by_length(lengths: Sequence[int], edges: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """The label of each bucket of lengths, and the places of the sentences in it.
+
+    Raises ValueError unless the edges rise from at least 1.
     """
     if not edges or edges[0] < 1 or any(a >= b for a, b in pairwise(edges)):
         raise ValueError(f"edges: expected rising numbers of at least 1, got {list(edges)}")
-    buckets = []
-    for low, high in zip((0, *edges), (*edges, None), strict=True):
-        places = [i for i, length in enumerate(lengths)
-                  if low < length and (high is None or length <= high)]
-        score = None
-        if places:
-            score = bleu([hypotheses[i] for i in places], [references[i] for i in places],
-                         tokenize).score
-        label = f"{low + 1}+" if high is None else f"{low + 1}-{high}"
-        buckets.append(Bucket(label, len(places), sum(lengths[i] for i in places), score))
-    return buckets
+    return [(f"{low + 1}+" if high is None else f"{low + 1}-{high}",
+             [i for i, length in enumerate(lengths)
+              if low < length and (high is None or length <= high)])
+            for low, high in zip((0, *edges), (*edges, None), strict=True)]
+
+
+def _bleu(
+    places: Sequence[int], hypotheses: Sequence[str], references: Sequence[str], tokenize: str
+) -> float | None:
+    """Corpus BLEU of the sentences at these places."""
+    if not places:
+        return None
+    return bleu([hypotheses[i] for i in places], [references[i] for i in places], tokenize).score

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from backend.errors import UserError
 from backend.files import write_file
+from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.lengths import Bucket
 from nmt.evaluation.rare import Group
@@ -41,11 +42,13 @@ def require_drawing(wanted: str) -> None:
 
 
 def draw_groups(
-    systems: Mapping[str, Sequence[Bucket | Group]], xlabel: str, path: Path
+    systems: Mapping[str, Sequence[Bucket | BracketBucket | Group]], xlabel: str, path: Path,
+    ylabel: str = "BLEU",
 ) -> None:
     """BLEU of groups of sentences, a line for each system (Figures 3.5 and 4.6 of the thesis).
 
-    systems: groups by the system's name, the same groups for all; xlabel: what tells them apart.
+    systems: groups by the system's name, the same groups for all; xlabel: what tells them apart;
+    ylabel: their score, if not BLEU.
     The number of sentences stands below each group's name; one without a sentence is left out.
     Raises UserError without matplotlib.
     """
@@ -54,11 +57,11 @@ def draw_groups(
     groups = next(iter(systems.values()))
     used = [i for i, group in enumerate(groups) if group.sentences]
     for number, (name, own) in enumerate(systems.items()):
-        values: list[Any] = [own[i].bleu for i in used]  # None where another system has none
+        values: list[Any] = [own[i].score for i in used]  # None where another system has none
         axes.plot(range(len(used)), values, label=name, **style(number))
     axes.set_xticks(range(len(used)), [f"{groups[i].label}\n(n = {groups[i].sentences})"
                                        for i in used])
-    axes.set(xlabel=xlabel, ylabel="BLEU", ylim=(0, None))
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None))
     finish(figure, axes, path)
 
 

@@ -24,6 +24,11 @@ class Group(NamedTuple):
     sentences: int
     bleu: float  # corpus BLEU of these sentences, 0 to 100
 
+    @property
+    def score(self) -> float:
+        """What a picture shows."""
+        return self.bleu
+
 
 def is_position(word: str) -> bool:
     """Whether a word is a positional symbol of posall."""

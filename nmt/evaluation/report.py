@@ -23,9 +23,12 @@ from nmt.evaluation.pictures import (
     draw_stages,
 )
 from nmt.evaluation.rare import Group
+from nmt.evaluation.side_by_side import side_by_side
 from nmt.evaluation.speed import TrainingSpeed
 
-JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
+JSON, OUTPUTS = "evaluation.json", "outputs.txt"
+LENGTHS, CURVES = "bleu-by-length.png", "learning-curves.png"
+TREE_LENGTHS = "f1-by-length.png"
 RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
 NONE = "-"
 COLUMNS = 5  # systems that stand side by side on a screen
@@ -41,8 +44,10 @@ def as_text(found: Sequence[Evaluation]) -> str:
     """
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
-    kinds = [rows for rows in (_settings(found) + _scores(found), _alignment(found),
-                               _lengths(found), _rarity(found), _speed(found)) if rows]
+    kinds = [rows for rows in (_settings(found) + _scores(found), _brackets(found),
+                               _without_unknown(found),
+                               _alignment(found), _lengths(found), _rarity(found), _speed(found))
+             if rows]
     if len(found) <= COLUMNS:
         lines = _aligned([row for rows in (first, *kinds) for row in rows])
     else:
@@ -82,10 +87,17 @@ def _scores(found: Sequence[Evaluation]) -> list[Row]:
                             ".2f"))
         rows += [_row("spelled words", (one.spelled for one in found), "d"),
                  _row("spelled words cut", (one.cut_words for one in found), "d")]
+    return rows
+
+
+def _without_unknown(found: Sequence[Evaluation]) -> list[Row]:
+    """Scores after unknown words were replaced, and where there are none."""
+    rows = []
     for how in _replacements(found):
-        scores = [one.replaced.get(how) for one in found]
-        rows.append(_row(f"BLEU, unk replaced ({how})",
-                         (score and score.score for score in scores), ".2f"))
+        for name, scores in (("BLEU", [one.replaced.get(how) for one in found]),
+                             ("chrF3", [one.replaced_chrf3.get(how) for one in found])):
+            rows.append(_row(f"{name}, unk replaced ({how})",
+                             (score and score.score for score in scores), ".2f"))
     known = [one.known for one in found if one.known]
     if known:
         rows += [_row("BLEU, sentences without unknown words",
@@ -108,6 +120,21 @@ def _alignment(found: Sequence[Evaluation]) -> list[Row]:
                  _row("  precision", (one and one.precision for one in scores), ".3f"),
                  _row("  recall", (one and one.recall for one in scores), ".3f")]
     return rows
+
+
+def _brackets(found: Sequence[Evaluation]) -> list[Row]:
+    """Bracketing of linear trees, if asked for, and F1 by the length of the sentence."""
+    scores = [one.brackets for one in found if one.brackets]
+    if not scores:
+        return []
+    return [_row("F1", (one.f1 for one in scores), ".2f"),
+            _row("  precision", (one.precision for one in scores), ".2f"),
+            _row("  recall", (one.recall for one in scores), ".2f"),
+            _row("exact trees", (one.exact for one in scores), "d"),
+            _row("trees of another number of words", (one.unfit for one in scores), "d"),
+            *(_row(f"F1, {bucket.label} words (n={bucket.sentences})",
+                   (one.brackets_by_length[i].f1 for one in found), ".2f")
+              for i, bucket in enumerate(found[0].brackets_by_length))]
 
 
 def _lengths(found: Sequence[Evaluation]) -> list[Row]:
@@ -166,15 +193,21 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def write(found: Sequence[Evaluation], curves: Sequence[Curve], directory: Path) -> list[str]:
-    """Write JSON and pictures into a directory that is there.
+def write(
+    found: Sequence[Evaluation], curves: Sequence[Curve], lines: tuple[list[str], list[str]],
+    directory: Path,
+) -> list[str]:
+    """Write JSON, the translations side by side and pictures into a directory that is there.
 
-    Returns a line about each file; without matplotlib one that says so instead of the pictures.
+    lines: of the source and of the target. Returns a line about each file; without matplotlib one
+    that says so instead of the pictures.
     """
     text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
                       ensure_ascii=False)
     write_lines(directory / JSON, text.split("\n"))
-    said = [str(directory / JSON)]
+    outputs = {one.subject.name: one.outputs for one in found}
+    write_lines(directory / OUTPUTS, side_by_side(*lines, outputs))
+    said = [str(directory / JSON), str(directory / OUTPUTS)]
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
     for name, draw in _pictures(found, curves).items():
@@ -191,6 +224,9 @@ def _pictures(
     if any(bucket.sentences for bucket in found[0].lengths):
         lengths = {one.subject.name: one.lengths for one in found}
         pictures[LENGTHS] = partial(draw_groups, lengths, "source words")
+    if any(bucket.sentences for bucket in found[0].brackets_by_length):
+        trees = {one.subject.name: one.brackets_by_length for one in found}
+        pictures[TREE_LENGTHS] = partial(draw_groups, trees, "words", ylabel="F1")
     if found[0].rarity:
         pictures[RARITY] = partial(draw_groups, _by_rarity(found),
                                    "sentences, those of frequent words first")

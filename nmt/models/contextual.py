@@ -40,16 +40,22 @@ class Run(NamedTuple):
     c: Array  # (T, B, He)
 
 
-class ContextFeedback:
-    """fed_i = c_{i+1}, found with s_i, of one pass."""
+def query(s: Array, y: Array | None) -> Array:
+    """What the score is asked with: s_{i-1} (.., H), or [s_{i-1}; E y_{i-1}] (.., H + E)."""
+    return s if y is None else array_module(s).concatenate([s, y], axis=-1)  # (Nair 7.2 score)
 
-    def __init__(self, memory: Memory) -> None:
+
+class ContextFeedback:
+    """fed_i = c_{i+1}, found with s_i, and where y (T, B, E) is given with E y_i, of one pass."""
+
+    def __init__(self, memory: Memory, y: Array | None) -> None:
         self.width, self.first = memory.hbar.shape[2], True  # He; c_1 is found with s_0
-        self.memory, self.caches = memory, list[AttentionCache]()
+        self.memory, self.y, self.caches = memory, y, list[AttentionCache]()
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write c_{t+1} (B, He) from s_t (B, H)."""
-        c, cache = attention_forward(h[:, None], self.memory, t + 1)
+        asked = query(h, None if self.y is None else self.y[t])
+        c, cache = attention_forward(asked[:, None], self.memory, t + 1)
         out[...] = c[:, 0]
         self.caches.append(cache)
 
@@ -60,21 +66,29 @@ class ContextFeedbackGradient:
     def __init__(self, of: ContextFeedback) -> None:
         self._of, self._sums = of, accumulators(of.memory)
         self._steps: list[ScoreGradients] = []  # the last step first
+        self._dy: list[Array] = []  # of the words that were asked with, likewise
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """ds_t (B, H) from dc_{t+1} (B, He)."""
         of = self._of
-        ds, step = attention_backward(d_fed[:, None], of.caches[t], of.memory, self._sums)
+        dq, step = attention_backward(d_fed[:, None], of.caches[t], of.memory, self._sums)
         self._steps.append(step)
-        return ds[:, 0]
+        H = dq.shape[2] - (0 if of.y is None else of.y.shape[2])
+        self._dy.append(dq[:, 0, H:])
+        return dq[:, 0, :H]
 
-    def gradients(self, dc: Array, s: Array) -> tuple[Array, Parameters]:
-        """Of the annotations (S, B, He) and of the score's weights, by name.
+    def gradients(self, dc: Array, s: Array) -> tuple[Array, Array | None, Parameters]:
+        """Of the annotations (S, B, He), of the words (T, B, E) where they are asked with, and of
+        the score's weights, by name.
 
         Arguments: dc (T, B, He) and s (T, B, H), of all steps.
         """
-        return memory_backward(dc.transpose(1, 0, 2), s.transpose(1, 0, 2), self._of.caches,
-                               self._steps[::-1], self._of.memory, self._sums)
+        of = self._of
+        dstates, weights = memory_backward(
+            dc.transpose(1, 0, 2), query(s, of.y).transpose(1, 0, 2), of.caches, self._steps[::-1],
+            of.memory, self._sums)
+        dy = None if of.y is None else array_module(dc).stack(self._dy[::-1])
+        return dstates, dy, weights
 
 
 class SearchingCache(NamedTuple):
@@ -85,16 +99,17 @@ class SearchingCache(NamedTuple):
 
 def searching_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray, s_0: Array,
-    memory: Memory, unit: str, workspace: Workspace,
+    memory: Memory, unit: str, asks_with_word: bool, workspace: Workspace,
 ) -> tuple[Run, SearchingCache]:
     """All steps of a decoder that scores the source with s_{i-1} and then reads [y; c] (A.2.2).
 
     With the vanilla unit it is that of the slides (Sennrich decoder).
 
-    Arguments: target_in (T, B) host ids; s_0 (B, H); memory, whose keys U_a h_j were made once.
+    Arguments: target_in (T, B) host ids; s_0 (B, H); memory, whose keys U_a h_j were made once;
+    asks_with_word, whether the score reads E y_{i-1} too (Nair and Shah, 7.2).
     """
     y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
-    feedback = ContextFeedback(memory)
+    feedback = ContextFeedback(memory, y if asks_with_word else None)
     s, fed, cache = feeding_forward(
         y, [(s_0,)], feedback, prefix, unit, parameters, [None], False, workspace)
     return Run(s, y, fed[:-1]), SearchingCache(embedding_cache, feedback, cache)
@@ -112,8 +127,10 @@ def searching_backward(
     feeding, feedback = cache.feeding, ContextFeedbackGradient(cache.feedback)
     dy, [(ds_0,)], gradients = feeding_backward(
         d.s, d.c, feedback, feeding, parameters, clip=clip)
-    dstates, more = feedback.gradients(d.c, feeding.steps[0].states[0][:-1])
+    dstates, dy_asked, more = feedback.gradients(d.c, feeding.steps[0].states[0][:-1])
     dy += d.y                                              # E y_{i-1} is read twice
+    if dy_asked is not None:
+        dy += dy_asked                                     # or three times
     gradients[f"{prefix}.W_e"] = embedding_backward(dy, cache.embedding)
     return ds_0, dstates, gradients | more
 

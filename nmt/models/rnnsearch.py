@@ -35,6 +35,7 @@ from nmt.models.contextual import (
     contextual_step,
     fixed_backward,
     fixed_forward,
+    query,
     searching_backward,
     searching_forward,
 )
@@ -51,6 +52,7 @@ from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forwar
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 
 CONTEXTS = ("search", "last")
+QUERIES = ("state", "state-word")
 DEEP_STATES = ("before", "now")
 ADDITIVE = Variant("additive")
 UNITS = tuple(name for name, cell in CELLS.items() if cell.states == 1)  # s_0 has one part
@@ -62,12 +64,14 @@ class RNNSearchConfig:
 
     The defaults are RNNsearch's at paper size (A.2.3). `context: last` is RNNencdec: an encoder
     that reads forward only, and its last state as c_i at every step. Sennrich's simplified model
-    (2016) has `unit: rnn` and `layer: tanh`; Nair and Shah's (2016) has these and `context: last`.
+    (2016) has `unit: rnn` and `layer: tanh`; Nair and Shah's (2016) has these and `context: last`,
+    or `query: state-word` (their f_score(z_{t-1}, y_{t-1}, h_i), 7.2).
     """
 
     attends_before_reading: ClassVar[bool] = True  # a_i is made from s_{i-1}: y_{i-1} comes after
 
     context: str = "search"  # c_i: search (by alignment) or last (the encoder's last state)
+    query: str = "state"  # the score reads state (s_{i-1}) or state-word ([s_{i-1}; E y_{i-1}])
     unit: str = "gru"  # recurrent unit: gru or rnn
     hidden_size: int = 1000  # n, units of a state, and of the alignment model
     embedding_size: int = 620  # m
@@ -82,6 +86,7 @@ class RNNSearchConfig:
 
     def __post_init__(self) -> None:
         check_among("context", self.context, CONTEXTS)
+        check_among("query", self.query, QUERIES)
         check_among("unit", self.unit, UNITS)
         check_among("layer", self.layer, LAYERS)
         check_among("deep_state", self.deep_state, DEEP_STATES)
@@ -95,6 +100,11 @@ class RNNSearchConfig:
     def searches(self) -> bool:
         """Whether c_i is looked for, in the states of an encoder that reads from both ends."""
         return self.context == "search"
+
+    @property
+    def asks_with_word(self) -> bool:
+        """Whether the score reads the word before beside the state."""
+        return self.searches and self.query == "state-word"
 
     @property
     def attention(self) -> str:
@@ -155,14 +165,16 @@ class RNNSearch(Model):
         """Names and shapes of all parameters, in the order in which they are initialised.
 
         `encoder.*` and `decoder.W_e` (V, E) as everywhere; `bridge.W_s` (H, H), `bridge.b`;
-        `decoder.0.W` (G, E + He + H), columns word, context, state; `attention.W_a` (H, H), `U_a`
-        (H, He), `v_a` (H,); `output.*` of `deep_weights`.
+        `decoder.0.W` (G, E + He + H), columns word, context, state; `attention.W_a` (H, H), or (H,
+        H + E) where the score reads the word too, `U_a` (H, He), `v_a` (H,); `output.*` of
+        `deep_weights`.
         """
         config, V = self.config, self.target_size
         E, H, He = config.embedding_size, config.hidden_size, config.encoder.width
         scheme, unit = config.scheme, axis("unit", config.hidden_size)
+        asked = axis("input", {"s": H, "y": E}) if config.asks_with_word else None
         score = {} if not config.searches else score_weights(  # std: (Bahdanau B.1 initialisation)
-            ADDITIVE, "attention", H, He, scheme, bidirectional=True, std=0.001)
+            ADDITIVE, "attention", H, He, scheme, bidirectional=True, std=0.001, query=asked)
         return {
             **encoder_weights("encoder", config.encoder, self.source_size, E, scheme),
             "bridge.W_s": Weight((unit, axis("input", H)), scheme.matrix()),
@@ -190,7 +202,8 @@ class RNNSearch(Model):
         decoder_cache: Any
         if memory is not None:
             run, decoder_cache = searching_forward(
-                "decoder", parameters, batch.target_in, s_0, memory, config.unit, workspace
+                "decoder", parameters, batch.target_in, s_0, memory, config.unit,
+                config.asks_with_word, workspace
             )
         else:
             run, decoder_cache = fixed_forward(
@@ -268,12 +281,13 @@ class RNNSearch(Model):
         the next word; the new state; the alignment (N, S) or None.
         """
         config, (s, memory, c) = self.config, state
-        W_e, (N, H) = parameters["decoder.W_e"], s.shape
+        W_e, N = parameters["decoder.W_e"], len(s)
         check_ids(tokens, W_e.shape[0], "tokens")
         y, alignment = gather_rows(W_e, to_device(tokens)), None           # (N, E)
         if memory is not None:
             B, S, He = memory.hbar.shape
-            found, cached = attention_forward(s.reshape(B, N // B, H), memory, together=True)
+            asked = query(s, y if config.asks_with_word else None)
+            found, cached = attention_forward(asked.reshape(B, N // B, -1), memory, together=True)
             c, alignment = found.reshape(N, He), alignment_of(cached, memory).reshape(N, S)
         context: Array = c
         after = contextual_step("decoder", parameters, y, s, context, config.unit)
@@ -320,7 +334,7 @@ def build(config: RNNSearchConfig, tables: Tables) -> RNNSearch:
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines."""
     tiny = {
-        "context": CONTEXTS, "unit": sorted(UNITS), "layer": tuple(LAYERS),
+        "context": CONTEXTS, "query": QUERIES, "unit": sorted(UNITS), "layer": tuple(LAYERS),
         "deep_state": DEEP_STATES, "biases": (True, False), "output_bias": (True, False),
         "clip_elements": (None, NEVER), "hidden_size": (2,), "embedding_size": (3,),
         "layer_size": (5,),

@@ -10,16 +10,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
+from nmt.models.contract import CHARACTERS, character_tables
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS
 from nmt.models.translator import ModelConfig
+from nmt.recipe.nearest import nearest
 from nmt.recipe.parametrize import ParametrizeConfig
 from nmt.search.interface import SearchOptions
 from nmt.training.options import TrainOptions
 
 DEFAULT_ARCHITECTURE = "luong"
+CORPORA = ("files", *PAIRINGS, "cldr", "reverse")
+REQUIRED = {  # files that a corpus needs
+    "files": ("train_source", "train_target", "dev_source", "dev_target"),
+    **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
+}
+BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
+MISSING = {BLEU: ", which evaluate.bleu measures",
+           CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
 
 
 class AnyRecipe:
@@ -31,21 +42,25 @@ class AnyRecipe:
     reverse_source = False  # whether the model reads its source from the end
 
 
+class TranslationRecipe(AnyRecipe):
+    """A recipe of translators: of one, or of several tasks (`nmt.recipe.tasks`)."""
+
+
 @dataclass(frozen=True)
 class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
 
-    corpus: str = "files"  # files; or generated: cldr, the embedded corpus, reverse, of numbers
-    directory: str = "."  # files: where the four or six below are
-    train_source: str = ""  # files: the sources to train on, UTF-8 text, a sentence a line
+    corpus: str = "files"  # files; of one text: copy, halves, neighbours; generated: cldr, reverse
+    directory: str = "."  # files, one text: where the files below are
+    train_source: str = ""  # files, one text: the sources to train on, UTF-8, a sentence a line
     train_target: str = ""  # files: their translations, line by line
-    dev_source: str = ""  # files: validated on at the end of each epoch
+    dev_source: str = ""  # files, one text: validated on at the end of each epoch
     dev_target: str = ""  # files: their translations
-    test_source: str = ""  # files, optional: scored at the end of training
+    test_source: str = ""  # files, one text; optional: scored at the end of training
     test_target: str = ""  # files: their translations
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     target_language: str = "fr"  # the same of the target
-    tokenise: str = "moses"  # files: moses, characters, letters, or none (words between spaces)
+    tokenise: str = "moses"  # files, one text: moses, characters, letters, none (cut at spaces)
     train_size: int = 20000  # cldr, reverse: pairs to generate
     dev_size: int = 500  # cldr, reverse: pairs to validate on
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
@@ -60,8 +75,9 @@ class DataConfig:
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
 
     def __post_init__(self) -> None:
-        if self.corpus not in ("files", "cldr", "reverse"):
-            raise ValueError(f"corpus: expected files, cldr or reverse, got {self.corpus!r}")
+        if self.corpus not in CORPORA:
+            raise ValueError(f"corpus: expected one of {', '.join(CORPORA)}, got {self.corpus!r}"
+                             f"{nearest(self.corpus, CORPORA)}")
         if self.tokenise not in TOKENISERS:
             raise ValueError(f"tokenise: expected one of {', '.join(TOKENISERS)}, got "
                              f"{self.tokenise!r}")
@@ -69,10 +85,10 @@ class DataConfig:
                      "dev_size", "max_characters")
         _check_least(self, 0, "test_size", "seed")
         _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        for name in REQUIRED.get(self.corpus, ()):
+            if not getattr(self, name):
+                raise ValueError(f"{name}: expected the name of a file, got nothing")
         if self.corpus == "files":
-            for name in ("train_source", "train_target", "dev_source", "dev_target"):
-                if not getattr(self, name):
-                    raise ValueError(f"{name}: expected the name of a file, got nothing")
             if bool(self.test_source) != bool(self.test_target):
                 raise ValueError("test_source, test_target: expected both or neither")
 
@@ -93,7 +109,7 @@ class EvaluateConfig:
 
 
 @dataclass(frozen=True)
-class Recipe(AnyRecipe):
+class Recipe(TranslationRecipe):
     """A translation system: data, model, training, search, evaluation."""
 
     data: DataConfig
@@ -104,8 +120,9 @@ class Recipe(AnyRecipe):
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
     def __post_init__(self) -> None:
-        scores = ("perplexity", "bleu") if self.evaluate.bleu else ("perplexity",)
-        _check_criterion(self.train, scores)
+        spells = CHARACTERS[1] in character_tables(self.model)
+        _check_criterion(self.train, ("perplexity", *[CHARACTER_PERPLEXITY] * spells,
+                                      *[BLEU] * self.evaluate.bleu))
 
     @property
     def reverse_source(self) -> bool:  # type: ignore[override]
@@ -167,4 +184,4 @@ def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:
     """Raise ValueError unless validation gives the score that decides what is best."""
     if train.criterion not in scores:
         raise ValueError(f"train.criterion: expected {' or '.join(scores)}, got "
-                         f"{train.criterion!r}")
+                         f"{train.criterion!r}{MISSING.get(train.criterion, '')}")

@@ -6,8 +6,10 @@ import dataclasses
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args
 
 import yaml
 from jsonargparse import ArgumentParser
@@ -15,17 +17,19 @@ from jsonargparse import ArgumentParser
 from backend.errors import UserError
 from nmt.data.corpus import write_lines
 from nmt.models.registry import MODELS, name_of
-from nmt.recipe import AnyRecipe, kind_of
+from nmt.recipe import AnyRecipe, Recipe, kind_of
 from nmt.recipe.keys import (
     ARCHITECTURE,
     Key,
     default_of,
     keys_of,
-    nearest,
     problem,
     sections_of,
     subsections,
 )
+from nmt.recipe.limits import beyond_limits
+from nmt.recipe.nearest import nearest
+from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -35,13 +39,29 @@ Where = Callable[[str], str]  # where a dotted key was given: file and line, or 
 def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) -> R:
     """Read a recipe, its bases, and apply overrides.
 
-    Arguments: kind, `Recipe`, `LanguageModelRecipe`, or `AnyRecipe` for either; path of the YAML
-    file; overrides, each `--section.key=value`, which count as a recipe based on the file.
+    Arguments: kind, `Recipe`, `LanguageModelRecipe`, `TasksRecipe`, or a class above some of them
+    for any; path of the YAML file; overrides, each `--section.key=value`, which count as a recipe
+    based on the file.
     Raises UserError, naming file and line or the override: what `read_tree` does not like, an
     unknown architecture, one whose recipes are of another kind, an unknown key (with the nearest
     known one), a value of the wrong type or out of range.
     """
     tree, given = read_tree(path), [_split(override) for override in overrides]
+    if is_of_tasks(tree):
+        if not issubclass(TasksRecipe, kind):
+            raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one model, got "
+                            "one of several tasks")
+        made: Any = tasks_recipe(tree, path, given, partial(_one, Recipe))
+        return made
+    if kind is TasksRecipe:
+        raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
+    return _one(kind, tree, path, given)
+
+
+def _one(
+    kind: type[R], tree: Tree, path: str | Path, given: Sequence[tuple[str, str | None]]
+) -> R:
+    """The recipe of one model, from a file's tree and overrides."""
     architecture = _architecture(kind, tree, path, dict(given).get(ARCHITECTURE))
     if architecture != architecture_entry(tree).value:
         tree = without_model(tree)
@@ -58,10 +78,15 @@ def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) 
         return "override" if key in chosen else entries[key].place if key in entries else str(path)
 
     stated = {key: plain(entry.value) for key, entry in entries.items() if key not in chosen}
-    values = _nested(_typed(keys, stated, chosen, where))
+    flat = _typed(keys, stated, chosen, where)
+    values = _nested(flat)
     values.get("model", {}).pop("architecture", None)
     types = {"model": MODELS[architecture].config}
-    return _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    recipe = _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    for key, value in flat.items():
+        if expected := beyond_limits(key, value):
+            raise UserError(f"{where(key)}: {key}: expected {expected}, got {value!r}")
+    return recipe
 
 
 def as_text(recipe: AnyRecipe) -> str:
@@ -71,6 +96,8 @@ def as_text(recipe: AnyRecipe) -> str:
 
 def as_mapping(recipe: AnyRecipe) -> dict[str, Any]:
     """The sections of a recipe, nested; the model's says its architecture."""
+    if isinstance(recipe, TasksRecipe):
+        return tasks_mapping(recipe, as_mapping)
     mapping = dataclasses.asdict(recipe)  # type: ignore[call-overload]
     return mapping | {"model": {"architecture": name_of(recipe.model), **mapping["model"]}}
 
@@ -120,9 +147,11 @@ def _typed(
     keys: Mapping[str, Key], given: Mapping[str, Any], chosen: Mapping[str, str], where: Where
 ) -> dict[str, Any]:
     """Value by dotted key: of the file, or of its override, of the type that its section names."""
-    parser = ArgumentParser(exit_on_error=False)
-    for name, one in keys.items():
-        parser.add_argument(f"--{name}", type=one.type)
+    right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
+    rest = {key: value for key, value in given.items() if key not in right}
+    parser = ArgumentParser(exit_on_error=False)  # slow: what needs no parser goes by it
+    for key in (*rest, *chosen):
+        parser.add_argument(f"--{key}", type=keys[key].type)
 
     def wrong(key: str) -> UserError:
         return UserError(f"{where(key)}: {key}: expected {keys[key].written}, "
@@ -130,17 +159,25 @@ def _typed(
 
     try:
         arguments = [f"--{key}={value}" for key, value in chosen.items()]
-        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(given)))
+        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(rest)))
     except ArgumentError as error:
         named = re.search(r'"([\w.]+)"', str(error))
         if named is None or named[1] not in keys:
             raise UserError(" ".join(str(error).split())) from None
         raise wrong(named[1]) from None
-    values = {key: found[key] for key in [*given, *chosen]}
+    values = {key: right[key] if key in right else found[key] for key in (*given, *chosen)}
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
+        if isinstance(value, str) and "\0" in value:  # no file is called so
+            raise UserError(f"{where(key)}: {key}: expected no NUL character, got {value!r}")
     return values
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type as it stands; False where it may have to be converted."""
+    kinds = {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
+    return type(value) in kinds & {bool, int, float, str, NoneType}
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

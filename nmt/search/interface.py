@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +9,10 @@ import numpy as np
 
 from backend.errors import UserError
 from nmt.data.batches import Side
+
+LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "nbest": 10_000, "longest_word": 10**6}
+MOST_FACTOR = 1000
+MOST_EXPONENT = 20  # lp of a million steps is still a float
 
 
 @dataclass(frozen=True)
@@ -32,19 +35,23 @@ class SearchOptions:
     nbest: int = 1  # hypotheses returned per sentence, at most `beam`
     unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
     longest_word: int = 40  # hybrid: characters of a spelled word, a longer one is cut and counted
+    every_beam: bool = False  # the best of all beams up to `beam` (Nair and Shah, 6.5)
 
     def __post_init__(self) -> None:
-        for name in ("beam", "minimum_steps", "nbest", "longest_word"):
+        for name, most in LARGEST.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+            if value > most:
+                raise ValueError(f"{name}: expected at most {most:,}, got {value}")
         if self.nbest > self.beam:
             raise ValueError(f"nbest: expected at most beam = {self.beam}, got {self.nbest}")
-        if not (math.isfinite(self.length_factor) and self.length_factor > 0):
-            raise ValueError(f"length_factor: expected a positive number, got {self.length_factor}")
-        if not (math.isfinite(self.length_normalisation) and self.length_normalisation >= 0):
-            raise ValueError("length_normalisation: expected a number of at least 0, "
-                             f"got {self.length_normalisation}")
+        if not 0 < self.length_factor <= MOST_FACTOR:
+            raise ValueError(f"length_factor: expected a positive number of at most {MOST_FACTOR}, "
+                             f"got {self.length_factor}")
+        if not 0 <= self.length_normalisation <= MOST_EXPONENT:
+            raise ValueError("length_normalisation: expected a number of at least 0 and at most "
+                             f"{MOST_EXPONENT}, got {self.length_normalisation}")
 
     def step_limits(self, source_lengths: np.ndarray) -> np.ndarray:
         """Return the most decoder steps (B,) int64 that sources of these lengths (B,) may take."""
@@ -60,8 +67,8 @@ class SearchOptions:
 
 
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
-           length_factor: float | None = None,
-           length_normalisation: float | None = None) -> SearchOptions:
+           length_factor: float | None = None, length_normalisation: float | None = None,
+           longest_word: int | None = None, every_beam: bool | None = None) -> SearchOptions:
     """A recipe's search settings with those of a command line; None where nothing was said.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
@@ -71,7 +78,8 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
         beam = max(search.beam, nbest)
     given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
                              "length_factor": length_factor,
-                             "length_normalisation": length_normalisation}
+                             "length_normalisation": length_normalisation,
+                             "longest_word": longest_word, "every_beam": every_beam}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})
@@ -92,6 +100,7 @@ class Hypothesis:
         written, also where the model reads them from the end. None if it has no attention.
     finished: True if the end marker was produced, False if the step limit came first.
     steps: (len(tokens) + 1,) log p of each token and of the end marker, of force-decoding only.
+    beam: the largest beam that found it, of a search with every beam only.
     """
 
     tokens: list[int]
@@ -100,6 +109,7 @@ class Hypothesis:
     alignment: np.ndarray | None
     finished: bool
     steps: np.ndarray | None = None
+    beam: int | None = None
 
 
 def check_sources(sources: tuple[Side, ...]) -> None:

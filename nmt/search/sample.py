@@ -48,6 +48,25 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
     return [hypotheses[0] for hypotheses in found]
 
 
+def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+                  options: SearchOptions, temperature: float, rng: np.random.Generator,
+                  draws: int) -> list[Hypothesis]:
+    """Draw several translations per sentence and keep the most probable.
+
+    Source: "repeat this process multiple times, obtaining many translations each with a conditional
+    probability, and pick the one with the highest probability" (Nair 6.4 draws).
+
+    Arguments, raises: as `sample`; draws, at least 1 (ValueError).
+    Returns: as `sample`. A draw that was cut at the limit, which lacks a factor of its probability,
+    is kept only where no other ended.
+    """
+    if draws < 1:
+        raise ValueError(f"draws: expected a number of at least 1, got {draws}")
+    found = [sample(model, parameters, sources, options, temperature, rng) for _ in range(draws)]
+    return [max(one, key=lambda each: (each.finished, each.log_probability))
+            for one in zip(*found, strict=True)]
+
+
 def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Array:
     """Draw one column per row from softmax(logits / temperature), by inverting its sum.
 
@@ -55,16 +74,19 @@ def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Ar
         logits: (N, V) real, nats; not written to.
         maxima: (N,) the largest logit of each row.
         uniform: (N,) float64 in [0, 1).
-        temperature: positive.
+        temperature: positive; vanishing, the largest logit is drawn.
 
     Returns:
         (N,) int64: the number of columns whose running sum is at most uniform * total.
     """
     xp = backend.array_module(logits, maxima, uniform)
-    N = logits.shape[0]
+    N, limits = logits.shape[0], np.finfo(logits.dtype)
+    # As a number of the logits' own kind: neither 0, by which 0 cannot be divided, nor infinity.
+    temperature = min(max(temperature, float(limits.tiny)), float(limits.max))
     columns = xp.empty((N,), xp.int64)
     for rows in row_chunks(logits):
-        shifted = (logits[rows] - maxima[rows, None]) / temperature  # (rows of the chunk, V)
+        with np.errstate(over="ignore"):  # towards 0 all but the largest logits become -infinity
+            shifted = (logits[rows] - maxima[rows, None]) / temperature  # (rows of the chunk, V)
         running = xp.cumsum(xp.exp(shifted), axis=1, dtype=xp.float64)
         columns[rows] = (running <= uniform[rows, None] * running[:, -1:]).sum(axis=1)
     return columns  # below V: a float64 total times at most 1 - 2**-53 rounds to less than itself

@@ -40,7 +40,8 @@ class DirectoryLock:
                   "since": time.strftime("%Y-%m-%d %H:%M:%S"), "files": self._files}
         # In one call over all that stood there: a process may be killed between any two.
         os.pwrite(self._lock, json.dumps(holder).encode().ljust(SIZE), 0)
-        sweep(self._directory)
+        for place in {self._directory, *((self._directory / name).parent for name in self._files)}:
+            sweep(place)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,

@@ -1,14 +1,60 @@
-"""Loss, tokens, seconds and CPU time of training: since the log's last line, and of the epoch."""
+"""Loss, tokens, seconds and CPU time of training: since the log's last line, and of the epoch.
+
+Losses are summed by the batches' task. Perplexity over a mixture of tasks means nothing: facts then
+have, in place of `loss` and `perplexity`, `tasks`: for each its loss, perplexity, target_tokens and
+updates.
+"""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from backend import Array, to_host
+
+PLAIN = ""  # the task of batches that are of no mixture
+
+
+class _Sums:
+    """What is added up of a task since the last line of the log, and before that in the epoch."""
+
+    def __init__(self, xp: Any) -> None:
+        self.loss = xp.zeros((), dtype=np.float64)  # nats
+        self.tokens = self.updates = 0
+        self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
+
+    def close_window(self) -> dict[str, float]:
+        """The facts of the window, which becomes a part of the epoch."""
+        loss = float(to_host(self.loss))
+        facts = {**_per_token(loss, self.tokens), "target_tokens": self.tokens,
+                 "updates": self.updates}
+        self.epoch_loss += loss
+        self.epoch_tokens += self.tokens
+        self.epoch_updates += self.updates
+        self.loss[...] = 0.0
+        self.tokens = self.updates = 0
+        return facts
+
+    def close_epoch(self) -> dict[str, float]:
+        """The facts of the epoch; another begins."""
+        facts = {**_per_token(self.epoch_loss, self.epoch_tokens),
+                 "target_tokens": self.epoch_tokens, "updates": self.epoch_updates}
+        self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
+        return facts
+
+    def state(self) -> list[float]:
+        """All as plain numbers."""
+        return [float(to_host(self.loss)), self.tokens, self.updates,
+                self.epoch_loss, self.epoch_tokens, self.epoch_updates]
+
+    def load(self, state: list[Any]) -> None:
+        """Put back what `state` gave."""
+        self.loss[...], self.tokens, self.updates = state[:3]
+        self.epoch_loss, self.epoch_tokens, self.epoch_updates = state[3:]
 
 
 class Meter:
@@ -19,57 +65,67 @@ class Meter:
     """
 
     def __init__(self, xp: Any) -> None:
-        self.facts: dict[str, float] = {}  # of the last window closed
-        self.window_tokens = 0
-        self._loss = xp.zeros((), dtype=np.float64)  # nats
+        self.facts: dict[str, Any] = {}  # of the last window closed
+        self.finite = True  # whether its loss is
+        self._xp = xp
+        self._sums: dict[str, _Sums] = {}  # by task
         self._norm: Array = 0.0
         self._window_seconds = np.zeros(2)  # on the clock, and of CPU time of all threads
-        self._epoch_loss, self._epoch_tokens = 0.0, 0
         self._seconds = np.zeros(2)  # of training, likewise; validation left out
         self._clock: np.ndarray | None = None  # when both were last read; None while they stand
+
+    @property
+    def window_tokens(self) -> int:
+        """Target tokens since the log's last line."""
+        return sum(one.tokens for one in self._sums.values())
 
     def start(self) -> None:
         """Let the clock run from here."""
         self._clock = _now()
 
-    def add(self, loss: Array, norm: Array, tokens: int) -> None:
-        """One update: summed loss in nats, norm of the normalised gradient, target tokens."""
-        self._loss += loss
+    def add(self, loss: Array, norm: Array, tokens: int, task: str = PLAIN) -> None:
+        """One update: summed loss in nats, norm of the normalised gradient, target tokens, task."""
+        own = self._of(task)
+        own.loss += loss
+        own.tokens += tokens
+        own.updates += 1
         self._norm = norm
-        self.window_tokens += tokens
 
-    def close_window(self) -> dict[str, float]:
+    def close_window(self) -> dict[str, Any]:
         """The numbers of a line of the log; a new window begins.
 
-        Returns loss (nats per target token) and perplexity, gradient_norm (of the last update,
-        before clipping), target_tokens, target_tokens_per_second, and since training began
+        Returns loss (nats per target token) and perplexity, or tasks, gradient_norm (of the last
+        update, before clipping), target_tokens, target_tokens_per_second, and since training began
         elapsed_seconds and cpu_seconds. The loss may not be finite.
         """
         self._take_time()
-        loss, tokens = float(to_host(self._loss)), self.window_tokens
+        tokens = self.window_tokens
         self._seconds += self._window_seconds
+        parts = {task: own.close_window() for task, own in self._sums.items() if own.updates}
+        self.finite = all(math.isfinite(facts["loss"]) for facts in parts.values())
         self.facts = {
-            **_per_token(loss, tokens),
+            **_together(parts),
             "gradient_norm": float(to_host(self._norm)),
             "target_tokens": tokens,
             "target_tokens_per_second": tokens / max(float(self._window_seconds[0]), 1e-9),
             "elapsed_seconds": float(self._seconds[0]),
             "cpu_seconds": float(self._seconds[1]),
         }
-        self._epoch_loss += loss
-        self._epoch_tokens += tokens
-        self._loss[...] = 0.0
         self._window_seconds[:] = 0.0
-        self.window_tokens = 0
         return self.facts
 
-    def close_epoch(self) -> dict[str, float]:
-        """Loss and perplexity over the epoch, elapsed seconds; the clock stops until `start`."""
+    def close_epoch(self) -> dict[str, Any]:
+        """Loss and perplexity, or tasks, over the epoch, elapsed seconds; the clock stops until
+        `start`."""
         self._clock = None
-        facts = {**_per_token(self._epoch_loss, self._epoch_tokens),
-                 "elapsed_seconds": float(self._seconds[0])}
-        self._epoch_loss, self._epoch_tokens = 0.0, 0
-        return facts
+        parts = {task: own.close_epoch() for task, own in self._sums.items() if own.epoch_updates}
+        return {**_together(parts), "elapsed_seconds": float(self._seconds[0])}
+
+    def _of(self, task: str) -> _Sums:
+        """The sums of a task."""
+        if task not in self._sums:
+            self._sums[task] = _Sums(self._xp)
+        return self._sums[task]
 
     def _take_time(self) -> None:
         """Add the time since the clock was last read to the window."""
@@ -83,17 +139,41 @@ class Meter:
         """The sums as plain numbers; the clock runs on."""
         self._take_time()
         window, total = self._window_seconds.tolist(), self._seconds.tolist()
-        return {"window": [float(to_host(self._loss)), self.window_tokens, window[0]],
-                "epoch": [self._epoch_loss, self._epoch_tokens], "seconds": total[0],
-                "cpu_seconds": [window[1], total[1]]}
+        return {"tasks": {task: own.state() for task, own in self._sums.items()},
+                "window_seconds": window, "seconds": total}
 
     def load(self, state: dict[str, Any]) -> None:
         """Put back what `state` gave; CPU time counts from here where it was not yet counted."""
-        self._loss[...], self.window_tokens, window = state["window"]
-        self._epoch_loss, self._epoch_tokens = state["epoch"]
-        window_cpu, cpu = state.get("cpu_seconds", (0.0, 0.0))
-        self._window_seconds[:] = window, window_cpu
-        self._seconds[:] = state["seconds"], cpu
+        state = _as_now(state)
+        for task, own in state["tasks"].items():
+            self._of(task).load(own)
+        self._window_seconds[:], self._seconds[:] = state["window_seconds"], state["seconds"]
+
+
+def perplexities(facts: Mapping[str, Any]) -> dict[str, float]:
+    """The training perplexities of facts, by task: of one that is no mixture, under PLAIN."""
+    if "tasks" in facts:
+        return {task: own["perplexity"] for task, own in facts["tasks"].items()}
+    return {PLAIN: facts["perplexity"]} if "perplexity" in facts else {}
+
+
+def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
+    """The facts of all tasks: of a single nameless one its loss and perplexity."""
+    if set(parts) <= {PLAIN}:
+        own = parts.get(PLAIN, _per_token(0.0, 0))
+        return {name: own[name] for name in ("loss", "perplexity")}
+    return {"tasks": dict(parts)}
+
+
+def _as_now(state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a run of before there were tasks, as it is written now."""
+    if "window" not in state:
+        return state
+    (loss, tokens, seconds), (cpu, all_cpu) = state["window"], state.get("cpu_seconds", (0.0, 0.0))
+    # an update or more, where there are tokens: how many was not kept, and is not shown
+    sums = [loss, tokens, int(tokens > 0), *state["epoch"], int(state["epoch"][1] > 0)]
+    return {"tasks": {PLAIN: sums}, "window_seconds": [seconds, cpu],
+            "seconds": [state["seconds"], all_cpu]}
 
 
 def _now() -> np.ndarray:

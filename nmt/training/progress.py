@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+
+from backend.terminal import Console
+from nmt.training.meter import perplexities
 
 
 class Progress(NamedTuple):
@@ -19,8 +21,8 @@ class Progress(NamedTuple):
     batches: int  # in the epoch
     step: int  # updates in all
     learning_rate: float
-    perplexity: float | None  # of the last updates logged; None before the first line of the log
-    tokens_per_second: float | None  # target tokens, likewise
+    tokens_per_second: float | None  # target tokens, of the last updates logged; None before any
+    perplexities: Mapping[str, float] = {}  # likewise, by task; of one that is no mixture under ""
 
 
 class Observer:
@@ -32,9 +34,10 @@ class Observer:
     def on_note(self, text: str) -> None:
         """One line worth knowing, before the first batch."""
 
-    def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
+    def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
-        """After validation; facts are the epoch's training loss, perplexity, elapsed_seconds."""
+        """After validation; facts are the epoch's training loss and perplexity, or those of each of
+        its tasks, and elapsed_seconds."""
 
     def close(self) -> None:
         """Training ends, for whatever reason."""
@@ -44,7 +47,7 @@ class ConsoleObserver(Observer):
     """One line per epoch; in a terminal also a bar with the time left in the whole run."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False)
+        self._console = console or Console(highlight=False, markup=False)
         self._bar: Bar | None = None
         self._task = TaskID(0)
 
@@ -72,10 +75,10 @@ class ConsoleObserver(Observer):
         """A line."""
         self._console.print(text, soft_wrap=True)
 
-    def on_epoch(self, epoch: int, facts: Mapping[str, float], scores: Mapping[str, float],
+    def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
         """A line, above the bar if there is one."""
-        parts = [f"epoch {epoch}", f"training perplexity {_number(facts['perplexity'])}",
+        parts = [f"epoch {epoch}", f"training {_perplexities(perplexities(facts))}",
                  *(f"dev {_spelt(name)} {_number(value)}" for name, value in scores.items()),
                  f"{facts['elapsed_seconds']:.0f} s in all"]
         self._console.print(", ".join(parts) + (" (best so far)" if improved else ""),
@@ -100,7 +103,13 @@ def _number(value: float) -> str:
 
 def _describe(progress: Progress) -> str:
     """Perplexity and speed, once they are known."""
-    if progress.perplexity is None or progress.tokens_per_second is None:
+    if progress.tokens_per_second is None:
         return ""
-    return (f"perplexity {_number(progress.perplexity)}, "
+    return (f"{_perplexities(progress.perplexities)}, "
             f"{progress.tokens_per_second:.0f} target tokens/s")
+
+
+def _perplexities(found: Mapping[str, float]) -> str:
+    """Training perplexities, of a mixture each with its task."""
+    return "perplexity " + ", ".join(f"{task} {_number(value)}".strip()
+                                     for task, value in found.items())

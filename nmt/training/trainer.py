@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ import numpy as np
 from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
 from nmt.data.batches import Batch
@@ -22,7 +24,7 @@ from nmt.training import checkpoint
 from nmt.training.accuracy import precision_cost
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log
-from nmt.training.meter import Meter
+from nmt.training.meter import Meter, perplexities
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer, Progress
@@ -40,6 +42,10 @@ class BatchSource(Protocol):
 
     def epoch(self, rng: np.random.Generator) -> Sequence[Any]:
         """The keys of one epoch's batches; `rng` alone may decide their order."""
+
+    def clock(self, keys: Sequence[Any]) -> np.ndarray:
+        """(len(keys) + 1,) int: how many updates that the schedule counts come before each key of
+        an epoch, and in all. They end the epoch; of a mixture they are the reference task's."""
 
     def batch(self, key: Any) -> Batch:
         """The batch of a key."""
@@ -69,6 +75,7 @@ class Trainer:
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None,
+                 after_save: Callable[[str, dict[str, Array], dict[str, Any]], None] | None = None,
                  notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None,
                  check_directory: Callable[[], None] | None = None) -> None:
         """Make a trainer that stands at the beginning.
@@ -79,10 +86,12 @@ class Trainer:
         told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
         reduce_gradients, makes one worker's gradients those of all, before they are scaled and
         clipped (the source's `weight` is then that of all); after_update, called with the
-        parameters, which it may change, after each update; notes on the data, for the observer and
-        the log; beside, what each checkpoint holds beside the parameters and training leaves as it
-        is, by name; check_directory, of a directory that is there and held, is called before
-        anything is written and raises UserError where the directory is not what it was.
+        parameters, which it may change, after each update; after_save, called with the file's name,
+        the parameters and the facts of each checkpoint, once it is written; notes on the data, for
+        the observer and the log; beside, what each checkpoint holds beside the parameters and
+        training leaves as it is, by name; check_directory, of a directory that is there and held,
+        is called before anything is written and raises UserError where the directory is not what
+        it was.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
@@ -101,9 +110,10 @@ class Trainer:
         self._dtype = next(iter(parameters.values())).dtype
         self._stream: Any = None  # where the streams of a language model stand
         self._reduce, self._after_update, self._notes = reduce_gradients, after_update, notes
-        self._beside = dict(beside or {})
+        self._after_save, self._beside = after_save, dict(beside or {})
         self._meter = Meter(self._xp)
         self._owns_directory = False
+        self._environment, self._changed = environment(), list[str]()  # notes on what it was before
 
     def resume(self) -> None:
         """Put everything back as it was when `last.safetensors` was written.
@@ -115,7 +125,8 @@ class Trainer:
         state = saved.metadata.get("training")
         if not state:
             raise UserError(f"{path}: expected the state of a training run, found parameters only")
-        difference = self.options.difference(state["options"])
+        with _reading(path):
+            difference = self.options.difference(state["options"])
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
         known = saved.metadata.get("model", {})
@@ -127,10 +138,21 @@ class Trainer:
         checkpoint.check_parameters(path, parameters, self.parameters)
         for name, parameter in self.parameters.items():
             parameter[...] = to_device(parameters[name])
-        self._optimizer.load_state_arrays(saved.select(checkpoint.OPTIMIZER))
-        self._stream = _stream_state(saved.select(checkpoint.CARRIED))
-        self._load_state(state)
+        with _reading(path):
+            self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
+            self._stream = _stream_state(saved.select(checkpoint.CARRIED), self._dtype)
+            self._load_state(state)
+        if changed := differences(state.get("environment", {}), self._environment):
+            self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
+                             "run that was never stopped"]
         self._owns_directory = True
+
+    def _load_optimizer(self, arrays: Mapping[str, Array], step: int) -> None:
+        """The optimizer's state after so many updates. Raises ValueError for another."""
+        if step and self._optimizer.state_names and not arrays:
+            raise ValueError(f"expected the state of {type(self._optimizer).__name__} after "
+                             f"{step} updates, found none")
+        self._optimizer.load_state_arrays(arrays, self.parameters)
 
     def _load_state(self, state: dict[str, Any]) -> None:
         """Counters, sums, schedule and generators; the log is cut back to where they stand."""
@@ -170,10 +192,11 @@ class Trainer:
         return self.counters
 
     def _tell_notes(self) -> None:
-        """Say what was found about the data, once a run."""
-        for text in self._notes if self.counters.step == 0 else ():
+        """Say what was found about the data, once a run, and that it goes on elsewhere."""
+        c = self.counters
+        for text in (*(self._notes if c.step == 0 else ()), *self._changed):
             self._observer.on_note(text)
-            self._log.write("note", step=0, epoch=self.counters.epoch, text=text)
+            self._log.write("note", step=c.step, epoch=c.epoch, text=text)
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""
@@ -209,10 +232,13 @@ class Trainer:
         if not len(keys) or c.position > len(keys):
             raise UserError(f"training data: expected at least {max(c.position, 1)} batches, "
                             f"got {len(keys)}")
-        end = min(len(keys), max(1, round((options.epochs - c.epoch + 1) * len(keys))))
+        clock = self._source.clock(keys)
+        last = max(1, round((options.epochs - c.epoch + 1) * clock[-1]))
+        end = min(len(keys), int(np.searchsorted(clock, last)))
         self._meter.start()
         for key in keys[c.position:end]:
-            self._optimizer.learning_rate = self._schedule.rate_at(c.epoch, c.position / len(keys))
+            self._optimizer.learning_rate = self._schedule.rate_at(
+                c.epoch, float(clock[c.position] / clock[-1]))
             batch = self._source.batch(key)
             try:
                 self._train_batch(batch)
@@ -249,7 +275,7 @@ class Trainer:
         self._optimizer.update(self.parameters, gradients, scale)
         if self._after_update is not None:
             self._after_update(self.parameters)
-        self._meter.add(losses(loss, cache)[0], norm, self._source.tokens(batch))
+        self._meter.add(losses(loss, cache)[0], norm, self._source.tokens(batch), batch.task)
         c.step += 1
         c.position += 1
 
@@ -274,7 +300,7 @@ class Trainer:
     def _log_window(self) -> None:
         """One line of the log."""
         c, facts = self.counters, self._meter.close_window()
-        if not math.isfinite(facts["loss"]):
+        if not self._meter.finite:
             self._fail(c.step, {})
         self._log.write("update", step=c.step, epoch=c.epoch, **facts,
                         learning_rate=self._optimizer.learning_rate, **pool_figures(self._xp))
@@ -283,8 +309,8 @@ class Trainer:
         """What an observer is told; the loss and the speed are those of the last line logged."""
         c, facts = self.counters, self._meter.facts
         return Progress(c.epoch, self.options.epochs, c.position, batches, c.step,
-                        self._optimizer.learning_rate, facts.get("perplexity"),
-                        facts.get("target_tokens_per_second"))
+                        self._optimizer.learning_rate, facts.get("target_tokens_per_second"),
+                        perplexities(facts))
 
     def _end_epoch(self) -> None:
         """Validate, tell the schedule, write the log and both checkpoints."""
@@ -328,6 +354,7 @@ class Trainer:
         """Everything that decides how training goes on."""
         state = {
             "options": dataclasses.asdict(self.options),
+            "environment": self._environment,
             "counters": dataclasses.asdict(self.counters),
             "meter": self._meter.state(),
             "schedule": self._schedule.state(),
@@ -347,14 +374,16 @@ class Trainer:
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
                         {"model": self._metadata, **facts})
+        if self._after_save is not None:
+            self._after_save(file, self.parameters, facts)
 
 
 def saved_step(directory: Path) -> int:
     """The update that a run's last checkpoint stands after; 0 where there is none."""
     if not (directory / LAST).is_file():
         return 0
-    training = checkpoint.load_metadata(directory / LAST).get("training")
-    return training["counters"]["step"] if training else 0
+    training = checkpoint.load_metadata(directory / LAST).get("training", {})
+    return int(training.get("counters", {}).get("step", 0))
 
 
 def _differs(before: Any, now: Any) -> bool:
@@ -364,8 +393,26 @@ def _differs(before: Any, now: Any) -> bool:
     return before != now
 
 
-def _stream_state(arrays: Mapping[str, np.ndarray]) -> list[tuple[Array, ...]] | None:
-    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`."""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file where what it says of a run is not what a run says."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: cannot resume: expected the state of a training run: "
+                        f"{type(error).__name__}: {error}") from error
+
+
+def _stream_state(
+    arrays: Mapping[str, np.ndarray], dtype: Any
+) -> list[tuple[Array, ...]] | None:
+    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`.
+
+    Raises ValueError for what is none.
+    """
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1 or any(array.dtype != dtype or array.ndim != 2 for array in arrays.values()):
+        raise ValueError(f"{checkpoint.CARRIED}: expected arrays (B, H) of {dtype}, found others")
     layers = sorted({int(name.split(".")[0]) for name in arrays})
     return [tuple(to_device(arrays[name]) for name in sorted(arrays)
                   if name.startswith(f"{layer}.")) for layer in layers] or None

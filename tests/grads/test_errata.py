@@ -13,7 +13,7 @@ from grads.derivations.errata import MISTAKES
 from grads.verification.citations import ITEMS, find_in_text
 
 ROOT = Path(__file__).parents[2]
-NUMBER = 40  # how many errata are known
+NUMBER = 42  # how many errata are known
 PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from grads.derivations.calculus import Array, bias, tanh_prime
 from grads.derivations.deep_output import Output, deep_output, deep_output_grad
 from grads.derivations.nmt import END, Layers, add
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
-from grads.derivations.rnnsearch import Alignment, context, context_grad, plus
+from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
 from grads.derivations.rnnsearch import nothing as zeros_like
 from grads.stepper.assembled.units import (
     UNITS,
@@ -224,8 +224,9 @@ def decode_reading(
     alpha, c, p, l = {}, {}, {}, {}
     for i, (before, word) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
         v = embed(before, W_e)                                   # E y_{i-1}
+        q = asked(s[i - 1], v, model.query)
         c[i], alpha[i] = CONTEXTS[model.context].forward(        # (Bahdanau 5), (Bahdanau 6)
-            s[i - 1], h_bar, alignment)
+            q, h_bar, alignment)
         z = np.vstack([v, c[i]])
         s[i], none = UNITS[model.unit].forward(                  # (Bahdanau A.2.2 state)
             s[i - 1], none, z, W[1], b[1])
@@ -261,9 +262,11 @@ def decode_reading_grad(
         dW, db = add(dW, {1: dW_i}), add(db, {1: db_i})
         dv_unit, dc_unit = np.split(dz, [E])                     # z_i = [E y_{i-1}; c_i]
         dc[i] = dc_deep + dc_unit                                # c_i is read twice
-        dv = dv_deep + dv_unit                                   # E y_{i-1} is read twice
-        ds_align, dh_align, d_score = CONTEXTS[model.context].backward(
-            dc[i], kept.a[i], s[i - 1], h_bar, alignment)
+        q = asked(s[i - 1], v, model.query)
+        dq, dh_align, d_score = CONTEXTS[model.context].backward(
+            dc[i], kept.a[i], q, h_bar, alignment)
+        ds_align, dv_align = asked_grad(dq, s[i - 1], v, model.query)
+        dv = dv_deep + dv_unit + dv_align                        # E y_{i-1} is read twice or thrice
         d_alignment = plus(d_alignment, d_score)
         ds[i - 1] = ds[i - 1] + ds_unit + ds_align               # s_{i-1} is the state, and attends
         dh_bar = dh_bar + dh_align

@@ -12,7 +12,8 @@ MODULES = (units, encoders, decoders, models)
 PARTNERS_HERE = {f"{name}_grad": name for module in MODULES for name in vars(module)
                  if f"{name}_grad" in vars(module)}
 WHOLES = {"translator_backward": "translator_forward", "language_backward": "language_forward"}
-PAIRS_HERE = {"decode_reading_grad.dv_unit": "v in z", "the_last_grad.dh_context": "h in c",
+PAIRS_HERE = {"decode_reading_grad.dv_unit": "v in z", "decode_reading_grad.dv_align": "v in q",
+              "the_last_grad.dh_context": "h in c",
               **{f"{name}.gradients": "parameters" for name in WHOLES}}
 SHARES_HERE = {
     "decode_reading_grad.dc_unit": "what the unit sends to c_i, added in dc_i below",

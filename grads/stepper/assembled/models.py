@@ -38,6 +38,7 @@ class Model(NamedTuple):
     context: str = ""  # of CONTEXTS, where the decoder reads a context
     layer: str = ""  # of OUTPUTS, there
     deep_state: str = ""  # "before" or "now": whether the output reads s_{i-1} or s_i (erratum 18)
+    query: str = "state"  # or "state-word": what the score is asked with (Nair and Shah, 7.2)
 
 
 class TranslatorTrace(NamedTuple):

@@ -33,7 +33,8 @@ def search(config: RNNSearchConfig) -> Model:
     """The parts of RNNsearch or RNNencdec."""
     encoder = "both ends" if config.searches else "one end"
     return Model(config.unit, config.hidden_size, encoder, "first state", "context",
-                 context=config.context, layer=config.layer, deep_state=config.deep_state)
+                 context=config.context, layer=config.layer, deep_state=config.deep_state,
+                 query=config.query if config.searches else "state")
 
 
 def stacked(config: Any) -> str:
@@ -45,7 +46,9 @@ def described(config: Any) -> str:
     """What a model is, for a page's title."""
     if isinstance(config, RNNSearchConfig):
         kind = "RNNsearch" if config.searches else "RNNencdec"
-        return f"{kind}: unit {config.unit}, {config.layer} output, state {config.deep_state}"
+        score = ", score of state and word" if config.asks_with_word else ""
+        return (f"{kind}: unit {config.unit}, {config.layer} output, state {config.deep_state}"
+                + score)
     parts = [stacked(config)]
     parts += ["bidirectional encoder"] * config.bidirectional + ["bridge"] * config.bridge
     if config.attention != "none":

@@ -13,6 +13,8 @@ from grads.stepper.tracing.derivations import Run
 
 TIME = {"t": "decoder", "i": "decoder", "s": "encoder", "j": "encoder", "k": "encoder"}  # loops
 LAYER = "l"
+UPDATE = "u"  # the loop over updates of several tasks: the network of the first is drawn
+COUNTING = ("nmt", "multitask")  # as Algorithm 3 they count time on from the source to the target
 
 # Which part of a column a function, and a variable of the functions that hold the loops, is of.
 PARTS = {
@@ -45,7 +47,7 @@ def network(run: Run) -> dict[str, Any]:
         columns = decoder_columns(arguments[1], arguments[2], words["W_e"])
     elif words:
         x, y = arguments[1], arguments[2]
-        shift = len(x) if name == "nmt" else 0  # Algorithm 3 counts on
+        shift = len(x) if name in COUNTING else 0
         columns = [column("encoder", s, word, words["encoder.W_e"])
                    for s, word in enumerate(x, start=1)]
         columns += decoder_columns([END, *y], [*y, END], words["decoder.W_e"], shift)
@@ -102,7 +104,8 @@ def column(side: str, t: int, word: int, words: Sequence[str]) -> dict[str, Any]
 
 def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
     """Where in the unrolled network a step works: side, time, layer and part; None if nowhere."""
-    time = step.loops[0] if step.loops else ("", 0)
+    update, *inner = step.loops or [("", 0)]
+    time = (inner or [("", 0)])[0] if update == (UPDATE, 1) else update
     if not run.example.words or time[0] not in TIME:
         return None
     found = part(step, trace)
@@ -110,7 +113,7 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
     if found == "unit" and layer is None and depth(run) == 1:
         layer = 1
     side = TIME[time[0]]
-    if run.derivation.name == "nmt" and time[1] <= len(run.example.arguments[1]):
+    if run.derivation.name in COUNTING and time[1] <= len(run.example.arguments[1]):
         side = "encoder"
     return {"side": side, "t": time[1], "layer": layer, "part": found}
 

@@ -60,6 +60,7 @@ PAIRS = {
     "attend_grad.dh_joined": "h in v",
     "attend_grad.dh_bar_context": "h_bar in c",
     "context_grad.dh_context": "h in c",
+    "backward.dv_align": "v in q",
     "backward.d_first": "left[1] in a_s",
     "backward.gradients": "parameters",
     "backward.saved": "parameters",

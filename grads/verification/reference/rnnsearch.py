@@ -48,8 +48,8 @@ def loss(
 
 def encode(
     config: Any, parameters: Parameters, source: Source
-) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """s_0 (B, H), and the function from s_{i-1} (B, H) to c_i (B, He)."""
+) -> tuple[Tensor, Callable[[Tensor, Tensor], Tensor]]:
+    """s_0 (B, H), and the function from s_{i-1} (B, H) and E y_{i-1} (B, E) to c_i (B, He)."""
     x, H = F.embedding(source.ids, parameters["encoder.W_e"]), config.hidden_size  # (S, B, E)
     searches = config.context == "search"
     annotations, ((last,),) = stack(config, parameters, "encoder", 1, x, lengths=source.lengths,
@@ -58,22 +58,24 @@ def encode(
     s_0 = torch.tanh(F.linear(                                   # (Bahdanau A.2.2 initial)
         first, parameters["bridge.W_s"], parameters.get("bridge.b")))
     if not searches:
-        return s_0, lambda s: last                               # RNNencdec
+        return s_0, lambda s, y: last                            # RNNencdec
     w = {name: parameters[f"attention.{name}"] for name in ("W_a", "U_a", "v_a")}
     memory = remember(ADDITIVE, w, annotations, source.lengths, H)
-    return s_0, lambda s: context(ADDITIVE, w, memory, s[:, None])[:, 0]  # (Bahdanau 5)
+    if config.query == "state-word":                             # (Nair 7.2 score)
+        return s_0, lambda s, y: context(ADDITIVE, w, memory, torch.cat([s, y], 1)[:, None])[:, 0]
+    return s_0, lambda s, y: context(ADDITIVE, w, memory, s[:, None])[:, 0]  # (Bahdanau 5)
 
 
 def decode(
     config: Any, parameters: Parameters, y: Tensor, s_0: Tensor,
-    search: Callable[[Tensor], Tensor],
+    search: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
     """s_0 .. s_T (T + 1, B, H) and c_1 .. c_T (T, B, He)."""
     w = weights(config, parameters, "decoder.0")
     W_y, W_c = w.W_x[:, : y.shape[2]], w.W_x[:, y.shape[2] :]
     a, s, c = F.linear(y, W_y, w.b).unbind(), [s_0], []
     for i in range(len(y)):
-        c.append(search(s[i]))                                   # c_i
+        c.append(search(s[i], y[i]))                             # c_i
         z = torch.addmm(a[i], c[i], W_c.T)                       # W E y_{i-1} + C c_i
         s += step(config, z, (s[i],), w.W_h)                     # (Bahdanau A.2.2 state)
     return torch.stack(s), torch.stack(c)

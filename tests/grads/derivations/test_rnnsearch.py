@@ -68,12 +68,27 @@ def test_without_biases(deep_state):
     assert all(np.abs(gradient).max() > 1e-5 for gradient in gradients.values())
 
 
+def test_a_score_that_reads_the_last_word_too():
+    parameters = parameters_of() | {
+        "attention.W_a": np.random.default_rng(5).normal(scale=0.7, size=(A, H + E))}
+    _, trace = rnnsearch.forward(parameters, X, Y, query="state-word")
+    gradients = rnnsearch.backward(parameters, X, Y, trace)
+    check_gradients(lambda p: rnnsearch.forward(p, X, Y, query="state-word")[0], parameters,
+                    gradients).raise_if_wrong()
+    assert (np.abs(gradients["attention.W_a"]).max(axis=0) > 1e-5).all()  # each of s and of y
+    wordless = parameters | {"attention.W_a": parameters["attention.W_a"][:, :H]}
+    without = parameters | {"attention.W_a": parameters["attention.W_a"] * ([1] * H + [0] * E)}
+    assert rnnsearch.forward(without, X, Y, query="state-word")[0] == pytest.approx(
+        rnnsearch.forward(wordless, X, Y)[0], rel=1e-14)
+
+
 @pytest.mark.parametrize("function, old, new, right", [
     ("backward", "ds[i - 1] + ds_unit + ds_align", "ds[i - 1] + ds_unit",
      {"output.W_o", "output.U_o", "output.V_o", "output.C_o", "output.b_t", "output.b"}),
     ("backward", "dc_deep + dc_unit", "dc_deep",
      {"output.W_o", "output.U_o", "output.V_o", "output.C_o", "output.b_t", "output.b"}),
-    ("backward", "dv_deep + dv_unit", "dv_deep", set(shapes_of(True)) - {"decoder.W_e"}),
+    ("backward", "dv_deep + dv_unit + dv_align", "dv_deep + dv_align",
+     set(shapes_of(True)) - {"decoder.W_e"}),
     ("encode_grad", "{1: d_first}", "{1: 0 * d_first}",
      {name for name in shapes_of(True) if "encoder.0.backward" not in name} - {"encoder.W_e"}),
     ("encode_grad", "dright[j] + dh_right[:, [j - 1]]", "dh_right[:, [j - 1]]",
@@ -159,3 +174,5 @@ def test_erratum_19():
 def test_unknown_deep_state():
     with pytest.raises(ValueError, match="deep_state: expected one of before, now, got 'after'"):
         rnnsearch.forward(parameters_of(), X, Y, deep_state="after")
+    with pytest.raises(ValueError, match="query: expected one of state, state-word, got 'word'"):
+        rnnsearch.forward(parameters_of(), X, Y, query="word")

@@ -314,13 +314,32 @@ def test_samples_come_from_the_seed(translate) -> None:
     assert draws[0] == draws[1] != draws[2] and draws[0].count("\n") == 10
 
 
+def test_the_best_of_several_draws_and_of_every_beam(translate, capsys) -> None:
+    content = b"one two three\n" * 10
+    drawn = [translate(content, "--sample", 3.0, *more) for more in ((), ("--draws", 1),
+                                                                     ("--draws", 4))]
+    assert drawn[0] == drawn[1] != drawn[2] and drawn[2].count("\n") == 10
+    assert translate(content, "--beam", 1, "--every-beam") == translate(content, "--beam", 1)
+    assert translate(content, "--beam", 3, "--every-beam").count("\n") == 10
+
+
+def test_how_often_a_smaller_beam_was_better_is_said(trained, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n\nfive\n")))
+    assert nmt("translate", "--model", trained / "model", "--beam", 2, "--every-beam") == 0
+    assert re.search(r"^[0-2] of 3 sentences: a beam below 2 found a better translation$",
+                     capsys.readouterr().err, re.M)
+
+
 @pytest.mark.parametrize(("options", "content", "message"), [
+    (["--draws", 2], b"one\n", r"--draws: expected --sample beside it"),
+    (["--sample", 1, "--draws", 0], b"one\n", r"--draws: expected an integer of at least 1"),
+    (["--sample", 1, "--every-beam"], b"one\n", r"--sample: expected no --beam, --every-beam or"),
     (["--beam", 0], b"one\n", r"beam: expected an integer of at least 1, got 0"),
     (["--beam", 2, "--nbest", 3], b"one\n", r"nbest: expected at most beam = 2, got 3"),
     (["--nbest", 0], b"one\n", r"nbest: expected an integer of at least 1, got 0"),
     (["--sample", 0], b"", r"--sample: expected a positive temperature, got 0"),
     (["--sample", "nan"], b"one\n", r"--sample: expected a positive temperature, got nan"),
-    (["--sample", 1, "--beam", 2], b"one\n", r"--sample: expected no --beam and no --nbest"),
+    (["--sample", 1, "--beam", 2], b"one\n", r"--sample: expected no --beam, .* or --nbest"),
     (["--sample", 1, "--seed", -1], b"one\n", r"--seed: expected an integer of at least 0"),
     (["--beam", "two"], b"one\n", r"argument --beam: invalid int value: 'two'"),
     (["--length-factor", 0], b"one\n", r"length_factor: expected a positive number"),

@@ -12,7 +12,7 @@ from grads.derivations import rnnsearch as literal
 from lstm.cells.gru import GATES
 from nmt.data.batches import make_batch
 from nmt.models.deep_output import LAYERS, maxout_backward, maxout_forward
-from nmt.models.rnnsearch import CONTEXTS, DEEP_STATES, UNITS, RNNSearch, RNNSearchConfig
+from nmt.models.rnnsearch import CONTEXTS, UNITS, RNNSearch, RNNSearchConfig
 
 V, E, H, M = 6, 3, 2, 4
 PAIRS = [([2, 3, 4, 2], [3, 2]), ([5], [2, 3, 4]), ([3, 3], [])]
@@ -42,16 +42,18 @@ def as_printed(parameters):
     return found
 
 
-@pytest.mark.parametrize("deep_state, biases", list(product(DEEP_STATES, (True, False))))
-def test_loss_and_gradients_are_those_of_the_derivation(deep_state, biases):
+@pytest.mark.parametrize("deep_state, query, biases", [
+    ("before", "state", True), ("now", "state", False), ("before", "state-word", False),
+    ("now", "state-word", True)])
+def test_loss_and_gradients_are_those_of_the_derivation(deep_state, query, biases):
     """A ragged batch against the sum of its sentences, one of them of one word, one without."""
-    model, parameters = make(deep_state=deep_state, biases=biases, output_bias=biases)
+    model, parameters = make(deep_state=deep_state, query=query, biases=biases, output_bias=biases)
     loss, cache = model.loss(parameters, make_batch(PAIRS, range(3), False))
     gradients = {name: dense(d) for name, d in model.backward(cache).items()}
     assert gradients.keys() == parameters.keys()
     printed, total, sums = as_printed(parameters), 0.0, {}
     for x, y in PAIRS:
-        J, trace = literal.forward(printed, x, y, deep_state=deep_state)
+        J, trace = literal.forward(printed, x, y, deep_state=deep_state, query=query)
         for name, d in literal.backward(printed, x, y, trace).items():
             sums[name] = sums.get(name, 0.0) + d
         total += J
@@ -116,7 +118,8 @@ def test_initial_parameters_are_those_of_appendix_b():
 
 
 @pytest.mark.parametrize("field, value", [
-    ("context", "first"), ("unit", "lstm"), ("layer", "relu"), ("deep_state", "after"),
+    ("context", "first"), ("query", "word"), ("unit", "lstm"), ("layer", "relu"),
+    ("deep_state", "after"),
     ("hidden_size", 0), ("layer_size", 0), ("clip_elements", -1.0), ("initialisation", "he"),
 ])  # fmt: skip
 def test_a_bad_value_names_its_field(field, value):

@@ -8,7 +8,7 @@ import backend
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.search.interface import SearchOptions
-from nmt.search.sample import draw, sample
+from nmt.search.sample import best_of_draws, draw, sample
 from nmt.search.topk import CHUNK
 
 LOGITS = np.array([0.3, -0.5, 1.2, -np.inf, 0.0])
@@ -119,3 +119,20 @@ def test_a_single_possible_token_at_either_end_of_the_unit_interval():
 def test_a_bad_temperature_names_itself(temperature):
     with pytest.raises(ValueError, match="temperature"):
         run(LOGITS, 1, temperature)
+
+
+def test_the_most_probable_of_several_draws_is_kept():
+    sources = (Side(np.full((1, 3), 4), np.ones(3, int)),)
+    options = SearchOptions(minimum_steps=6)
+
+    def draws(n, rng):
+        return best_of_draws(Memoryless(LOGITS), {}, sources, options, 1.0, rng, n)
+
+    rng = np.random.default_rng(5)
+    single = [draws(1, rng) for _ in range(8)]
+    for one, *drawn in zip(draws(8, np.random.default_rng(5)), *single, strict=True):
+        ended = [d for d in drawn if d.finished]
+        assert any(not d.finished for d in drawn) or len({d.log_probability for d in drawn}) > 1
+        assert one.log_probability == max(d.log_probability for d in ended)
+    with pytest.raises(ValueError, match="draws: expected a number of at least 1, got 0"):
+        draws(0, rng)

@@ -116,7 +116,7 @@ def test_metadata_of_others(path, metadata, message):
 
 def test_load_parameters_in_the_model_s_order(path, arrays):
     checkpoint.save(path, arrays, {})
-    template = {"b": np.zeros(4), "W": np.zeros((3, 4))}
+    template = {"b": np.zeros(4), "W": np.zeros((3, 4), np.float32)}
     found = checkpoint.parameters_of(checkpoint.load(path), path, template)
     assert list(found) == ["b", "W"]
     np.testing.assert_array_equal(found["W"], arrays["parameters/W"])

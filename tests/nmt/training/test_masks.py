@@ -74,6 +74,7 @@ def change(path, arrays=(), without=(), **header):
     (False, {"arrays": {MASK: np.zeros(9, "uint8")}},
      r"mask of 'W': expected 15 bits for shape \(3, 5\), found 9 x uint8"),
     (False, {"arrays": {MASK: np.zeros(2, "float32")}}, r"mask of 'W': .*, found 2 x float32"),
+    (True, {"without": [MASK]}, r"mask of 'W': expected one, found none"),
     (False, {"without": [W]}, r"mask of 'W': the file has no parameter, or no shape, for it"),
     (False, {"masks": {}}, r"mask of 'W': the file has no parameter, or no shape, for it"),
     (False, {"arrays": {W: np.ones((5, 3), "float32")}},

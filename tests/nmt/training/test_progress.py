@@ -14,7 +14,7 @@ def show(terminal):
     observer = ConsoleObserver(Console(file=out, force_terminal=terminal, width=100,
                                        highlight=False))
     for position in (1, 2):
-        observer.on_batch(Progress(3, 12, position, 2, 42, 0.5, 12.344, 987.6))
+        observer.on_batch(Progress(3, 12, position, 2, 42, 0.5, 987.6, {"": 12.344}))
     observer.on_epoch(3, FACTS, {"perplexity": 9.5, "bleu": 21.04}, True)
     observer.close()
     return out.getvalue()
@@ -35,6 +35,6 @@ def test_a_terminal_gets_a_bar_and_the_line():
 def test_a_bar_before_the_first_line_of_the_log():
     out = io.StringIO()
     observer = ConsoleObserver(Console(file=out, force_terminal=True, width=100))
-    observer.on_batch(Progress(1, 2, 1, 8, 1, 1.0, None, None))
+    observer.on_batch(Progress(1, 2, 1, 8, 1, 1.0, None))
     observer.close()
     assert "epoch 1/2" in out.getvalue() and "perplexity" not in out.getvalue()

@@ -1,0 +1,110 @@
+"""Two tasks that share parts, as an architecture of the catalogue's own.
+
+The loss is the sum over both tasks of the same batch's, one after the other: what all updates
+together descend. So a shared weight's gradient has both tasks' parts, a task's own weight its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array
+from backend.rows import add_gradients
+from lstm.parameters import Weight
+from nmt.data.batches import Batch
+from nmt.models.contract import Architecture, Gradients, Noise, Tables, Trainable, Variants
+from nmt.models.parametrization import Parametrized
+from nmt.models.translator import ModelConfig, Translator
+from nmt.training.tasks import Several, shared
+
+TASKS = ("one", "two")
+SHARES = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", "decoder")}
+
+
+@dataclass(frozen=True)
+class TasksConfig:
+    """What is shared, a name in SHARES, and the translators' options."""
+
+    share: str
+    attention: str  # of both; of the second none where the decoder is its own
+    alike: bool  # whether the second attends as the first does
+    layers: int
+    hidden_size: int
+    dropout: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not self.alike and (self.share != "encoder" or self.attention == "none"):
+            raise ValueError(f"alike: expected true where {self.share} is shared, got false")
+
+    def model(self, task: str) -> ModelConfig:
+        """The translator of a task."""
+        attention = self.attention if self.alike or task == TASKS[0] else "none"
+        return ModelConfig(layers=self.layers, hidden_size=self.hidden_size, attention=attention,
+                           embedding_size=self.hidden_size + 1, dropout=self.dropout)
+
+
+class SumCache(NamedTuple):
+    parts: list[Any]  # by task
+
+
+class SumOverTasks:
+    """A model of several tasks whose loss is that of a batch as each task's, added up."""
+
+    def __init__(self, model: Trainable, config: TasksConfig) -> None:
+        self.model, self.config = model, config
+
+    def weights(self) -> dict[str, Weight]:
+        """The stored ones."""
+        return self.model.weights()
+
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """That of all tasks, `task/site`."""
+        return {f"{task}/{site}": mask for task in TASKS for site, mask in (
+            self.model.noise(replace(batch, task=task), rng, dtype) or {}).items()}
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
+    ) -> tuple[Array, SumCache]:
+        """J = sum over tasks of J_i."""
+        found = [self.model.loss(parameters, replace(batch, task=task), _own(noise, task))
+                 for task in TASKS]
+        total: Any = sum(loss for loss, _ in found)
+        return total, SumCache([cache for _, cache in found])
+
+    def backward(self, cache: SumCache) -> Gradients:
+        """The sum of the tasks' gradients."""
+        total: Gradients = {}
+        for part in cache.parts:
+            for name, d in self.model.backward(part).items():
+                total[name] = add_gradients(total[name], d) if name in total else d
+        return total
+
+
+def _own(noise: Noise | None, task: str) -> Noise | None:
+    """A task's masks, under the sites that its model knows."""
+    prefix = f"{task}/"
+    return {site.removeprefix(prefix): mask for site, mask in (noise or {}).items()
+            if site.startswith(prefix)} or None
+
+
+def build(config: TasksConfig, tables: Tables) -> SumOverTasks:
+    """Two translators that share parts."""
+    models = {task: Translator(config.model(task), tables.sources[0], tables.target,
+                               tables.reverse_source) for task in TASKS}
+    groups = {part: [TASKS] for part in SHARES[config.share]}
+    return SumOverTasks(Parametrized(Several(models), shared(models, groups)), config)
+
+
+def variants() -> dict[str, Variants]:
+    """All of it, at tiny and at real sizes."""
+    choices = {"share": tuple(SHARES), "attention": ("global", "none"), "alike": (True, False),
+               "layers": (2, 1)}
+    return {"tiny": Variants(choices | {"hidden_size": (2,)}, ("share", "attention", "alike")),
+            "real": Variants(choices | {"hidden_size": (24,)}, ("share", "attention", "alike"))}
+
+
+ARCHITECTURE = Architecture(TasksConfig, build, variants)

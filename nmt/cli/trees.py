@@ -1,0 +1,159 @@
+"""`nmt trees` and `nmt brackets`: treebanks as line-aligned text, and back; scores of trees."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sacremoses import MosesTokenizer
+
+from backend.command import positive
+from backend.errors import UserError
+from nmt.data.corpus import read_parallel, split_words, write_lines
+from nmt.data.trees import WORD, Tree, bracketed, read_trees, rebuild, split
+from nmt.evaluation.brackets import Brackets, compare, f1_by_length, total
+from nmt.evaluation.evaluate import TestSet
+from nmt.search.interface import SearchOptions
+from nmt.system import System
+
+WORDS, TREES = "words", "trees"  # what the files' names end in
+
+
+def add_trees(sub: Any) -> None:
+    """`trees` and `brackets`, into the subcommands of `nmt`."""
+    parser = sub.add_parser("trees", help="write treebank files as words and linear trees, line "
+                                          "by line, to train on and to evaluate")
+    parser.description = (
+        "Each tree becomes a line of words in SET.words and a line of symbols in SET.trees, SET "
+        "being train, dev or test. Documents, one a file, are never split. Without --dev and "
+        "--test the 5th, 15th ... by name are for dev and the 10th, 20th ... for test."
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                        help="trees in the Penn Treebank's brackets, one document a file")
+    for name in ("dev", "test"):
+        parser.add_argument(f"--{name}", type=Path, nargs="+", default=(), metavar="FILE",
+                            help=f"documents of the {name} set, among the others or not")
+    parser.add_argument("--lower-case", action="store_true", help="of the words")
+    parser.add_argument("--escape", action="store_true",
+                        help="write &apos; for ' in the words, and so on, as Moses does")
+    parser.add_argument("--max-length", type=positive, metavar="N",
+                        help="leave out trees of more than N words, of all sets")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="directory to write into")
+    parser.set_defaults(run=run_trees)
+    _add_brackets(sub.add_parser("brackets", help="write linear trees with their words in "
+                                                  "brackets, for EVALB and other programs"))
+
+
+def _add_brackets(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", type=Path)
+    parser.add_argument("trees", type=Path, help="a model's output is repaired; a tree of another "
+                                                 "number of words becomes an empty line")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.set_defaults(run=run_brackets)
+
+
+def run_trees(options: argparse.Namespace) -> None:
+    """`nmt trees`."""
+    documents = split(options.files, options.dev, options.test)
+    sets = {name: [_kept(read_trees(path), options.max_length) for path in paths]
+            for name, paths in documents._asdict().items() if paths}
+    for name, own in sets.items():
+        if not any(own):
+            raise UserError(f"{', '.join(map(str, getattr(documents, name)))}: expected a tree "
+                            f"for the {name} set, got none within the limit")
+    options.output.mkdir(parents=True, exist_ok=True)
+    for name, own in sets.items():
+        _write([tree for document in own for tree in document], name, len(own), options)
+
+
+def _kept(trees: Iterable[Tree], max_length: int | None) -> list[Tree]:
+    """The trees that are not too long."""
+    return [tree for tree in trees if max_length is None or len(tree.words) <= max_length]
+
+
+def _write(trees: list[Tree], name: str, documents: int, options: argparse.Namespace) -> None:
+    """Both files of a set."""
+    words = [" ".join(tree.words) for tree in trees]
+    if options.lower_case:
+        words = [line.lower() for line in words]
+    if options.escape:
+        words = [MosesTokenizer().escape_xml(line) for line in words]
+    write_lines(options.output / f"{name}.{WORDS}", words)
+    write_lines(options.output / f"{name}.{TREES}", (" ".join(tree.symbols) for tree in trees))
+    symbols = {symbol for tree in trees for symbol in tree.symbols}
+    print(f"{options.output / name}.{{{WORDS},{TREES}}}: {len(trees)} trees of {documents} "
+          f"documents, {sum(len(tree.words) for tree in trees)} words, "
+          f"{sum(len(tree.symbols) for tree in trees)} symbols, {len(symbols)} different")
+
+
+def run_brackets(options: argparse.Namespace) -> None:
+    """`nmt brackets`."""
+    lines = []
+    for words, symbols in zip(*read_parallel(options.words, options.trees), strict=True):
+        tree = rebuild(split_words(symbols), split_words(words))
+        lines.append("" if tree is None else bracketed(tree))
+    if options.output is not None:
+        write_lines(options.output, lines)
+    else:
+        print("".join(line + "\n" for line in lines), end="")
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def score_trees(options: argparse.Namespace) -> None:
+    """`nmt score --trees`."""
+    if options.source is not None or options.rarity is not None:
+        raise UserError("--trees: expected no --source and no --rarity beside it")
+    written, gold = read_parallel(options.hypotheses, options.references)
+    words, _ = read_parallel(options.trees, options.references)
+    sentences = [split_words(line) for line in words]
+    parts = [_compared(split_words(one), split_words(tree), sentence,
+                       f"{options.references}:{number}")
+             for number, (one, tree, sentence) in
+             enumerate(zip(written, gold, sentences, strict=True), 1)]
+    found = total(parts)
+    print(f"F1 {found.f1:.2f}, precision {found.precision:.2f}, recall {found.recall:.2f}")
+    print(f"{found.exact} exact of {found.sentences}, {found.unfit} of another number of words")
+    for bucket in f1_by_length(parts, [len(sentence) for sentence in sentences]):
+        if bucket.f1 is not None:
+            print(f"F1 {bucket.f1:.2f} of {bucket.sentences} sentences of {bucket.label} words")
+
+
+def check_trees(name: str, system: System, test: TestSet, options: argparse.Namespace) -> None:
+    """Raise UserError for a system that writes no linear trees, or a reference that is none."""
+    if options.restore is not None:
+        raise UserError("--trees: expected no --restore beside it")
+    data = system.recipe.data
+    if data.tokenise != "none" or WORD not in system.target.words:
+        raise UserError(f"--trees: expected models of linear trees, with {WORD} among their target "
+                        f"words and data.tokenise none; {name} is not")
+    for number, (sentence, tree) in enumerate(zip(test.sources, test.targets, strict=True), 1):
+        _compared(tree, tree, sentence, f"{options.target}:{number}")
+
+
+def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
+    """Say on stderr how many trees have more symbols than search has steps."""
+    limits = search.step_limits(np.array([len(words) for words in test.sources]))
+    steps = np.array([len(tree) + 1 for tree in test.targets])  # and the end marker
+    if long := int((steps > limits).sum()):
+        needed = (steps / np.maximum([len(words) for words in test.sources], 1))[steps > limits]
+        print(f"{name}: {long} of {len(steps)} trees are longer than search may go with "
+              f"search.length_factor {search.length_factor:g}; --length-factor "
+              f"{math.ceil(10 * needed.max()) / 10:g} is enough", file=sys.stderr)
+
+
+def _compared(
+    written: list[str], gold: list[str], sentence: list[str], place: str
+) -> Brackets:
+    """A parse against its reference, whose place an error names."""
+    try:
+        return compare(written, gold, sentence)
+    except ValueError as error:
+        raise UserError(f"{place}: {str(error).removeprefix('gold: ')}") from None

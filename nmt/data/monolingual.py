@@ -1,0 +1,46 @@
+"""Pairs of one text: the unsupervised tasks of multi-task learning (thesis, section 6.1.1).
+
+| task | source | target |
+|---|---|---|
+| copy | a sentence | the same: an autoencoder (Dai and Le, 2015) |
+| halves | its first half | its second half: skip-thought where sentences have no order |
+| neighbours | a sentence | the next one: skip-thought (Kiros et al., 2015) |
+
+"We split each sentence into two halves; we then use one half to predict the other half" (6.1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from nmt.data.corpus import Pair
+
+Words = list[str]
+
+
+def copies(sentences: Sequence[Words]) -> list[Pair]:
+    """Each sentence and itself."""
+    return [(sentence, sentence) for sentence in sentences]
+
+
+def halves(sentences: Sequence[Words]) -> list[Pair]:
+    """The first half of each sentence and its second half.
+
+    Which half predicts which, and whose an odd sentence's middle word is, the thesis does not say:
+    the first predicts the second, and the middle word is the first's (docs/errata.md, 41). The
+    second half of a single word is empty.
+    """
+    middles = [(len(sentence) + 1) // 2 for sentence in sentences]
+    return [(sentence[:middle], sentence[middle:])
+            for sentence, middle in zip(sentences, middles, strict=True)]
+
+
+def neighbours(sentences: Sequence[Words]) -> list[Pair]:
+    """Each sentence and the next; an empty line parts texts, whose sentences are no neighbours."""
+    return [(one, following) for one, following in pairwise(sentences) if one and following]
+
+
+PAIRINGS: dict[str, Callable[[Sequence[Words]], list[Pair]]] = {
+    "copy": copies, "halves": halves, "neighbours": neighbours,
+}

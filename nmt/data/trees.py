@@ -1,0 +1,272 @@
+"""Constituency trees as sequences: read from treebank files, written as symbols, built again.
+
+Source: Vinyals et al. (2015), "Grammar as a Foreign Language", which section 6.1 of the thesis
+follows. A tree is written depth first: `(NP` where a constituent opens, `)NP` where it closes, XX
+for a word, whatever its tag:
+
+    (ROOT (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .)))
+    (S (NP XX XX )NP (VP XX )VP XX )S
+
+Labels are without functions (NP for NP-SBJ), the root is not written, traces and what holds nothing
+else are left out. The words stand beside: the sequence that the symbols are predicted from.
+Nothing here is recursive: what a model writes may be nested as deeply as it is long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from backend.errors import UserError
+from nmt.data.corpus import read_lines
+
+WORD = "XX"
+ROOTS = frozenset({"", "ROOT", "TOP", "S1"})  # labels of a root, which is not written
+TRACE = "-NONE-"
+# Words whose tags are those of punctuation, `,` `:` `.` and quotation marks, more often than not;
+# as such and as Moses writes them. Hyphens and dashes have the tag of a symbol more often.
+PUNCTUATION = frozenset(", . ? ! : ; -- — ... .. … ' \" ` `` '' ‘ ’ “ ” &apos; &quot; "
+                        "&apos;&apos;".split())
+
+_TOKEN = re.compile(r"[()]|[^ \t()]+")
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+class Tree(NamedTuple):
+    """A tree: symbols with as many XX as there are words."""
+
+    symbols: list[str]
+    words: list[str]
+    tags: list[str]  # of each word; XX where it is not known
+
+
+class Span(NamedTuple):
+    """A constituent: the words from start to end, the latter left out."""
+
+    label: str
+    start: int
+    end: int
+
+
+def plain_label(label: str) -> str:
+    """A label without functions and indices: NP for NP-SBJ-1, NP=2 and NP|X."""
+    return re.split("[-=|]", label, maxsplit=1)[0] or label
+
+
+# --- treebank files -------------------------------------------------------------------------------
+
+
+def read_trees(path: str | Path) -> list[Tree]:
+    """The trees of a file in the Penn Treebank's brackets, each on one line or on several.
+
+    Brackets that are words are given as such: `(` for `-LRB-`. A tree without words is left out.
+    Raises UserError if the file cannot be read, or, with the line, for brackets that do not match
+    and for anything but `(TAG word)` and `(LABEL constituents)`.
+    """
+    reader = _Reader(path)
+    for reader.line, line in enumerate(read_lines(path), 1):
+        for token in _TOKEN.findall(line):
+            reader.take(token)
+    return reader.finish()
+
+
+@dataclass
+class _Open:
+    """A bracket that is not closed yet."""
+
+    line: int
+    label: str | None = None
+    word: str | None = None
+    place: int | None = None  # of its symbol, if it is a constituent that is written
+    children: int = 0
+
+
+@dataclass
+class _Reader:
+    """Brackets, labels and words, taken one after the other."""
+
+    path: str | Path
+    line: int = 0
+    trees: list[Tree] = field(default_factory=list)
+    tree: Tree = field(default_factory=lambda: Tree([], [], []))
+    open: list[_Open] = field(default_factory=list)
+
+    def take(self, token: str) -> None:
+        """Read on."""
+        if token == "(":
+            self._begin()
+        elif not self.open:
+            raise self._error(f"expected '(', with which a tree begins, got {token!r}")
+        elif token == ")":
+            self._end(self.open.pop())
+        elif self.open[-1].label is None:
+            self.open[-1].label = token
+        elif self.open[-1].word is None and not self.open[-1].children:
+            self.open[-1].word = token
+        else:
+            raise self._error(f"expected '(' or ')', got {token!r}")
+
+    def finish(self) -> list[Tree]:
+        """All trees, at the end of the file."""
+        if self.open:
+            self.line = self.open[0].line
+            raise self._error(f"the tree that begins here lacks {len(self.open)} ')'")
+        return self.trees
+
+    def _begin(self) -> None:
+        """An opening bracket; the one around it is a constituent, then."""
+        if self.open:
+            outer = self.open[-1]
+            if outer.word is not None:
+                raise self._error(f"expected ')' behind the word {outer.word!r}, got '('")
+            if not outer.children:
+                self._open_constituent(outer)
+            outer.children += 1
+        self.open.append(_Open(self.line))
+
+    def _open_constituent(self, one: _Open) -> None:
+        """Write a constituent's symbol, unless it is the root's."""
+        one.label = one.label or ""
+        if len(self.open) == 1 and one.label in ROOTS:
+            return
+        if not one.label:
+            raise self._error("expected a label behind '(', got '('")
+        one.place = len(self.tree.symbols)
+        self.tree.symbols.append(f"({plain_label(one.label)}")
+
+    def _end(self, one: _Open) -> None:
+        """A closing bracket."""
+        if one.label is None or (one.word is None and not one.children):
+            raise self._error("expected a word or constituents in '"
+                              f"({one.label or ''}' of line {one.line}, got ')'")
+        if one.word is not None and one.label != TRACE:
+            self.tree.symbols.append(WORD)
+            self.tree.words.append(_BRACKETS.get(one.word, one.word))
+            self.tree.tags.append(one.label)
+        elif one.place is not None:
+            _close(self.tree.symbols, one.place)
+        if not self.open:
+            if self.tree.words:
+                self.trees.append(self.tree)
+            self.tree = Tree([], [], [])
+
+    def _error(self, message: str) -> UserError:
+        return UserError(f"{self.path}:{self.line}: {message}")
+
+
+def _close(symbols: list[str], place: int) -> None:
+    """Close the constituent that opened at `place`, or drop it if nothing is in it."""
+    if len(symbols) == place + 1:
+        symbols.pop()
+    else:
+        symbols.append(f"){symbols[place][1:]}")
+
+
+# --- symbols --------------------------------------------------------------------------------------
+
+
+def repair(symbols: Iterable[str]) -> list[str]:
+    """What a model wrote, as the symbols of a tree; those of a tree stay as they are.
+
+    A closing symbol closes the innermost open constituent of its label, and those inside that are
+    still open; it is dropped where none is open. What is open at the end is closed. Constituents
+    without a word, and words that are no symbols, are dropped.
+    """
+    kept: list[str] = []
+    places: list[int] = []  # of the open constituents
+    for symbol in symbols:
+        if symbol == WORD:
+            kept.append(symbol)
+        elif symbol[:1] == "(" and symbol[1:]:
+            places.append(len(kept))
+            kept.append(symbol)
+        elif symbol[:1] == ")" and f"({symbol[1:]}" in [kept[place] for place in places]:
+            while kept[place := places.pop()] != f"({symbol[1:]}":
+                _close(kept, place)
+            _close(kept, place)
+    while places:
+        _close(kept, places.pop())
+    return kept
+
+
+def rebuild(symbols: Iterable[str], words: Sequence[str]) -> Tree | None:
+    """The tree of symbols, repaired, over words; None if they have not one XX for each word."""
+    repaired = repair(symbols)
+    if repaired.count(WORD) != len(words):
+        return None
+    return Tree(repaired, list(words), [WORD] * len(words))
+
+
+def spans(symbols: Iterable[str]) -> list[Span]:
+    """The constituents of a tree's symbols, in the order in which they close."""
+    found, opened, place = [], list[tuple[str, int]](), 0
+    for symbol in symbols:
+        if symbol == WORD:
+            place += 1
+        elif symbol[0] == "(":
+            opened.append((symbol[1:], place))
+        else:
+            found.append(Span(*opened.pop(), place))
+    return found
+
+
+def bracketed(tree: Tree) -> str:
+    """A tree as the Penn Treebank writes it, on one line, for EVALB and other programs.
+
+    Punctuation without a known tag has that of the full stop, so that EVALB finds it.
+    """
+    tags = ("." if tag == WORD and word in PUNCTUATION else tag
+            for tag, word in zip(tree.tags, tree.words, strict=True))
+    leaves = iter(zip(tags, tree.words, strict=True))
+    return f"(ROOT {' '.join(_bracketed(tree.symbols, leaves))})".replace(" )", ")")
+
+
+def _bracketed(symbols: Iterable[str], leaves: Iterator[tuple[str, str]]) -> Iterator[str]:
+    """The symbols with words instead of XX."""
+    for symbol in symbols:
+        if symbol == WORD:
+            tag, word = next(leaves)
+            yield f"({tag} {word.replace('(', '-LRB-').replace(')', '-RRB-')})"
+        else:
+            yield ")" if symbol[0] == ")" else symbol
+
+
+# --- a corpus -------------------------------------------------------------------------------------
+
+
+class Split(NamedTuple):
+    """Documents by what they are for."""
+
+    train: list[Path]
+    dev: list[Path]
+    test: list[Path]
+
+
+def split(documents: Iterable[Path], dev: Sequence[Path] = (), test: Sequence[Path] = ()) -> Split:
+    """Documents to train on, to validate and to test on; those of `dev` and `test`, if given.
+
+    Otherwise, in order of their names, the tenth, twentieth ... are for testing, the fifth,
+    fifteenth ... for validation: the same documents each time, and some of each kind where names
+    begin with the kind. Raises UserError for a document in two sets, and without one to train on or
+    to validate on.
+    """
+    ordered = sorted(_once(documents), key=lambda path: (path.name, path))
+    if not dev and not test:
+        dev, test = ordered[4::10], ordered[9::10]
+    dev, test = _once(dev), _once(test)
+    for path in dev:
+        if path in test:
+            raise UserError(f"{path}: expected in one of --dev and --test, got in both")
+    train = [path for path in ordered if path not in dev and path not in test]
+    if not train or not dev:
+        raise UserError(f"expected a document to train on and one for --dev, got {len(train)} and "
+                        f"{len(dev)}; without --dev and --test it takes five to split")
+    return Split(train, dev, test)
+
+
+def _once(paths: Iterable[Path]) -> list[Path]:
+    """Each file once, however its path is spelt."""
+    return list(dict.fromkeys(path.resolve() for path in paths))

@@ -1,0 +1,118 @@
+"""Labelled bracketing of parses: precision, recall, F1 (Tables 6.2 and 6.5 of the thesis).
+
+The thesis prints F1 and not how it is counted. Here it is counted as EVALB does with its file
+COLLINS.prm, on which results on the Penn Treebank rest:
+
+- a bracket is a label and the words it holds; a tree's are a bag, in which one may stand twice;
+- labels are without functions (NP for NP-SBJ), and ADVP and PRT are one;
+- the root (ROOT, TOP, S1) is no bracket, and a word's tag is none;
+- punctuation is taken out first, and what holds nothing else is no bracket. EVALB knows it by its
+  tags (`,` `:` `.` and both quotation marks), which are XX here: `nmt.data.trees.PUNCTUATION`
+  lists the words that have those tags more often than not. On GUM words and tags differ in 80
+ of 63,666 words: hyphens, dashes and apostrophes. Round brackets stay, as with COLLINS.prm;
+- brackets found, of the reference and of the parse are each added over the corpus.
+
+What is written is repaired first (`nmt.data.trees.repair`). A parse with more or fewer XX than
+the sentence has words has missed all brackets of the reference, and has none that count; EVALB
+leaves such a sentence out of all sums, which would reward it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from nmt.data.trees import PUNCTUATION, ROOTS, Span, plain_label, rebuild, spans
+from nmt.evaluation.lengths import EDGES, by_length
+
+EQUAL = {"PRT": "ADVP"}  # COLLINS.prm: EQ_LABEL ADVP PRT
+
+
+class Brackets(NamedTuple):
+    """Counts over one sentence or several; percentages of them, 0 where there is nothing."""
+
+    sentences: int = 0
+    unfit: int = 0  # of these, parses of another number of words
+    exact: int = 0  # parses with all brackets of the reference and no other
+    matched: int = 0  # brackets of both
+    found: int = 0  # of the parses
+    gold: int = 0  # of the references
+
+    @property
+    def precision(self) -> float:
+        """Of the parses' brackets, how many are the reference's, in per cent."""
+        return _percent(self.matched, self.found)
+
+    @property
+    def recall(self) -> float:
+        """Of the references' brackets, how many were found, in per cent."""
+        return _percent(self.matched, self.gold)
+
+    @property
+    def f1(self) -> float:
+        """2 precision recall / (precision + recall), in per cent."""
+        return _percent(2 * self.matched, self.found + self.gold)
+
+
+class BracketBucket(NamedTuple):
+    """Sentences of similar length."""
+
+    label: str  # "1-10", "11-20", ..., "51+": words
+    sentences: int
+    words: int
+    f1: float | None  # of these sentences; None where there are none
+
+    @property
+    def score(self) -> float | None:
+        """What a picture shows."""
+        return self.f1
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole else 0.0
+
+
+def brackets(symbols: Iterable[str], words: Sequence[str]) -> Counter[Span]:
+    """The brackets of a tree that count; their places are without punctuation."""
+    kept = [word not in PUNCTUATION for word in words]
+    place = [0, *accumulate(kept)]  # of each word, and of the end
+    found: Counter[Span] = Counter()
+    for label, start, end in spans(symbols):
+        plain = plain_label(label)
+        if place[start] < place[end] and plain not in ROOTS:
+            found[Span(EQUAL.get(plain, plain), place[start], place[end])] += 1
+    return found
+
+
+def compare(written: Iterable[str], gold: Iterable[str], words: Sequence[str]) -> Brackets:
+    """One parse, as it was written, against the reference's symbols.
+
+    Raises ValueError if those of the reference are no tree over these words.
+    """
+    gold = list(gold)
+    reference, parse = rebuild(gold, words), rebuild(written, words)
+    if reference is None or reference.symbols != gold:
+        raise ValueError(f"gold: expected the symbols of a tree over {len(words)} words, got "
+                         f"{' '.join(gold)!r}")
+    expected = brackets(gold, words)
+    if parse is None:
+        return Brackets(1, unfit=1, gold=expected.total())
+    found = brackets(parse.symbols, words)
+    return Brackets(1, 0, int(found == expected), (found & expected).total(), found.total(),
+                    expected.total())
+
+
+def total(parts: Iterable[Brackets]) -> Brackets:
+    """The sums over sentences."""
+    return Brackets(*map(sum, zip(Brackets(), *parts, strict=True)))
+
+
+def f1_by_length(
+    parts: Sequence[Brackets], lengths: Sequence[int], edges: Sequence[int] = EDGES
+) -> list[BracketBucket]:
+    """F1 of each bucket of sentence lengths, in words; see `lengths.by_length`."""
+    return [BracketBucket(label, len(places), sum(lengths[i] for i in places),
+                          total(parts[i] for i in places).f1 if places else None)
+            for label, places in by_length(lengths, edges)]

@@ -1,0 +1,209 @@
+"""Several tasks trained together, in a run directory that holds one of each task.
+
+    recipe.yaml, log.jsonl, last.safetensors, best.safetensors   of the mixture: what resumes
+    TASK/recipe.yaml, *.vocab, last.safetensors, best.safetensors   a translator's, as any other
+
+A task's directory needs to know nothing of the others: its checkpoints hold its parameters, those
+shared too, and are written each time the mixture's are. `best` is that of the reference: one epoch
+for all, since they are one system (thesis, Tables 6.2 to 6.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backend import Array
+from backend.errors import UserError
+from nmt.data.corpora import ParallelCorpus, load_corpus
+from nmt.data.vocabulary import Vocabulary
+from nmt.models.parametrization import Parametrized
+from nmt.recipe.tasks import JOINT, TasksRecipe
+from nmt.run_directory import RECIPE, BaseSystem, RunDirectory, Training, fixed_values
+from nmt.system import System
+from nmt.training import checkpoint
+from nmt.training.progress import Observer
+from nmt.training.tasks import PARTS, Mixture, Several, of_task, shared
+from nmt.translator_training import (
+    Validation,
+    dev_lines,
+    notes_on,
+    side_vocabularies,
+    text_of,
+)
+
+Corpora = Mapping[str, ParallelCorpus]  # by task
+OPTIONS = ("min_frequency", "max_vocabulary", "max_characters")  # data.*, alike in a group
+
+
+@dataclass
+class TasksSystem(BaseSystem):
+    """Recipe, vocabularies, models and parameters of several tasks."""
+
+    kind, recipes, names = "multi-task translator", TasksRecipe, ()
+
+    recipe: TasksRecipe
+
+    @classmethod
+    def names_of(cls, recipe: TasksRecipe) -> tuple[str, ...]:  # type: ignore[override]
+        """The vocabularies of all tasks, `task/name`."""
+        return tuple(f"{task}/{name}" for task, own in recipe.tasks.items()
+                     for name in System.names_of(own))
+
+    @classmethod
+    def models(
+        cls, recipe: TasksRecipe, vocabularies: Mapping[str, Vocabulary]
+    ) -> tuple[Several, Parametrized]:
+        """The tasks' models together, and what is trained: a shared part is stored once.
+
+        Raises UserError for parts that cannot be shared.
+        """
+        made = {}
+        for task, own in recipe.tasks.items():
+            model, within = System.models(own, of_task(task, vocabularies))
+            made[task] = within or model
+        several = Several(made)
+        try:
+            return several, Parametrized(several, shared(made, recipe.share))
+        except ValueError as error:
+            raise UserError(f"share.{error}") from None
+
+    def task(self, name: str) -> System:
+        """The translator of a task, with the parameters as they stand."""
+        own = self.recipe.tasks[name]
+        vocabularies = of_task(name, self.vocabularies)
+        model, within = System.models(own, vocabularies)
+        stored = of_task(name, self.parameters)
+        if within is None:
+            return System(own, vocabularies, model, stored)
+        return System(own, vocabularies, model, within.plain(stored), within, stored)
+
+    def recipe_files(self) -> dict[str, Any]:
+        """The mixture's, and each task's."""
+        return {RECIPE: self.recipe} | {f"{name}/{RECIPE}": own
+                                        for name, own in self.recipe.tasks.items()}
+
+    def saved(
+        self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
+    ) -> None:
+        """Write the same checkpoint of each task, into its directory."""
+        parameters = self.plain(trained)
+        counters = facts.get("training", {}).get("counters", {})
+        epoch = facts.get("epoch", counters.get("epoch", 1) - 1)
+        step = facts.get("step", counters.get("step"))
+        for name in self.recipe.tasks:
+            known = {"kind": System.kind, "recipe": fixed_values(self.recipe.tasks[name]),
+                     **of_task(name, self.metadata())}
+            arrays = {checkpoint.PARAMETERS + key: array
+                      for key, array in of_task(name, parameters).items()}
+            checkpoint.save(path / name / file, arrays, {
+                "model": known, "epoch": epoch, "step": step,
+                "scores": scores_of(name, facts.get("scores", {}), name == self.reference)})
+
+    @property
+    def reference(self) -> str:
+        """The first task."""
+        return next(iter(self.recipe.tasks))
+
+
+def scores_of(task: str, scores: Mapping[str, float], reference: bool) -> dict[str, float]:
+    """Of the mixture's scores those of a task, under their own names."""
+    own = of_task(task, scores)
+    return {name: score for name, score in scores.items() if "/" not in name} if reference else own
+
+
+def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocabulary]:
+    """The vocabularies of all tasks, `task/name`; of a shared side one for all that share it.
+
+    Raises UserError where tasks of a group do not agree on what a vocabulary holds.
+    """
+    found: dict[str, Vocabulary] = {}
+    for side, part in enumerate(PARTS):
+        for group in recipe.groups(part):
+            _check_options(recipe, part, group)
+            readers = group if recipe.vocabularies == JOINT else group[:1]
+            own = side_vocabularies([corpora[task] for task in readers], recipe.tasks[group[0]],
+                                    side)
+            found |= {f"{task}/{name}": one for task in group for name, one in own.items()}
+    return {name: found[name] for name in TasksSystem.names_of(recipe)}
+
+
+def _check_options(recipe: TasksRecipe, part: str, group: Sequence[str]) -> None:
+    """Raise UserError unless a group's tasks say the same of their vocabulary."""
+    for option in OPTIONS:
+        values = {task: getattr(recipe.tasks[task].data, option) for task in group}
+        first = values[group[0]]
+        for task, value in values.items():
+            if value != first:
+                raise UserError(f"share.{part}: expected one data.{option}, got {first} in "
+                                f"{group[0]} and {value} in {task}".replace("None", "null"))
+
+
+def train(
+    recipe: TasksRecipe, directory: str | Path, observer: Observer, *,
+    corpora: Corpora | None = None, resume: bool = False,
+) -> TasksSystem:
+    """Train in a run directory and return the system with its best parameters.
+
+    Arguments: corpora, if they were loaded already; resume goes on where `last.safetensors` stands.
+    Raises UserError where the data cannot be read, and as `RunDirectory` does.
+    """
+    run = RunDirectory(directory, recipe, resume)
+    corpora = corpora or load_corpora(recipe)
+    build: Callable[[], Mapping[str, Vocabulary]] = partial(build_vocabularies, corpora, recipe)
+    system = TasksSystem.create(recipe, run.vocabularies(TasksSystem.names_of(recipe), build))
+    tasks = {name: system.task(name) for name in recipe.tasks}
+    batches = {name: tasks[name].batches(corpora[name].train, own.train.batch_size)
+               for name, own in recipe.tasks.items()}
+    notes = [f"{name}: {note}" for name, own in recipe.tasks.items()
+             for note in notes_on(own.model, batches[name].lengths[:, 0])]
+    run.train(system, Training(Mixture(batches, recipe.ratios),
+                               _Validation(system, tasks, corpora), _lines(corpora), notes,
+                               _dev_lines(corpora)), observer)
+    return system
+
+
+def load_corpora(recipe: TasksRecipe) -> dict[str, ParallelCorpus]:
+    """The corpora of all tasks. Raises UserError as `load_corpus`, naming the task."""
+    found = {}
+    for name, own in recipe.tasks.items():
+        try:
+            found[name] = load_corpus(own.data)
+        except UserError as error:
+            raise UserError(f"tasks.{name}: {error}") from None
+    return found
+
+
+def _lines(corpora: Corpora) -> Iterator[str]:
+    """The training data of all tasks."""
+    for name, corpus in corpora.items():
+        yield name
+        yield from text_of(corpus)
+
+
+def _dev_lines(corpora: Corpora) -> Iterator[str]:
+    """The dev data of all tasks."""
+    for name, corpus in corpora.items():
+        yield name
+        yield from dev_lines(corpus.dev)
+
+
+class _Validation:
+    """Scores of the tasks' dev sets: the reference's by their names, the others' as `task/name`."""
+
+    def __init__(
+        self, system: TasksSystem, tasks: Mapping[str, System], corpora: Corpora
+    ) -> None:
+        self._system, self._tasks, self._corpora = system, tasks, corpora
+
+    def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
+        plain = self._system.plain(parameters)
+        scores: dict[str, float] = {}
+        for name, task in self._tasks.items():
+            own = Validation(task, self._corpora[name].dev)(of_task(name, plain))
+            prefix = "" if name == self._system.reference else f"{name}/"
+            scores |= {prefix + score: value for score, value in own.items()}
+        return scores

@@ -1,0 +1,239 @@
+"""Recipes of several tasks at once: recipes with names, mixing ratios, and what the tasks share.
+
+    tasks:                      # the first is the reference: its train section is that of all
+      translation: en-de.yaml   # a recipe's file, relative to this one
+      parsing:                  # or a recipe as it stands, with or without a base
+        base: ptb.yaml
+        model: {dropout: 0.0}
+    ratios: {parsing: 0.01}     # alpha: updates for one of the reference; 1 where nothing is said
+    share: [encoder]            # by all tasks; or which tasks share one:
+    #   {encoder: [translation, parsing], decoder: [[a, b], [c, d]]}
+    vocabularies: joint         # of a shared side: from the texts of all its tasks; or first: from
+                                # those of the first that share it
+
+Of another task's own train section only batch_size and sorted_within count.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+from nmt.recipe import Recipe, TranslationRecipe
+from nmt.recipe.nearest import nearest
+from nmt.recipe.tree import Entry, Tree, based, plain, read_tree
+from nmt.training.options import TrainOptions
+from nmt.training.tasks import PARTS
+
+TASKS, RATIOS, SHARE, VOCABULARIES = KEYS = ("tasks", "ratios", "share", "vocabularies")
+JOINT, FIRST = VOCABULARY_CHOICES = ("joint", "first")
+SECTIONS = ("data", "model", "parametrize", "train", "search", "evaluate", "text")
+Groups = dict[str, list[list[str]]]
+Override = tuple[str, str | None]  # key, value
+ReadOne = Callable[[Tree, str, Sequence[Override]], Recipe]  # of a task: tree, place, overrides
+
+
+@dataclass(frozen=True)
+class TasksRecipe(TranslationRecipe):
+    """Several translators, tasks, that are trained together and share parts."""
+
+    tasks: dict[str, Recipe]  # by name, the reference first
+    ratios: dict[str, float]  # alpha of each
+    share: Groups = field(default_factory=dict)  # by part, the groups of tasks that share one
+    vocabularies: str = JOINT  # of a shared side
+
+    @property
+    def train(self) -> TrainOptions:  # type: ignore[override]
+        """The reference's."""
+        return next(iter(self.tasks.values())).train
+
+    def groups(self, part: str) -> list[list[str]]:
+        """All tasks by who shares a part, a task that shares it with none alone."""
+        shared = self.share.get(part, [])
+        together = set(chain.from_iterable(shared))
+        return [*shared, *([task] for task in self.tasks if task not in together)]
+
+
+def is_of_tasks(tree: Tree) -> bool:
+    """Whether a recipe is one of several tasks."""
+    return TASKS in tree
+
+
+def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
+                 read: ReadOne) -> TasksRecipe:
+    """The recipe of a tree that `is_of_tasks`.
+
+    Arguments: path, for messages; given, overrides: `section.key` of every task, `task.section.key`
+    of one, `ratios.task`; read, makes the recipe of a task.
+    Raises UserError, naming file and line: an unknown key, a task that there is not, a ratio that
+    is not positive, a part or a task that cannot be shared, and as `read` does.
+    """
+    for name, entry in tree.items():
+        if name not in KEYS:
+            raise UserError(f"{entry.place}: key '{name}' is not known to a recipe of tasks"
+                            f"{nearest(name, KEYS)}; what is of one task stands in its recipe")
+    named = _named(tree[TASKS])
+    own, ratios, common = _divided(given, named)
+    tasks = {name: read(_tree_of(name, entry), f"{entry.place}: {TASKS}.{name}",
+                        [*common, *own[name]]) for name, entry in named.items()}
+    return TasksRecipe(tasks, _ratios(tree.get(RATIOS), list(tasks), ratios),
+                       _share(tree.get(SHARE), list(tasks), path),
+                       _vocabularies(tree.get(VOCABULARIES)))
+
+
+def tasks_mapping(recipe: TasksRecipe, one: Callable[[Recipe], dict[str, Any]]) -> dict[str, Any]:
+    """The recipe as plain values, in full; one: does that for a task's."""
+    return {TASKS: {name: one(task) for name, task in recipe.tasks.items()}, RATIOS: recipe.ratios,
+            SHARE: recipe.share, VOCABULARIES: recipe.vocabularies}
+
+
+def _named(entry: Entry) -> Tree:
+    """The tasks by name, each name one that a directory can have and no section has."""
+    if not (isinstance(entry.value, dict) and entry.value):
+        raise UserError(f"{entry.place}: {TASKS}: expected a mapping of names to recipes, got "
+                        f"{_shown(entry.value)}")
+    for name, one in entry.value.items():
+        if not re.fullmatch(r"[\w-]+", name) or name in (*SECTIONS, *KEYS):
+            raise UserError(f"{one.place}: {TASKS}: expected a name of letters, digits, - and _ "
+                            f"that no section of a recipe has, got {name!r}")
+    return entry.value
+
+
+def _tree_of(name: str, entry: Entry) -> Tree:
+    """What a task says: a file's name, or the values themselves."""
+    beside = Path(entry.place.rpartition(":")[0]).parent  # the file that says so may be a base
+    if isinstance(entry.value, str) and entry.value:
+        if not (beside / entry.value).is_file():
+            raise UserError(f"{entry.place}: {TASKS}.{name}: expected a recipe's file, found none "
+                            f"at {beside / entry.value}")
+        tree = read_tree(beside / entry.value)
+    elif isinstance(entry.value, dict):
+        tree = based(entry.value)
+    else:
+        raise UserError(f"{entry.place}: {TASKS}.{name}: expected a recipe's file or its sections, "
+                        f"got {_shown(entry.value)}")
+    if is_of_tasks(tree):
+        raise UserError(f"{tree[TASKS].place}: {TASKS}: expected a recipe of one task within "
+                        "another, got one of several")
+    return tree
+
+
+def _divided(
+    given: Sequence[Override], named: Tree
+) -> tuple[dict[str, list[Override]], dict[str, str | None], list[Override]]:
+    """Overrides of each task, of ratios, and those that are of all tasks."""
+    own: dict[str, list[Override]] = {name: [] for name in named}
+    ratios: dict[str, str | None] = {}
+    common: list[Override] = []
+    for key, value in given:
+        first, _, rest = key.partition(".")
+        if first in own:
+            own[first].append((rest, value))
+        elif first == RATIOS and rest in own:
+            ratios[rest] = value
+        elif first in SECTIONS:
+            common.append((key, value))
+        else:
+            known = [*named, *(f"{RATIOS}.{name}" for name in named), *SECTIONS]
+            raise UserError(f"override '{key}' is not known: expected a section of all tasks' "
+                            f"recipes, or a task before it{nearest(key, known)}")
+    return own, ratios, common
+
+
+def _ratios(entry: Entry | None, names: Sequence[str],
+            given: Mapping[str, str | None]) -> dict[str, float]:
+    """alpha of each task."""
+    ratios = dict.fromkeys(names, 1.0)
+    if entry is not None and not isinstance(entry.value, dict):
+        raise UserError(f"{entry.place}: {RATIOS}: expected a mapping of tasks to numbers, got "
+                        f"{_shown(entry.value)}")
+    said = {name: (one.place, one.value) for name, one in (entry.value if entry else {}).items()}
+    said |= {name: ("override", value) for name, value in given.items()}
+    for name, (place, value) in said.items():
+        _check_task(name, names, place, RATIOS)
+        ratio = _number(value)
+        if not 0 < ratio < math.inf:
+            raise UserError(f"{place}: {RATIOS}.{name}: expected a positive number, got "
+                            f"{_shown(value)}")
+        if name == names[0] and ratio != 1:
+            raise UserError(f"{place}: {RATIOS}.{name}: expected 1 for the first task, the "
+                            f"reference, got {_shown(value)}")
+        ratios[name] = ratio
+    return ratios
+
+
+def _number(value: Any) -> float:
+    """A number; NaN for what is none."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _share(entry: Entry | None, names: Sequence[str], path: str | Path) -> Groups:
+    """By part, the groups of tasks that share one."""
+    if entry is None:
+        raise UserError(f"{path}: {SHARE}: expected [encoder], [decoder], both, or who shares "
+                        "each; [] for nothing shared")
+    if isinstance(entry.value, list):
+        said = {part: Entry(list(names), entry.place) for part in map(_text, entry.value)}
+    elif isinstance(entry.value, dict):
+        said = entry.value
+    else:
+        raise UserError(f"{entry.place}: {SHARE}: expected a list of parts, or a mapping of parts "
+                        f"to tasks, got {_shown(entry.value)}")
+    for part, one in said.items():
+        if part not in PARTS:
+            raise UserError(f"{one.place}: {SHARE}: expected one of {', '.join(PARTS)}, got "
+                            f"{part!r}{nearest(part, PARTS)}")
+    return {part: _groups(part, said[part], names) for part in PARTS if part in said}
+
+
+def _groups(part: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
+    """One list of tasks, or several, as lists; no task in two."""
+    value, key = entry.value, f"{SHARE}.{part}"
+    lists = value if isinstance(value, list) and all(isinstance(one, list) for one in value) \
+        else [value]
+    seen: set[str] = set()
+    for group in lists:
+        if not isinstance(group, list) or (len(group) < 2 and group != list(names)):
+            raise UserError(f"{entry.place}: {key}: expected a list of two or more tasks, or lists "
+                            f"of them, got {_shown(value)}")
+        for name in map(_text, group):
+            _check_task(name, names, entry.place, key)
+            if name in seen:
+                raise UserError(f"{entry.place}: {key}: expected each task once, got {name!r} "
+                                "again")
+            seen.add(name)
+    return [list(map(_text, group)) for group in lists if len(group) > 1]
+
+
+def _vocabularies(entry: Entry | None) -> str:
+    """One of the choices."""
+    if entry is not None and entry.value not in VOCABULARY_CHOICES:
+        raise UserError(f"{entry.place}: {VOCABULARIES}: expected "
+                        f"{' or '.join(VOCABULARY_CHOICES)}, got {_shown(entry.value)}")
+    return JOINT if entry is None else str(entry.value)
+
+
+def _check_task(name: str, names: Sequence[str], place: str, key: str) -> None:
+    """Raise UserError unless there is a task of that name."""
+    if name not in names:
+        raise UserError(f"{place}: {key}: expected tasks among {', '.join(names)}, got "
+                        f"{name!r}{nearest(name, names)}")
+
+
+def _text(value: Any) -> str:
+    """A name as it is written: YAML may take it for something else."""
+    return value if isinstance(value, str) else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """A value as YAML shows it, or nearly."""
+    return repr(plain(value)).replace("None", "null")

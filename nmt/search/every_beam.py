@@ -1,0 +1,46 @@
+"""Beam search with every size up to the beam, and the best of all that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from backend import Array
+from nmt.data.batches import Side
+from nmt.models.contract import Searchable
+from nmt.search.beam import beam_search
+from nmt.search.interface import Hypothesis, SearchOptions
+
+
+def every_beam_search(
+    model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+    options: SearchOptions, limits: np.ndarray | None = None,
+) -> list[list[Hypothesis]]:
+    """Search with each beam size B' = 1 .. `options.beam`; the n best of all, best score first.
+
+    Source: "a beam search for each B' in {1, 2, ..., B} [...] and pick the translation with the
+    highest probability out of all of the searches" (Nair 6.5 beam). A larger beam need not find
+    what a smaller one does: its early candidates crowd out the beginning of a better translation.
+    Takes about (B + 1) / 2 times as long as `beam_search`.
+
+    Arguments, raises: as `beam_search`.
+    Returns: as `beam_search`; `Hypothesis.beam` is the largest B' that found it. Cut hypotheses,
+    which lack a factor of their probability, only fill up what finished ones leave free.
+    """
+    found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in sources[0].lengths]
+    for beam in range(1, options.beam + 1):
+        narrow = replace(options, beam=beam, nbest=min(options.nbest, beam))
+        for known, nbest in zip(found, beam_search(model, parameters, sources, narrow, limits),
+                                strict=True):
+            for one in nbest:
+                key = (*one.tokens, -1 if one.finished else -2)
+                known[key] = replace(one, beam=beam)
+    return [_best(known.values(), options.nbest) for known in found]
+
+
+def _best(found: Iterable[Hypothesis], n: int) -> list[Hypothesis]:
+    """The n best, finished ones before all others, sorted by score."""
+    kept = sorted(found, key=lambda one: (not one.finished, -one.score))[:n]
+    return sorted(kept, key=lambda one: -one.score)

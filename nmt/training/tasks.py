@@ -1,0 +1,186 @@
+"""Several tasks at once: a mixture of batches, a model of models, and what they share.
+
+Source: thesis, section 6.1.1. "Each parameter update consists of training data from one task only.
+When switching between tasks, we select randomly a new task i with probability alpha_i / sum_j
+alpha_j." The first task is the reference: alpha_1 = 1, its updates are prespecified to be N, and it
+"specif[ies] the number of training epochs and the finetune start/cycle values" (6.1.2). A task i is
+trained for about alpha_i N updates.
+
+The trainer knows no task. `Mixture` is a source of batches whose keys are (task, key); `Several` is
+a model that hands a batch to its task's; sharing is the parametrization `Tied` over the names
+`task/name` (`shared`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array
+from lstm.parameters import Weight
+from nmt.data.batches import Batch
+from nmt.models.contract import CHARACTERS, Gradients, Noise, Trainable, losses
+from nmt.models.parametrization import Tied
+from nmt.training.trainer import BatchSource
+
+Key = tuple[str, Any]  # task, and a key of its source
+PARTS = ("encoder", "decoder")
+READERS = ("encoder", CHARACTERS[0])  # first words of the names of what belongs to an encoder
+Groups = Mapping[str, Sequence[Sequence[str]]]  # part -> groups of tasks that share it
+
+
+class Mixture:
+    """The batches of several tasks in random order: a source of batches for the trainer.
+
+    An epoch is one of the first task, the reference: tasks are drawn, each with probability
+    alpha_i / sum_j alpha_j, until all batches of the reference have been. Another task's are the
+    first of a fresh shuffle, and where it has too few, of further ones. So all that an epoch draws
+    comes from one generator, and nothing is left to remember at its end.
+    """
+
+    def __init__(self, sources: Mapping[str, BatchSource], ratios: Mapping[str, float]) -> None:
+        """sources: of each task, the reference first; ratios: alpha_i, by the same names."""
+        self.sources, self.names = dict(sources), list(sources)
+        self._alpha = np.array([ratios[name] for name in self.names], dtype=np.float64)
+
+    def epoch(self, rng: np.random.Generator) -> list[Key]:
+        """(task, key) of each update up to the last of the reference's epoch."""
+        reference, *others = self.names
+        waiting = {reference: list(self.sources[reference].epoch(rng))}
+        order = self._order(len(waiting[reference]), rng)
+        for name in others:
+            wanted, found = order.count(name), list[Any]()
+            while len(found) < wanted:
+                found += self.sources[name].epoch(rng)
+            waiting[name] = found[:wanted]
+        turns = {name: iter(keys) for name, keys in waiting.items()}
+        return [(name, next(turns[name])) for name in order]
+
+    def _order(self, n: int, rng: np.random.Generator) -> list[str]:
+        """Whose each update is: drawn until the reference has had n. Alone it needs no draw."""
+        order: list[str] = []
+        chances = self._alpha / self._alpha.sum()  # alpha_i / sum_j alpha_j (6.1.1)
+        while n:
+            drawn = (rng.choice(len(chances), 2 * n, p=chances) if len(chances) > 1
+                     else np.zeros(n, np.int64))
+            ends = np.flatnonzero(drawn == 0)[:n]
+            n -= len(ends)
+            order += [self.names[i] for i in (drawn if n else drawn[: ends[-1] + 1])]
+        return order
+
+    def clock(self, keys: Sequence[Key]) -> np.ndarray:
+        """(len(keys) + 1,): how many updates of the reference come before each, and in all."""
+        return np.cumsum([0, *(name == self.names[0] for name, _ in keys)])
+
+    def batch(self, key: Key) -> Batch:
+        """The batch of a key, which says whose it is."""
+        name, own = key
+        return replace(self.sources[name].batch(own), task=name)
+
+    def tokens(self, batch: Batch) -> int:
+        """As its task counts them."""
+        return self.sources[batch.task].tokens(batch)
+
+    def weight(self, batch: Batch) -> int:
+        """What its task divides its gradient by."""
+        return self.sources[batch.task].weight(batch)
+
+
+class SeveralCache(NamedTuple):
+    task: str
+    inner: Any  # of the task's model
+    word_loss: Array  # that perplexity is of
+    state: Any  # of streams, as the model's
+
+
+class Several:
+    """The models of several tasks as one that is trained: a batch goes to its task's.
+
+    Its parameters are theirs, named `task/name`; a batch's gradients are those of its task alone,
+    so that no other parameter moves.
+    """
+
+    def __init__(self, models: Mapping[str, Trainable]) -> None:
+        self.models = dict(models)
+        self.config = {name: model.config for name, model in self.models.items()}
+
+    def weights(self) -> dict[str, Weight]:
+        """Those of all tasks, in their order."""
+        return {f"{task}/{name}": weight for task, model in self.models.items()
+                for name, weight in model.weights().items()}
+
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """As the batch's task drops."""
+        return self.models[batch.task].noise(batch, rng, dtype)
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
+    ) -> tuple[Array, SeveralCache]:
+        """J_i of the batch's task i."""
+        loss, inner = self.models[batch.task].loss(of_task(batch.task, parameters), batch, noise)
+        words, _ = losses(loss, inner)
+        return loss, SeveralCache(batch.task, inner, words, getattr(inner, "state", None))
+
+    def backward(self, cache: SeveralCache) -> Gradients:
+        """Of that task's parameters; the others have none."""
+        return {f"{cache.task}/{name}": gradient
+                for name, gradient in self.models[cache.task].backward(cache.inner).items()}
+
+
+def of_task(task: str, parameters: Mapping[str, Array]) -> dict[str, Array]:
+    """The parameters of one task under the names that its model has for them."""
+    prefix = f"{task}/"
+    return {name[len(prefix):]: array for name, array in parameters.items()
+            if name.startswith(prefix)}
+
+
+def part_of(name: str) -> str:
+    """Whether a parameter belongs to the encoder or to the decoder.
+
+    "When sharing an encoder or a decoder, we share both the recurrent connections and the
+    corresponding embeddings" (6.1.1). What else there is, is what writes: attention, which makes
+    the decoder's h~, the layer that predicts its words, and a bridge to its first state. They are
+    a decoder's (erratum 40).
+    """
+    return PARTS[name.split(".")[0] not in READERS]
+
+
+def shared(models: Mapping[str, Trainable], groups: Groups) -> dict[str, Tied]:
+    """What makes tasks share parts, for `Parametrized(Several(models), ...)`: the parameters of a
+    group's other tasks are those of its first.
+
+    groups: by part, "encoder" or "decoder", the tasks that share one.
+    Raises ValueError for tasks whose parts have other parameters, or of other shapes.
+    """
+    table: dict[str, Tied] = {}
+    for part, lists in groups.items():
+        for first, *others in lists:
+            ours = _part(models[first], part)
+            for other in others:
+                theirs = _part(models[other], part)
+                _check_alike(part, first, ours, other, theirs)
+                table |= {f"{other}/{name}": Tied(f"{first}/{name}") for name in theirs}
+    return table
+
+
+def _part(model: Trainable, part: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of a part's parameters by name."""
+    return {name: weight.shape for name, weight in model.weights().items() if part_of(name) == part}
+
+
+def _check_alike(part: str, first: str, ours: Mapping[str, tuple[int, ...]], other: str,
+                 theirs: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError naming the first parameter in which two tasks' parts differ."""
+    for name in [*ours, *theirs]:
+        if ours.get(name) != theirs.get(name):
+            raise ValueError(f"{part}: expected the same parameters in {first} and {other}, got "
+                             f"{name} {_shape(ours.get(name))} in {first}, "
+                             f"{_shape(theirs.get(name))} in {other}")
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    """A shape in words."""
+    return "none" if shape is None else f"of shape {shape}"

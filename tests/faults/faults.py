@@ -183,7 +183,8 @@ def limited_files(case: Case) -> int:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
         return case.resume("cut")
 
-    assert run(limited) == 2
+    status = run(limited)
+    assert status == 2, f"{status}: {said()}"
     assert (case.directory / "cut" / LAST).read_bytes() == before
     case.check("cut")
     shutil.rmtree(case.directory / "cut")

@@ -65,10 +65,14 @@ def check_writable(path: Path) -> None:
         raise UserError(f"{path}: expected a file in a directory that can be written to")
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory and those above it, unless it is there. Raises UserError."""
+def make_directory(path: Path, within: Path | None = None) -> None:
+    """Make a directory and those above it, unless it is there; `within` is not made anew.
+
+    Raises UserError.
+    """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        if path != within:
+            path.mkdir(parents=within is None, exist_ok=True)
     except OSError as error:
         raise UserError(f"{path}: cannot make the directory: {error.strerror}") from error
 

@@ -294,7 +294,7 @@ class RunDirectory:
             check_new(path, {*self._beside, *names})
             try:
                 for file in recipes:
-                    make_directory((path / file).parent)
+                    make_directory((path / file).parent, within=path)
                 for name, vocabulary in system.vocabularies.items():
                     vocabulary.write(path / vocabulary_file(name))
                 for file, recipe in recipes.items():

@@ -1,6 +1,7 @@
 # make demo: set up, train a small translator on the embedded corpus, translate, score; then the
 #   page that steps through what it does with a phrase.
-# make test: set up and run the whole test suite, ruff and mypy.
+# make test: set up and run the whole test suite, ruff and mypy; tests by two processes that take
+#   whole files in turn, so that what a file prepares is prepared once (pytest-xdist).
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test
@@ -15,7 +16,7 @@ demo: $(VENV)/.installed
 		-o runs/demo/attention.html
 
 test: $(VENV)/.installed-test check
-	$(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check .

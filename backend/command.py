@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import backend
 from backend import fused, gemm
-from backend.errors import UserError
+from backend.defects import told
+from backend.errors import Terminated, UserError
 from backend.host import slow_blas
+from backend.terminal import Terminal, escaped
+
+DEFECT = 70  # exit status after an error that nobody foresaw: sysexits' EX_SOFTWARE
+LARGEST = 2**63 - 1  # integer of an argument
+LONGEST_WORD = 300  # characters of one word of a message
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and that knows --backend and what goes with it
-    in every place."""
+class PlainParser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+
+class Parser(PlainParser):
+    """One that knows --backend and what goes with it in every place."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -30,14 +46,16 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
                           help="run pointwise functions on a GPU one pass after another")
 
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see {self.prog} --help)")
+
+# --- types of arguments ---------------------------------------------------------------------------
 
 
-def natural(text: str, least: int = 0) -> int:
-    """An integer of at least `least`, as an argument's type."""
-    if not re.fullmatch(r"[0-9]+", text) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
+def natural(text: str, least: int = 0, most: int = LARGEST) -> int:
+    """An integer from `least` to `most`, as an argument's type."""
+    if not re.fullmatch(r"[0-9]{1,30}", text) or not least <= int(text) <= most:
+        limit = "" if most == LARGEST else f" and at most {most}"
+        raise argparse.ArgumentTypeError(f"expected an integer of at least {least}{limit}, got "
+                                         f"{text!r}")
     return int(text)
 
 
@@ -46,41 +64,155 @@ def positive(text: str) -> int:
     return natural(text, 1)
 
 
+def count(text: str) -> int:
+    """How many of something to make: at most ten million."""
+    return natural(text, 0, 10**7)
+
+
+def above_zero(text: str) -> float:
+    """A number above 0, neither infinite nor NaN."""
+    return _number(text, lambda value: value > 0, "a number above 0")
+
+
+def at_least_zero(text: str) -> float:
+    """A number of at least 0, neither infinite nor NaN."""
+    return _number(text, lambda value: value >= 0, "a number of at least 0")
+
+
+def _number(text: str, fits: Callable[[float], bool], expected: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and fits(value)):
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return value
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
 def run_command(
     name: str, parse: Callable[[], argparse.Namespace], *, heavy: bool = False
 ) -> None:
     """Parse, then call the options' `run`; exit with what it returns.
 
-    For an error of the user's the exit status is 2, with one line on stderr. `heavy` commands
-    warn where the BLAS is held to slow kernels.
+    `heavy` commands warn where the BLAS is held to slow kernels. Exit statuses as `guarded`.
     """
-    try:
-        for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the locale says
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+    def run() -> int | None:
         options = parse()
         backend.use(getattr(options, "backend", "numpy"))
         gemm.use(getattr(options, "gemm", "float32"))
         fused.use(not getattr(options, "no_fusing", False))
         if heavy and (warning := slow_blas()):
             _complain(name, warning, 0)
-        status = options.run(options)
+        status: int | None = options.run(options)
+        return status
+
+    if status := guarded(name, run):
+        sys.exit(status)
+
+
+def guarded(name: str, run: Callable[[], int | None]) -> int:
+    """Call a command; its exit status. Whatever it raises becomes one line on stderr.
+
+    The status is 2 for an error of the user's, 130 after Ctrl-C, 143 after SIGTERM, 141 where the
+    reader of the output has gone, and DEFECT for what should not happen: the line then names a file
+    with the traceback.
+    """
+    streams = sys.stdout, sys.stderr
+    try:
+        _take_streams()
+        with _terminating():
+            status = run() or 0
         sys.stdout.flush()
+        return status
+    except Terminated as error:
+        return _complain(name, str(error) or "terminated", 143)
     except KeyboardInterrupt as error:
-        sys.exit(_complain(name, str(error) or "interrupted", 130))
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except (UserError, MemoryError, FloatingPointError) as error:
-        sys.exit(_complain(name, str(error), 2))
+        return _complain(name, str(error) or "interrupted", 130)
+    except BrokenPipeError:
+        return 141
+    except (UserError, FloatingPointError) as error:
+        return _complain(name, str(error), 2)
+    except MemoryError as error:
+        return _complain(name, f"out of memory: {error}".rstrip(": "), 2)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        sys.exit(_complain(name, f"{named}{error.strerror or error}", 2))
-    if status:
-        sys.exit(status)
+        return _complain(name, f"{named}{error.strerror or error}", 2)
+    except Exception as error:
+        return _complain(name, told(name, error), DEFECT)
+    finally:
+        _let_go(sys.stdout)
+        sys.stdout, sys.stderr = streams
+
+
+def _take_streams() -> None:
+    """Text is UTF-8 whatever the locale says, and harmless on a terminal.
+
+    Where a standard stream is closed, its descriptor is taken, so that no file that is opened gets
+    it and, with it, what others print. Raises UserError without stdout: the output would be lost.
+    """
+    for descriptor in range(3):
+        with suppress(OSError):
+            os.fstat(descriptor)
+            continue
+        os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    if sys.stdout is None:
+        raise UserError("<stdout>: expected a place for the output, found it closed")
+    for stream in ("stdout", "stderr"):
+        found = getattr(sys, stream)
+        if isinstance(found, io.TextIOWrapper):
+            found.reconfigure(encoding="utf-8", errors="backslashreplace")
+        if found.isatty():
+            setattr(sys, stream, Terminal(found))
+
+
+def _let_go(stream: Any) -> None:
+    """What cannot be written to stdout any more is dropped: the interpreter would complain of it
+    once more at its end."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """Let SIGTERM raise `Terminated` in this process, so that nothing is left unfinished; where it
+    is ignored, or handled already, it stays so."""
+    process = os.getpid()
+
+    def handle(number: int, frame: object) -> None:
+        if os.getpid() == process:
+            raise Terminated
+        signal.signal(number, signal.SIG_DFL)  # a worker's: it ends as it would have
+        signal.raise_signal(number)
+
+    if threading.current_thread() is not threading.main_thread() \
+            or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _complain(name: str, message: str, status: int) -> int:
     """Print one line on stderr; return the exit status."""
-    print(f"{name}: {' '.join(message.split())}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"{name}: {escaped(' '.join(map(_cut, message.split())))}", file=sys.stderr)
     return status
+
+
+def _cut(word: str) -> str:
+    """A word that is no longer than people read: some quote what was given."""
+    half = LONGEST_WORD // 2
+    return word if len(word) <= LONGEST_WORD else f"{word[:half]}...{word[-half:]}"

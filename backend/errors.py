@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command line prints it and exits with status 2; nothing else is printed.
     """
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came, as Ctrl-C is a KeyboardInterrupt; the command line exits with status 143."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_info
+
+from backend.switch import module
 
 
 def blas_architecture() -> str | None:
@@ -14,6 +19,27 @@ def blas_architecture() -> str | None:
         if pool["user_api"] == "blas":
             return pool.get("architecture")
     return None
+
+
+def environment() -> dict[str, Any]:
+    """What decides the last bits of results, beside the program and its input: name -> value.
+
+    Threads and kernels of the BLAS sum in another order, NumPy's versions and vector instructions
+    round some functions otherwise.
+    """
+    pools: list[dict[str, Any]] = threadpool_info()
+    blas = next((pool for pool in pools if pool["user_api"] == "blas"), dict[str, Any]())
+    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    return {"NumPy": np.__version__, "arrays": module().__name__,
+            "BLAS": f"{blas.get('internal_api')} {blas.get('version')}",
+            "BLAS kernels": blas.get("architecture"), "BLAS threads": blas.get("num_threads"),
+            "NumPy's vector instructions": found[-1] if found else "baseline"}
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What of an environment is not what it was, in words; "" for nothing."""
+    return ", ".join(f"{name}: was {before[name]}, now {value}" for name, value in now.items()
+                     if name in before and before[name] != value)
 
 
 def has_avx512() -> bool:

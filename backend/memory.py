@@ -1,8 +1,10 @@
-"""A GPU's memory: what is held, and what to say when it does not suffice."""
+"""Memory: what is free, what is held, and what to say when it does not suffice."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
@@ -20,6 +22,55 @@ def pool_figures(xp: Any) -> dict[str, int]:
         return {}
     pool = pool_of()
     return {"pool_used_bytes": pool.used_bytes(), "pool_total_bytes": pool.total_bytes()}
+
+
+def check_fits(needed: int, what: str, advice: str) -> None:
+    """Raise UserError, before anything is allocated, where the memory does not suffice.
+
+    needed: bytes at least; what, that needs them. Where the system does not tell what is free,
+    nothing is checked.
+    """
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise UserError(f"{what}: at least {_readable(needed)} of memory needed, {_readable(free)} "
+                        f"free; {advice}")
+
+
+def available_bytes() -> int | None:
+    """What can still be allocated where arrays live: by the GPU, or by the machine, the limits of
+    its control group and of this process; None where none of them tells."""
+    xp = module()
+    if (runtime := getattr(getattr(xp, "cuda", None), "runtime", None)) is not None:
+        return int(runtime.memGetInfo()[0] + xp.get_default_memory_pool().free_bytes())
+    group = "/sys/fs/cgroup/memory."
+    limits = [_number("/proc/meminfo", r"MemAvailable: +(\d+)", 1024),
+              _left(_number(f"{group}max", r"(\d+)"), _number(f"{group}current", r"(\d+)"))]
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            limits.append(_left(limit, _number("/proc/self/status", r"VmSize:\s+(\d+)", 1024)))
+    return min((one for one in limits if one is not None), default=None)
+
+
+def _left(limit: int | None, used: int | None) -> int | None:
+    """What is left of a limit, if both are known."""
+    return None if limit is None or used is None else max(limit - used, 0)
+
+
+def _number(path: str, pattern: str, unit: int = 1) -> int | None:
+    """A number that a file of the system tells."""
+    try:
+        found = re.search(pattern, Path(path).read_text())
+    except OSError:
+        return None
+    return int(found[1]) * unit if found else None
+
+
+def _readable(count: int) -> str:
+    """Bytes as people read them."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def too_large(error: MemoryError, what: str, advice: str) -> UserError:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 
+from backend.command import guarded
 from backend.errors import UserError
 
 BENCHMARKS = {
@@ -16,6 +17,7 @@ BENCHMARKS = {
     "memory": "peak memory of a training step, beside what it cannot do without",
     "search": "greedy and beam search against batched PyTorch",
     "sparse": "search with a pruned model: sparse products against dense ones",
+    "hybrid": "a training step of a hybrid model against the word model's",
     "kernels": "each kernel against PyTorch, and against the roofline of the machine",
     "naive": "textbook code, then the structural ideas added one by one",
     "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",
@@ -32,25 +34,21 @@ BENCHMARKS = {
 def main(arguments: list[str]) -> int:
     """Run the benchmarks named first, one after the other; all get the options that follow.
 
-    Returns the exit status, 2 where the user can help it.
+    Returns the exit status: see `backend.command.guarded`.
     """
     count = next((i for i, word in enumerate(arguments) if word.startswith("-")), len(arguments))
     names, options = arguments[:count], arguments[count:]
     if not names and options in (["--help"], ["-h"]):
         print(usage())
         return 0
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
-        sys.stdout.reconfigure(line_buffering=True)
-    try:
-        for run in [find(name) for name in names or [""]]:
-            run(options)
-    except UserError as error:
-        print(f"benchmarks: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"benchmarks: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
-    return 0
+
+    def run() -> None:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
+            sys.stdout.reconfigure(line_buffering=True)
+        for one in [find(name) for name in names or [""]]:
+            one(options)
+
+    return guarded("benchmarks", run)
 
 
 def find(name: str) -> Callable[[list[str]], None]:

@@ -33,6 +33,7 @@ from attention.attention import (
     memory_forward,
 )
 from attention.scores import WINDOWS, Variant, score_weights
+from backend.command import positive
 from backend.errors import UserError
 from benchmarks.counting import counted, counting
 from benchmarks.kernel_list.attention import PREFIX
@@ -190,8 +191,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = make_parser("attention", __doc__, 20.0)
     sizes = {"batch": 32, "steps": 20, "hidden": 256, "window": 10, "seed": 1}
     for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
-    parser.add_argument("--sources", type=int, nargs="+", default=[10, 20, 40, 80, 160, 320],
+        parser.add_argument(f"--{name}", type=positive, default=default, help=f"default {default}")
+    parser.add_argument("--sources", type=positive, nargs="+", default=[10, 20, 40, 80, 160, 320],
                         metavar="S", help="source lengths, default 10 20 40 80 160 320")
     options = read_options(parser, arguments)
     if options.quick:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from backend.command import positive
 from backend.errors import UserError
 from benchmarks.options import make_parser, parse
 from benchmarks.paired import timed
@@ -33,7 +34,7 @@ TOLERANCE = 1e-10  # of a tensor's largest gradient, between theirs and ours
 def main(arguments: list[str]) -> None:
     """Compare, print the ratio, and write `results/gradcheck-<kernels>.json`."""
     parser = make_parser("gradcheck", __doc__, 40.0)
-    parser.add_argument("--hidden", type=int, default=8, help="default 8")
+    parser.add_argument("--hidden", type=positive, default=8, help="default 8")
     options = parse(parser, arguments)
     if options.quick:
         options.hidden = 2

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import backend
+from backend.command import natural
 from backend.errors import UserError
 from backend.workspace import Workspace
 from benchmarks.cases import KNOWN, load_case, random_batch
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> None:
     parser = make_parser("memory", __doc__)
     parser.add_argument("--recipe", nargs="+", default=["thesis-size"], choices=KNOWN,
                         help="default thesis-size")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
+    parser.add_argument("--seed", type=natural, default=1, help="of parameters and ids, default 1")
     parser.add_argument("--device", choices=("cpu", "gpu", "all"), default="all",
                         help="where to run, default all there are")
     options = read_options(parser, arguments)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Collection
 from pathlib import Path
 
+from backend.command import PlainParser, above_zero
 from backend.errors import UserError
 from benchmarks.record import RESULTS
 
@@ -16,13 +17,13 @@ def make_parser(
     name: str, description: str | None, seconds: float = 4.0
 ) -> argparse.ArgumentParser:
     """The parser of `python -m benchmarks <name>` with the options that all have."""
-    parser = argparse.ArgumentParser(
+    parser = PlainParser(
         prog=f"python -m benchmarks {name}", description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true",
                         help="tiny sizes, in seconds: to see that it runs, not how fast")
-    parser.add_argument("--seconds", type=positive, default=seconds,
+    parser.add_argument("--seconds", type=above_zero, default=seconds,
                         help=f"about how long each comparison may be timed, default {seconds:g}")
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="directory of the record and the picture, default benchmarks/results")
@@ -51,11 +52,3 @@ def not_whole(name: str) -> UserError:
     """What is said of an option that the committed record must not have."""
     return UserError(f"--{name.replace('_', '-')}: expected --output DIR beside it, so that the "
                      "record of the usual run stays; got none")
-
-
-def positive(text: str) -> float:
-    """A number above zero, for argparse."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
-    return value

@@ -24,9 +24,12 @@ ITERATIONS = 5, 50  # at least, at most
 TITLES = {"forward": "forward", "both": "forward+backward"}
 
 
-def timed(implementations: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Timing]:
-    """`interleave` for about `seconds`; a first iteration warms up and gives the length of one."""
-    least, most = ITERATIONS
+def timed(
+    implementations: Mapping[str, Callable[[], Any]], seconds: float, least: int = ITERATIONS[0]
+) -> dict[str, Timing]:
+    """`interleave` for about `seconds`, `least` iterations at least; a first one warms up and gives
+    the length of one."""
+    most = ITERATIONS[1]
     first = interleave(implementations, 1, 0)
     one = sum(timing.median + rest(timing.median) for timing in first.values())
     return interleave(implementations, max(least, min(most, int(seconds / one))), 0)

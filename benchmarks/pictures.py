@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import KERNELS
+from nmt.evaluation.pictures import save
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 GREY = "#888888"
@@ -33,7 +34,7 @@ def draw(path: Path, make: Callable[[Any], Any]) -> None:
     with pyplot.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
                             "axes.prop_cycle": cycler(color=COLOURS)}):
         figure = make(pyplot)
-        figure.savefig(path, dpi=130, bbox_inches="tight")
+        save(figure, path, dpi=130, bbox_inches="tight")
         pyplot.close(figure)
     print(f"drawn: {path.name}")
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import backend
-from backend.command import positive
+from backend.command import natural, positive
 from benchmarks.cases import KNOWN, LARGE, Case, load_case, random_batch, short
 from benchmarks.devices import Device, device_option, devices
 from benchmarks.implementations import Difference
@@ -67,7 +67,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="words of each vocabulary, for a file default 10000")
     parser.add_argument("--length", type=positive, default=20,
                         help="words of a sentence, for a file default 20")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
+    parser.add_argument("--seed", type=natural, default=1, help="of parameters and ids, default 1")
     device_option(parser)
     options = read_options(parser, arguments, free=("recipe",))
     if options.output == RESULTS and options.recipe not in (small, list(LARGE)):

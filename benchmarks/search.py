@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import backend
-from backend.command import positive
+from backend.command import natural, positive
 from backend.errors import UserError
 from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser
@@ -66,7 +66,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="searched at once, default 1 4 16 64")
     parser.add_argument("--beams", type=positive, nargs="+", default=[1, 10],
                         help="hypotheses kept, 1 is greedy; default 1 10")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
+    parser.add_argument("--seed", type=natural, default=1, help="of parameters and ids, default 1")
     device_option(parser)
     options = read_options(parser, arguments)
     if options.quick:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.command import positive
+from backend.command import natural, positive
 from backend.errors import UserError
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
@@ -64,7 +64,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="searched at once, default 1 16")
     parser.add_argument("--beams", type=positive, nargs="+", default=[1, 10],
                         help="hypotheses kept, 1 is greedy; default 1 10")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and ids, default 1")
+    parser.add_argument("--seed", type=natural, default=1, help="of parameters and ids, default 1")
     options = read_options(parser, arguments)
     if options.quick:
         vars(options).update(QUICK)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from backend.command import natural, positive
 from backend.errors import UserError
 from backend.files import write_text
 from benchmarks.cases import Case, random_batch
@@ -82,16 +83,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line of this benchmark."""
     parser = make_parser("step", __doc__, 12.0)
     for name, default in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
+        parser.add_argument(f"--{name}", type=positive, default=default, help=f"default {default}")
     parser.add_argument("--attention", default="global", help="or local-m, local-p, none")
     parser.add_argument("--score", default="general", choices=CHOICES, help="default general")
-    parser.add_argument("--window", type=int, default=10, help="D of local attention, default 10")
+    parser.add_argument("--window", type=positive, default=10,
+                        help="D of local attention, default 10")
     parser.add_argument("--no-feeding", action="store_true", help="without input feeding")
     parser.add_argument(
         "--variants", nargs="*", metavar="WORDS",
         help="every attention variant, with and without feeding, and RNNsearch, or those with "
              "such words in their names; one row each in results/variants-<kernels>.json")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and words, default 1")
+    parser.add_argument("--seed", type=natural, default=1,
+                        help="of parameters and words, default 1")
     options = read_options(parser, arguments, free=("attention", "score", "no_feeding", "variants"))
     if options.quick:
         vars(options).update(QUICK)

@@ -6,7 +6,6 @@ no GPU has run is called "not run". A test holds the page to the files.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from backend.command import PlainParser
 from backend.errors import UserError
 from backend.files import write_text
 from benchmarks.kernel_list import LSTM_GOALS, ROOFLINE_GOAL, ROOFLINE_SIZES
@@ -36,7 +36,7 @@ Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.jso
 
 def main(arguments: list[str]) -> None:
     """Rewrite the README, or with --check only say whether it is up to date."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks table", description=__doc__)
+    parser = PlainParser(prog="python -m benchmarks table", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
     parser.add_argument("--readme", type=Path, default=README, help="default: this repository's")
     parser.add_argument("--results", type=Path, default=RESULTS,

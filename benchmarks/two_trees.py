@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend.command import positive
+from backend.command import PlainParser, positive
 from backend.errors import UserError
 from benchmarks.timing import Timing, describe, environment, rest, summarise
 
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line. Raises UserError where the other tree is none."""
-    parser = argparse.ArgumentParser(
+    parser = PlainParser(
         prog="python -m benchmarks two-trees", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--other", type=Path, required=True, metavar="PATH",

@@ -7,7 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from backend.command import Parser, natural, positive, run_command
+from backend.command import (
+    Parser,
+    above_zero,
+    at_least_zero,
+    natural,
+    positive,
+    run_command,
+)
 from grads import commands
 from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
@@ -47,10 +54,12 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
                         help="differentiate so many entries of each larger tensor")
     parser.add_argument("--method", help="both, complex, ridders, central or forward (default: "
                         "complex step, and central differences where that is not enough)")
-    parser.add_argument("--rtol", type=float, metavar="R", help="let relative errors up to R "
-                        "through (default: what rounding explains)")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="end each check after "
-                        "so long and say what was covered: exit status 3, unless that is wrong")
+    parser.add_argument("--rtol", type=at_least_zero, metavar="R",
+                        help="let relative errors up to R through (default: what rounding "
+                             "explains)")
+    parser.add_argument("--time-limit", type=above_zero, metavar="SECONDS",
+                        help="end each check after so long and say what was covered: exit "
+                             "status 3, unless that is wrong")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
@@ -113,11 +122,12 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
                        help="more run directories, searched as one with --model")
     group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
-    group.add_argument("--beam", type=int, metavar="K", help="hypotheses kept a step")
-    group.add_argument("--nbest", type=int, metavar="N", help="hypotheses returned (default: 1)")
-    group.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+    group.add_argument("--beam", type=positive, metavar="K", help="hypotheses kept a step")
+    group.add_argument("--nbest", type=positive, metavar="N",
+                       help="hypotheses returned (default: 1)")
+    group.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                        help="exponent of lp(e); 0 ranks by log p")
-    group.add_argument("--length-factor", type=float, metavar="ALPHA",
+    group.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                        help="at most this many target words per source word")
 
 

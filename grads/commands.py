@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from backend.errors import UserError
 from backend.files import write_text
+from backend.terminal import Console
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page
@@ -131,8 +131,10 @@ def _reports(
 
 def _mapped(extent: dict[str, Any], page: Any) -> dict[str, Any]:
     """The extent for a page: its maps show entries that were differentiated one by one."""
+    if page is None:
+        return extent
     asked = extent["every_entry"] or extent["sample"] is not None
-    return extent if asked or page is None else {**extent, "sample": SAMPLE}
+    return {**extent, "steps": True} | ({} if asked else {"sample": SAMPLE})
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from backend.terminal import Console
 from grads.check.watch import Watch
 
 AFTER = 1.0  # seconds from which on it is shown

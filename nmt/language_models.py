@@ -154,7 +154,8 @@ def train(
         now = replace(system, parameters=system.plain(parameters))
         return {"perplexity": now.perplexity(dev_tokens)}
 
-    run.train(system, Training(Streams(train_ids, text), validate, train_tokens), observer)
+    run.train(system, Training(Streams(train_ids, text), validate, train_tokens, dev=dev_tokens),
+              observer)
     return system
 
 

@@ -22,12 +22,18 @@ from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.parametrization import Parametrized
 from nmt.recipe.tasks import JOINT, TasksRecipe
-from nmt.run_directory import RECIPE, BaseSystem, RunDirectory, Training
+from nmt.run_directory import RECIPE, BaseSystem, RunDirectory, Training, fixed_values
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.tasks import PARTS, Mixture, Several, of_task, shared
-from nmt.translator_training import Validation, notes_on, side_vocabularies, text_of
+from nmt.translator_training import (
+    Validation,
+    dev_lines,
+    notes_on,
+    side_vocabularies,
+    text_of,
+)
 
 Corpora = Mapping[str, ParallelCorpus]  # by task
 OPTIONS = ("min_frequency", "max_vocabulary", "max_characters")  # data.*, alike in a group
@@ -89,7 +95,8 @@ class TasksSystem(BaseSystem):
         epoch = facts.get("epoch", counters.get("epoch", 1) - 1)
         step = facts.get("step", counters.get("step"))
         for name in self.recipe.tasks:
-            known = {"kind": System.kind, **of_task(name, self.metadata())}
+            known = {"kind": System.kind, "recipe": fixed_values(self.recipe.tasks[name]),
+                     **of_task(name, self.metadata())}
             arrays = {checkpoint.PARAMETERS + key: array
                       for key, array in of_task(name, parameters).items()}
             checkpoint.save(path / name / file, arrays, {
@@ -154,8 +161,8 @@ def train(
     notes = [f"{name}: {note}" for name, own in recipe.tasks.items()
              for note in notes_on(own.model, batches[name].lengths[:, 0])]
     run.train(system, Training(Mixture(batches, recipe.ratios),
-                               _Validation(system, tasks, corpora), _lines(corpora), notes),
-              observer)
+                               _Validation(system, tasks, corpora), _lines(corpora), notes,
+                               _dev_lines(corpora)), observer)
     return system
 
 
@@ -175,6 +182,13 @@ def _lines(corpora: Corpora) -> Iterator[str]:
     for name, corpus in corpora.items():
         yield name
         yield from text_of(corpus)
+
+
+def _dev_lines(corpora: Corpora) -> Iterator[str]:
+    """The dev data of all tasks."""
+    for name, corpus in corpora.items():
+        yield name
+        yield from dev_lines(corpus.dev)
 
 
 class _Validation:

@@ -6,15 +6,19 @@
     best.safetensors   the parameters with the best validation score
     log.jsonl          what happened
     TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
+    .lock              which process writes here, while one does (`nmt.training.directory_lock`)
 
-The checkpoints say the format's version for all of them (`nmt.training.checkpoint`).
+The checkpoints say the format's version for all of them (`nmt.training.checkpoint`), and those
+values of the recipe that make the model and its training data what they are.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +28,8 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
+from backend.files import make_directory
+from backend.memory import check_fits
 from nmt.checkpoint_option import CHECKPOINTS, DEFAULT
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import Tables, character_tables
@@ -35,8 +41,18 @@ from nmt.recipe.parametrize import parametrized
 from nmt.recipe.tasks import RATIOS, SHARE, TASKS, VOCABULARIES, is_of_tasks
 from nmt.recipe.tree import read_tree
 from nmt.training import checkpoint
+from nmt.training.directory_lock import FILE as LOCK
+from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, LOG, BatchSource, Trainer, Validate
+from nmt.training.trainer import (
+    BEST,
+    LAST,
+    LOG,
+    BatchSource,
+    Trainer,
+    Validate,
+    saved_step,
+)
 
 R = TypeVar("R", bound=AnyRecipe)
 RECIPE = "recipe.yaml"
@@ -44,6 +60,11 @@ RECIPE = "recipe.yaml"
 FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
+MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
+MIXED_BY = (RATIOS, SHARE, VOCABULARIES)  # keys that a mixture of tasks is made by
+RESUME = "resume"
+NAMED = {"parametrize.tied", "parametrize.normalized"}  # mappings whose keys are parameters
+SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too
 
 
 class Pruning(NamedTuple):
@@ -84,6 +105,7 @@ class BaseSystem:
         Raises ValueError for a mask that does not fit a parameter.
         """
         model, own = cls.models(recipe, vocabularies)
+        _check_memory(model, 1, "the model's parameters")
         rng = np.random.default_rng([recipe.train.seed, 2])
         if pruning is not None:
             own = Parametrized(own or model, {name: Masked(mask)
@@ -132,6 +154,7 @@ class BaseSystem:
         _need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
         vocabularies = read_vocabularies(directory, cls.names_of(recipe))
         saved = checkpoint.load(path)
+        _check_recipe(directory / RECIPE, recipe, saved.metadata, path)
         try:
             system = cls.create(recipe, vocabularies, pruning_of(saved))
         except ValueError as error:
@@ -156,10 +179,11 @@ class BaseSystem:
         self.parameters = self.plain(self.stored)
 
     def metadata(self) -> dict[str, Any]:
-        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies."""
+        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies, and
+        what of its recipe no one may change."""
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
-        return {"kind": self.kind, **prints, **pruned}
+        return {"kind": self.kind, **prints, **pruned, "recipe": fixed_values(self.recipe)}
 
     def recipe_files(self) -> dict[str, AnyRecipe]:
         """The recipes that a run directory holds, by file."""
@@ -183,21 +207,30 @@ class Training(NamedTuple):
     validate: Validate
     lines: Iterable[str]  # the training data, which a resumed run must find unchanged
     notes: Sequence[str] = ()  # on the data, for whoever trains and for the log
+    dev: Iterable[str] = ()  # the dev data, likewise unchanged
 
 
 class RunDirectory:
     """Where a recipe is trained: in a new directory, or going on in one.
 
-    Raises UserError, before any work, unless the directory is new or empty; for a resumed run,
-    unless its model and data are made as they were. The trainer checks its own options.
+    Raises UserError, before any work, unless the directory is new or empty, or another process is
+    training in it; for a resumed run, unless its model and data are made as they were. The trainer
+    checks its own options.
     """
 
-    def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool) -> None:
+    def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool,
+                 beside: Collection[str] = ()) -> None:
+        """beside: names of files that may lie in a new run's directory, and are left as they are.
+        """
         self._path, self._recipe, self._resume = Path(path), recipe, resume
+        self._beside = beside
         if resume:
             check_same(self._path, recipe)
         else:
-            check_new(self._path)
+            check_new(self._path, beside)
+        if resume:  # refused now where another process trains here, not after reading the data
+            with DirectoryLock(self._path, ()):
+                pass
 
     def vocabularies(
         self, names: Iterable[str], build: Callable[[], Mapping[str, Vocabulary]]
@@ -225,15 +258,19 @@ class RunDirectory:
         """Train, and leave the system with its best parameters.
 
         Raises UserError: a file cannot be written, a loss is not finite, a resumed run would not
-        be the one that was interrupted. A new run that fails before its first checkpoint leaves
-        nothing behind.
+        be the one that was interrupted, another process trains here, the directory was deleted or
+        moved meanwhile. A new run that fails before it has saved an update leaves nothing behind.
         """
-        with nullcontext() if self._resume else self._new(system):
+        states = len(self._recipe.train.make_optimizer().state_names)
+        _check_memory(system.model, 1 + states, "gradients and the optimizer's state")
+        prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
+        hold = self._held if self._resume else self._new
+        with hold(system) as lock:
             trainer = Trainer(
                 system.parametrized or system.model, system.stored or system.parameters,
                 training.batches, self._recipe.train, self._path, training.validate, observer,
-                system.metadata() | {"data": fingerprint(training.lines)}, notes=training.notes,
-                beside=system.masks(), after_save=partial(system.saved, self._path),
+                system.metadata() | prints, notes=training.notes, beside=system.masks(),
+                after_save=partial(system.saved, self._path), check_directory=lock.check,
             )
             if self._resume:
                 trainer.resume()
@@ -242,29 +279,45 @@ class RunDirectory:
             trainer.train()
         system.load(self._path)
 
+    def _held(self, system: BaseSystem) -> DirectoryLock:
+        """The directory for this process alone."""
+        return DirectoryLock(self._path, _first_files(system))
+
     @contextmanager
-    def _new(self, system: BaseSystem) -> Iterator[None]:
-        """Write recipe and vocabularies, let the run go, take all away if no checkpoint comes."""
+    def _new(self, system: BaseSystem) -> Iterator[DirectoryLock]:
+        """Write recipe and vocabularies, let the run go, take all away if it saves no update."""
         path, made = self._path, not self._path.exists()
-        check_new(path)
-        recipes, vocabularies = system.recipe_files(), system.vocabularies
-        try:
-            for file in recipes:
-                (path / file).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{path}: cannot make the directory: {error.strerror}") from error
-        try:
-            for name, vocabulary in vocabularies.items():
-                vocabulary.write(path / vocabulary_file(name))
-            for file, recipe in recipes.items():
-                save_recipe(recipe, path / file)
-            yield
-        except BaseException:
-            if not (path / LAST).exists():
-                beside = [str(Path(file).parent / BEST) for file in recipes]
-                _take_back(path, [*recipes, LOG, *beside, *map(vocabulary_file, vocabularies)],
-                           made)
-            raise
+        check_new(path, self._beside)
+        make_directory(path)
+        recipes, names = system.recipe_files(), _first_files(system)
+        with self._held(system) as lock:
+            check_new(path, {*self._beside, *names})
+            try:
+                for file in recipes:
+                    make_directory((path / file).parent, within=path)
+                for name, vocabulary in system.vocabularies.items():
+                    vocabulary.write(path / vocabulary_file(name))
+                for file, recipe in recipes.items():
+                    save_recipe(recipe, path / file)
+                yield lock
+            except BaseException:
+                if lock.stands and not saved_step(path):
+                    saved = [str(Path(file).parent / one) for file in recipes
+                             for one in (LAST, BEST)]
+                    _take_back(path, [*names, *saved, LOG, LOCK], made)
+                raise
+
+
+def _first_files(system: BaseSystem) -> list[str]:
+    """What a run's directory has from its start."""
+    return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies)]
+
+
+def _check_memory(model: Any, copies: int, what: str) -> None:
+    """Raise UserError where the memory does not hold so many copies of all parameters."""
+    count = sum(math.prod(weight.shape) for weight in model.weights().values())
+    check_fits(4 * count * copies, f"{what}, {count:,} numbers{' each' * (copies > 1)}",
+               "smaller layers, or fewer words in the vocabularies, need less")
 
 
 def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
@@ -276,6 +329,11 @@ def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
 def vocabulary_file(name: str) -> str:
     """The file of a vocabulary."""
     return f"{name}.vocab"
+
+
+def file_names(kind: type[BaseSystem], recipe: AnyRecipe) -> list[str]:
+    """What a run of a recipe writes into its directory."""
+    return [RECIPE, *map(vocabulary_file, kind.names_of(recipe)), LAST, BEST, LOG]
 
 
 def checkpoint_path(directory: Path, which: str) -> Path:
@@ -292,8 +350,8 @@ def checkpoint_path(directory: Path, which: str) -> Path:
 def epochs_of(path: Path) -> int | None:
     """How many epochs a checkpoint's parameters were trained for; None where it does not say."""
     known = checkpoint.load_metadata(path)
-    if "training" in known:
-        return known["training"]["counters"]["epoch"] - 1  # that is the epoch to come
+    if epoch := known.get("training", {}).get("counters", {}).get("epoch"):
+        return epoch - 1  # that is the epoch to come
     return known.get("epoch")
 
 
@@ -304,20 +362,28 @@ def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabu
 
 def resumable(kind: type[R], directory: Path, overrides: Iterable[str]) -> R:
     """The recipe of a run to go on with. Raises UserError where there is none of this format."""
+    if not (directory / LAST).exists() and left_by_killed(directory):
+        raise UserError(f"{directory}: the run was killed before its first checkpoint; begin it "
+                        "again with the command that began it")
     _need(directory, "a run directory to go on in", [RECIPE, LAST])
     checkpoint.load_metadata(directory / LAST)
     return load_recipe(kind, directory / RECIPE, list(overrides))
 
 
-def check_new(path: Path) -> None:
-    """Raise UserError unless a new run may write here: nothing yet, or nothing visible in it."""
+def check_new(path: Path, beside: Collection[str] = ()) -> None:
+    """Raise UserError unless a new run may write here: nothing yet, or nothing visible in it.
+
+    beside: files that may be there. So may what a run wrote whose process was killed before its
+    first checkpoint.
+    """
     if (path / LAST).exists():
         raise UserError(f"{path / LAST}: a training run is here already; resume it or choose "
                         "another directory")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: expected a directory, found a file")
-    found = sorted(p.name for p in path.iterdir() if not p.name.startswith(".")) \
-        if path.is_dir() else []
+    known = {Path(name).parts[0] for name in {*beside, *left_by_killed(path)}}
+    found = sorted(p.name for p in path.iterdir()
+                   if not p.name.startswith(".") and p.name not in known) if path.is_dir() else []
     if found:
         raise UserError(f"{path}: expected a new or empty directory, found {found[0]} in it")
 
@@ -327,23 +393,59 @@ def fingerprint(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def check_same(path: Path, recipe: AnyRecipe, what: str = "resume") -> None:
-    """Raise UserError if the run in `path` has another model, or its data are made otherwise."""
-    before = _flat(as_mapping(load_recipe(type(recipe), path / RECIPE)))
-    now = _flat(as_mapping(recipe))
-    changes = [f"{key}: was {was!r}, now {now.get(key)!r}" for key, was in before.items()
-               if _is_fixed(key) and was != now.get(key, was)]
+def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
+    """Raise UserError if the run in `path` has another model, or its data are made otherwise.
+
+    For RESUME, scores of the dev data, and what tasks share, too.
+    """
+    saved = checkpoint_path(path, DEFAULT)
+    known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
+    before = known.get("recipe") or fixed_values(load_recipe(type(recipe), path / RECIPE))
+    sections = (*MADE_BY, *MIXED_BY, "evaluate") if what == RESUME else MADE_BY[:3]
+    before = {key: value for key, value in before.items()
+              if _of_its_task(key).split(".")[0] in sections}
+    changes = _changes(before, fixed_values(recipe), "now")
     if changes:
-        raise UserError(f"{path}: cannot {what} with other options: {'; '.join(changes)}")
+        raise UserError(f"{path}: cannot {what} with other options: {changes}")
+
+
+def fixed_values(recipe: AnyRecipe) -> dict[str, Any]:
+    """What no one may change of a recipe that was trained by: value by dotted key, as in JSON."""
+    flat = _flat(as_mapping(recipe))
+    return json.loads(json.dumps({key: value for key, value in flat.items()
+                                  if _is_fixed(_of_its_task(key))}))
 
 
 def _is_fixed(key: str) -> bool:
-    """Whether a resumed run must find a value as it was; of tasks it stands behind their names."""
-    parts = key.split(".")
-    if parts[0] in (RATIOS, SHARE, VOCABULARIES):
-        return True
-    own = parts[2:] if parts[0] == TASKS else parts
-    return own[0] in ("data", "text", "model") and ".".join(own) not in FREE
+    """Whether a value of a recipe of one task decides what is trained."""
+    return key not in FREE and (key.split(".")[0] in (*MADE_BY, *MIXED_BY) or key in SCORED_BY)
+
+
+def _check_recipe(
+    path: Path, recipe: AnyRecipe, metadata: Mapping[str, Any], trained: Path
+) -> None:
+    """Raise UserError if a run's recipe is not the one that its checkpoint was trained by.
+
+    How a model is scored may change here. Checkpoints that were written before they held their
+    recipe say nothing.
+    """
+    before = metadata.get("model", {}).get("recipe", {})
+    changes = _changes({key: value for key, value in before.items()
+                        if _of_its_task(key) not in SCORED_BY}, fixed_values(recipe), "here")
+    if changes:
+        raise UserError(f"{path}: this is not the recipe that {trained.name} was trained by: "
+                        f"{changes}")
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], when: str) -> str:
+    """What differs of the keys that both have: versions of the program may know more."""
+    return "; ".join(f"{key}: was {was!r}, {when} {now[key]!r}" for key, was in before.items()
+                     if key in now and was != now[key])
+
+
+def _of_its_task(key: str) -> str:
+    """A key as the recipe of its task has it; others as they are."""
+    return key.split(".", 2)[-1] if key.startswith(f"{TASKS}.") else key
 
 
 def _tasks_hint(directory: Path) -> str:
@@ -357,8 +459,9 @@ def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values by dotted key."""
     flat: dict[str, Any] = {}
     for name, value in mapping.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) \
-            else {prefix + name: value}
+        key = prefix + name
+        nested = isinstance(value, dict) and _of_its_task(key) not in NAMED
+        flat |= _flat(value, f"{key}.") if nested else {key: value}
     return flat
 
 

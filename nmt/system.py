@@ -13,7 +13,7 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.errors import UserError
-from backend.memory import too_large
+from backend.memory import check_fits, too_large
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
@@ -37,6 +37,8 @@ from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
 
+FEWER = "a smaller evaluate.batch_size, or beam, needs less"
+
 
 @contextmanager
 def _fitting(sentences: int) -> Iterator[None]:
@@ -44,8 +46,7 @@ def _fitting(sentences: int) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise too_large(error, f"a batch of {sentences} sentences",
-                        "a smaller evaluate.batch_size, or beam, needs less") from error
+        raise too_large(error, f"a batch of {sentences} sentences", FEWER) from error
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Translation:
     spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
     cut_words: int = 0  # of these, those cut at `search.longest_word`
     beam: int | None = None  # the largest beam that found it, of a search with every beam only
+
+    @property
+    def unspelled(self) -> list[str]:
+        """The words as the search for words found them, `<unk>` for those that were spelled."""
+        return [UNK if place in self.spelled else word for place, word in enumerate(self.words)]
 
 
 class WordVectors(NamedTuple):
@@ -280,6 +286,9 @@ class System(BaseSystem):
             own = [sentences[i] for i in places]
             sources = make_sources([self.source_ids(words) for words in own], reverse,
                                    self._rare("source", own))
+            rows = len(places) * options.beam
+            check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
+                       f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)
             with _fitting(len(places)):
                 found = find(self.model, self.parameters, sources)
             for place, hypotheses in zip(places, found, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from backend import Array
+from backend.errors import UserError
 from nmt.data.annotation import is_symbol
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.models.contract import CHARACTERS, character_tables
-from nmt.recipe import Recipe
+from nmt.recipe import CHARACTER_PERPLEXITY, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
@@ -48,21 +49,24 @@ def side_vocabularies(
 def train(
     recipe: Recipe, directory: str | Path, observer: Observer, *,
     corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
+    beside: Collection[str] = (),
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
-    start, what a new run begins with, in place of fresh vocabularies and parameters.
+    start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
+    that may lie in a new run's directory.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
-    run = RunDirectory(directory, recipe, resume)
+    run = RunDirectory(directory, recipe, resume, beside)
     corpus = corpus or load_corpus(recipe.data)
     build = partial(build_vocabularies, corpus, recipe)
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     batches = system.batches(corpus.train, recipe.train.batch_size)
     run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus),
-                               notes_on(recipe.model, batches.lengths[:, 0])), observer)
+                               notes_on(recipe.model, batches.lengths[:, 0]),
+                               dev_lines(corpus.dev)), observer)
     return system
 
 
@@ -86,11 +90,22 @@ def text_of(corpus: ParallelCorpus) -> Iterator[str]:
     return (" ".join(words) for pair in corpus.train for words in pair)
 
 
+def dev_lines(dev: EvaluationSet) -> Iterator[str]:
+    """The dev data: the sources as words, the references as they stand."""
+    return (text for words, reference in zip(dev.sources, dev.references, strict=True)
+            for text in (" ".join(words), reference))
+
+
 class Validation:
     """Scores of the dev set at the end of an epoch: perplexity and, where wanted, greedy BLEU."""
 
     def __init__(self, system: System, dev: EvaluationSet) -> None:
+        """Raises UserError where the score that decides could not be measured on the dev set."""
         self._system, self._dev = system, dev
+        known = all(UNKNOWN not in system.target.ids(target) for _, target in dev.pairs)
+        if system.recipe.train.criterion == CHARACTER_PERPLEXITY and known:
+            raise UserError(f"train.criterion: expected a dev set with words outside the target "
+                            f"vocabulary for {CHARACTER_PERPLEXITY}, got none")
 
     def __call__(self, parameters: dict[str, Array]) -> dict[str, float]:
         system, recipe = self._system, self._system.recipe

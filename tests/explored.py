@@ -54,9 +54,11 @@ def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any) -> Any:
     (path / "r.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
     loaded = load_recipe(recipes, path / "r.yaml")
     words = Vocabulary.build([["one"], ["two"], ["three"]])
-    system = kind.create(loaded, dict.fromkeys(kind.names, words))
-    for name in kind.names:
-        words.write(path / f"{name}.vocab")
+    characters = Vocabulary.build([list("onetwhr")])
+    system = kind.create(loaded, {name: words if name in kind.names else characters
+                                  for name in kind.names_of(loaded)})
+    for name, vocabulary in system.vocabularies.items():
+        vocabulary.write(path / f"{name}.vocab")
     save_recipe(loaded, path / "recipe.yaml")
     rng = np.random.default_rng(1)
     arrays = {f"parameters/{name}": rng.normal(scale=0.5, size=one.shape)

@@ -30,6 +30,7 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
+from grads.check.crossing import cleared, judged
 from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
@@ -37,6 +38,7 @@ from grads.check.entries import check_entries
 from grads.check.evaluate import Evaluator, NotAnalytic
 from grads.check.prepare import prepared, wanted_names
 from grads.check.report import BAD, Finding, Report, Row
+from grads.check.step_sizes import with_steps
 from grads.check.stopped import completed, covered, merged, unconfirmed
 from grads.check.watch import PART, TimeUp, Watch
 
@@ -98,6 +100,7 @@ class Extent:
     together: bool = False  # directions over all tensors at once and no entry: for large models
     method: str | None = None  # both, complex, ridders, central, forward; None: as said above
     diagnosis: int = SAMPLE  # entries of a larger tensor where something is wrong; 0: none
+    steps: bool = False  # of one entry of each tensor, the errors by step size, for the page
     rtol: float = 0.0  # relative error that is let through, beside what rounding explains
 
     def __post_init__(self) -> None:
@@ -151,6 +154,10 @@ def check_case(
                 return Report([], findings, title)
             ready.evaluate.rtol = how.rtol
             rows, notes = _differentiate(case, *ready, wanted, how, rng)
+            if how.steps:
+                rows = [with_steps(row, ready.evaluate, ready.upstream,
+                                   ready.analytic["all"][row.name]) if row.shape is not None
+                        else row for row in rows]
     except TimeUp:
         pass
     evaluations = ready.evaluate.evaluations if ready else 0
@@ -204,17 +211,13 @@ def _by(
              else lines_of(analytic["all"], names_with, rng))
     rows: list[Row] = []
     probes: list[Row] = []
-
-    def probe() -> list[Row]:
-        line = lines_together(evaluate.inputs, names_with, rng, 1)
-        return check_lines(case, evaluate, analytic, upstream, line, methods[1])
-
     try:
         for part in _parts(lines, evaluate.watch):
             rows += check_lines(case, evaluate, analytic, upstream, part, methods[0])
             evaluate.watch.tell("tensors", len(rows), len(names_with))
         if len(methods) > 1 and names_with:
-            probes = probe()
+            together = lines_together(evaluate.inputs, names_with, rng, 1)
+            probes = check_lines(case, evaluate, analytic, upstream, together, methods[1])
             notes = (f"Ridders along a direction over all tensors: {probes[0].error:.1e}",)
         if all(row.status == "ok" for row in [*rows, *probes]):
             return rows, notes
@@ -223,15 +226,27 @@ def _by(
                                     how.diagnosis, rng)
             rows, notes = merged(rows, entries), notes[:len(notes) - len(probes)]
         elif len(methods) > 1:
-            rows = [_doubted(row, case, evaluate, analytic, upstream, lines, methods)
+            rows = [judged(row, case, evaluate, analytic, upstream, lines, methods)
                     for row in rows]
         if probes and probes[0].status == "wrong" and not any(row.status in BAD for row in rows):
-            rows += [replace(row, status="disagree", hints=(
-                f"along directions over all tensors {methods[0]} and {methods[1]} disagree",))
-                for row in probe()[:1] if row.status == "wrong"]
+            rows += _parted(case, evaluate, analytic, upstream, names_with, methods, rng)
     except TimeUp:
         rows = [unconfirmed(row) for row in rows]
     return rows, notes
+
+
+def _parted(
+    case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
+    names: Sequence[str], methods: tuple[str, ...], rng: np.random.Generator,
+) -> list[Row]:
+    """The row of another direction over all tensors that the second method, and only that, finds
+    wrong; none where kinks explain it."""
+    line = lines_together(evaluate.inputs, names, rng, 1)[0]
+    one = cleared(case, evaluate, analytic, upstream, "all", line, methods[1])
+    rows = check_lines(case, evaluate, analytic, upstream, [one.line], methods[1])
+    return [replace(row, status="disagree", hints=(
+        f"along directions over all tensors {methods[0]} and {methods[1]} disagree",))
+        for row in rows if row.status == "wrong"]
 
 
 def _parts(lines: list[Line], watch: Watch) -> list[list[Line]]:
@@ -240,20 +255,6 @@ def _parts(lines: list[Line], watch: Watch) -> list[list[Line]]:
         return [lines]
     return [[line for line in lines if line.row == name]
             for name in dict.fromkeys(line.row for line in lines)]
-
-
-def _doubted(
-    row: Row, case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
-    lines: Sequence[Line], methods: tuple[str, ...],
-) -> Row:
-    """A wrong row is one of disagreement unless the second method finds it wrong, too."""
-    if row.status != "wrong":
-        return row
-    own = [line for line in lines if line.row == row.name]
-    again = check_lines(case, evaluate, analytic, upstream, own, methods[1])
-    sure = any(one.upstream == row.upstream and one.status == "wrong" for one in again)
-    return row if sure else replace(row, status="disagree", hints=(
-        f"{methods[0]} and {methods[1]} disagree",))
 
 
 def _suitable(
@@ -269,7 +270,7 @@ def _suitable(
         return how.methods, ()
     try:
         slope = along(evaluate, evaluate.inputs, upstream, [direction], "complex")
-        why = second_direction(evaluate, upstream, direction)
+        why = second_direction(evaluate, upstream, direction, slope)
         if not np.isfinite(slope.value).all():
             why = "f: what is finite for real arguments is not for complex ones"
         elif how.method == "complex" and not why:

@@ -10,6 +10,7 @@ import numpy as np
 
 import backend
 from grads.check.case import Case, Labels
+from grads.check.nesting import flatten, holds_arrays, like, matched
 
 Arrays = Mapping[str, Any]
 NOTHING = "does the backward return nothing?"
@@ -28,21 +29,21 @@ def pair_case(
     labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
 ) -> Case:
     """The case of `forward(*inputs) -> outputs, cache` and `backward(d_outputs, cache)`."""
-    named, rebuild = name_inputs(forward, inputs)
+    named, form = name_inputs(forward, inputs)
 
     def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
-        result = rebuild(forward, a)
+        result = form.call(forward, a)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ValueError("forward: expected it to return outputs, cache; got "
                              f"{type(result).__name__}")
         outputs, cache = result
-        return flatten_outputs(outputs), Kept(outputs, cache)
+        return flatten(outputs), Kept(outputs, cache)
 
     def vjp(d: Mapping[str, Any], kept: Kept) -> dict[str, Any]:
-        return name_gradients(backward(like(kept.outputs, d), kept.cache), named)
+        return form.gradients(backward(like(kept.outputs, d), kept.cache))
 
     return Case(named, forward_pass, vjp, labels=dict(labels),
-                decisions=_decide(decisions, rebuild))
+                decisions=_decide(decisions, form))
 
 
 def gradients_case(
@@ -50,24 +51,24 @@ def gradients_case(
     labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
 ) -> tuple[Case, dict[str, np.ndarray]]:
     """The case of a function with given gradients, and the upstream gradient they are for."""
-    named, rebuild = name_inputs(f, inputs)
+    named, form = name_inputs(f, inputs)
     validate_inputs(named)
 
     def forward_pass(a: Arrays) -> tuple[dict[str, Any], Any]:
-        return flatten_outputs(rebuild(f, a)), a
+        return flatten(form.call(f, a)), a
 
     def vjp(d: Mapping[str, Any], a: Any) -> dict[str, Any]:
-        return name_gradients(rebuild(gradients, a) if callable(gradients) else gradients, named)
+        return form.gradients(form.call(gradients, a) if callable(gradients) else gradients)
 
     case = Case(named, forward_pass, vjp, labels=dict(labels),
-                decisions=_decide(decisions, rebuild), cacheless=True)
+                decisions=_decide(decisions, form), cacheless=True)
     outputs = forward_pass({name: np.array(value) for name, value in named.items()})[0]
     if upstream is None:
         if list(outputs) != ["f"] or np.size(outputs["f"]) != 1:
             raise ValueError("upstream: expected gradients of the outputs "
                              f"{', '.join(outputs)}, since f is not one number; got none")
         return case, {"f": np.ones(np.shape(outputs["f"]))}
-    d_out = {name: np.array(d, float) for name, d in flatten_outputs(upstream).items()}
+    d_out = {name: np.array(d, float) for name, d in flatten(upstream).items()}
     if {k: v.shape for k, v in d_out.items()} != {k: np.shape(v) for k, v in outputs.items()}:
         raise ValueError("upstream: expected arrays of the shapes of f's outputs, "
                          f"{[np.shape(v) for v in outputs.values()]}, "
@@ -75,37 +76,58 @@ def gradients_case(
     return case, d_out
 
 
-def _decide(
-    decisions: Callable[..., Any] | None, rebuild: Callable[[Callable[..., Any], Arrays], Any]
-) -> Callable[[Any], Any] | None:
+def _decide(decisions: Callable[..., Any] | None, form: Form) -> Callable[[Any], Any] | None:
     """The user's function of decisions, called with inputs by name."""
-    return None if decisions is None else lambda a: rebuild(decisions, a)
+    return None if decisions is None else lambda a: form.call(decisions, a)
 
 
 # --- names --------------------------------------------------------------------------------------
 
 
-def name_inputs(
-    f: Callable[..., Any], inputs: Any
-) -> tuple[dict[str, np.ndarray], Callable[[Callable[..., Any], Arrays], Any]]:
-    """Inputs by name, and how a function is called with their like.
+class Form(NamedTuple):
+    """How inputs were given: all that a user's functions are to see of them."""
+
+    inputs: Any  # a mapping, or a list in the order of f's parameters
+    names: tuple[str, ...]  # of the parts of a list
+    nested: bool  # whether there are mappings or lists of arrays inside
+
+    def call(self, g: Callable[..., Any], a: Arrays) -> Any:
+        """g of inputs that are given by name."""
+        if isinstance(self.inputs, Mapping):
+            return g(like(self.inputs, a, "", holds_arrays) if self.nested else dict(a))
+        return g(*(like(part, a, name, holds_arrays) for name, part in zip(
+            self.names, self.inputs, strict=True))) if self.nested else g(*a.values())
+
+    def gradients(self, found: Any) -> dict[str, Any]:
+        """Gradients in this form by name."""
+        parts = self.inputs if isinstance(self.inputs, Mapping) else dict(
+            zip(self.names, self.inputs, strict=True))
+        known = name_gradients(found, parts)
+        return matched(known, parts) if self.nested else known
+
+
+def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarray], Form]:
+    """Inputs by name, and the form in which functions get them.
 
     A sequence's tensors bear the names of f's parameters where it has one for each, otherwise
     "0", "1", ...
     """
-    if isinstance(inputs, Mapping):
-        return {str(k): _numbers(k, v) for k, v in inputs.items()}, lambda g, a: g(dict(a))
-    if isinstance(inputs, np.ndarray) or not isinstance(inputs, (list, tuple)):
-        inputs = [inputs]
-    names = [str(k) for k in range(len(inputs))]
-    try:
-        parameters = [p.name for p in inspect.signature(f).parameters.values()
-                      if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        names = parameters[: len(names)] if len(parameters) >= len(names) else names
-    except (TypeError, ValueError):  # a built-in without a signature
-        pass
-    named = {name: _numbers(name, value) for name, value in zip(names, inputs, strict=True)}
-    return named, lambda g, a: g(*a.values())
+    names: list[str] = []
+    if not isinstance(inputs, Mapping):
+        if isinstance(inputs, np.ndarray) or not isinstance(inputs, (list, tuple)):
+            inputs = [inputs]
+        names = [str(k) for k in range(len(inputs))]
+        try:
+            parameters = [p.name for p in inspect.signature(f).parameters.values()
+                          if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+            names = parameters[: len(names)] if len(parameters) >= len(names) else names
+        except (TypeError, ValueError):  # a built-in without a signature
+            pass
+    parts = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
+    nested = any(map(holds_arrays, parts.values()))
+    leaves = flatten(parts, "", holds_arrays) if parts else {}
+    named = {str(name): _numbers(name, value) for name, value in leaves.items()}
+    return named, Form(inputs, tuple(names), nested)
 
 
 def _numbers(name: Any, value: Any) -> np.ndarray:
@@ -131,29 +153,6 @@ def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
         raise ValueError(f"gradients: expected {len(named)}, one for each of {', '.join(named)}, "
                          f"got {got}")
     return dict(zip(named, gradients, strict=True))
-
-
-def flatten_outputs(outputs: Any, prefix: str = "") -> dict[str, Any]:
-    """The arrays of nested tuples, lists and mappings by name: "f" if there is but one."""
-    if isinstance(outputs, Mapping):
-        branches = {str(key): branch for key, branch in outputs.items()}
-    elif isinstance(outputs, (list, tuple)):
-        branches = {str(k): branch for k, branch in enumerate(outputs)}
-    else:
-        return {prefix or "f": outputs}
-    return {name: leaf for key, branch in branches.items()
-            for name, leaf in flatten_outputs(branch, f"{prefix}.{key}" if prefix else key).items()}
-
-
-def like(outputs: Any, leaves: Mapping[str, Any], prefix: str = "") -> Any:
-    """The reverse of `flatten_outputs`."""
-    inside = f"{prefix}." if prefix else ""
-    if isinstance(outputs, Mapping):
-        return {key: like(branch, leaves, f"{inside}{key}") for key, branch in outputs.items()}
-    if isinstance(outputs, (list, tuple)):
-        made = [like(branch, leaves, f"{inside}{k}") for k, branch in enumerate(outputs)]
-        return type(outputs)(*made) if hasattr(outputs, "_fields") else type(outputs)(made)
-    return leaves[prefix or "f"]
 
 
 # --- arrays -------------------------------------------------------------------------------------

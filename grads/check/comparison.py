@@ -25,9 +25,9 @@ from grads.check.diagnosis.evidence import Evidence
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric
 from grads.check.evaluate import Evaluator
-from grads.check.kinks import find_kink
+from grads.check.kinks import find_kink, find_kink_along
 from grads.check.precision import allowance
-from grads.check.report import ErrorMap, Row
+from grads.check.report import BAD, ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
 
@@ -38,6 +38,7 @@ NOISY = 0.02  # the same where the function itself is rounded to less than float
 FLOOR, FLOOR_ALL = 1e-4, 1e-8  # parts of the largest gradients below which an error is not relative
 TINY = 1e-6  # part of the largest gradient of all below which uncertainty is no matter
 SLACK = 1e-6  # of a kink's slopes: their own error
+MEET = "several kinks in one place; beside it the gradient is right"
 KINKS = 64  # entries of a tensor that are examined for a kink
 
 Arrays = Mapping[str, np.ndarray]
@@ -134,7 +135,8 @@ def _compare_tensor(
     if worst == "wrong":
         allowed = np.full(gradient.size, np.nan)
         allowed[first.where] = next(iter(compared.values())).limit
-        hints = _diagnosis(case, evaluate, numbers, choice, name, allowed) + hints
+        kinks = [k for k, word in status.items() if word == "inconclusive"]
+        hints = _diagnosis(case, evaluate, numbers, choice, name, allowed, kinks) + hints
         hints = right_where_symmetric(case, evaluate, numbers.upstream, name) + hints
     elif worst == "disagree":
         hints = [_disagreement(found, at), *hints]
@@ -238,13 +240,15 @@ def _kinks(
     """Search for kinks where not all is right; changes `status`, returns a hint for each."""
     upstream = {k: d for k, d in numbers.upstream.items() if choice in ("all", k)}
     hints: list[str] = []
+    kinked: list[int] = []
     suspicious = [position for position, word in status.items() if word != "ok"]
-    for position in suspicious[:KINKS] if set(numbers.estimates) - {"complex"} else []:
+    for position in suspicious[:KINKS]:
         kink = find_kink(evaluate, evaluate.inputs, upstream, name, position, case.decisions)
         if kink is None:
             continue
         index = index_of(position, evaluate.inputs[name].shape)
         status[position] = "inconclusive"
+        kinked.append(position)
         if kink.kind == "jump":
             hints.append(f"{index}: the function jumps by {kink.size:.3g}")
             continue
@@ -252,18 +256,52 @@ def _kinks(
         slack = SLACK * max(abs(low), abs(high))
         between = low - slack <= analytic[position] <= high + slack
         if not between and right_nearby(case, evaluate, upstream, name):
-            hints.append(f"{index}: several kinks in one place; beside it the gradient is right")
+            hints.append(f"{index}: {MEET}")
             continue
         if not between:
             status[position] = "wrong"
         left, right = kink.left + 0.0, kink.right + 0.0  # -0.0 reads badly
         hints.append(f"{index}: a kink, slope {left:.6g} on its left and {right:.6g} on its right"
                     f"{'' if between else ', the gradient is outside of both'}")
+    _alike(evaluate.inputs[name], analytic, estimates_of(numbers, name, choice), status,
+           suspicious[KINKS:], kinked)
+    wrong = [position for position, word in status.items() if word in BAD]
+    if wrong and _kinks_meet(case, evaluate, upstream, name):
+        status.update(dict.fromkeys(wrong, "inconclusive"))
+        hints.append(f"{index_of(wrong[0], evaluate.inputs[name].shape)}: {MEET}")
     for position, word in status.items():
         if word == "coarse":  # no kink: the function is merely hard for differences
             status[position] = "ok"
     more = len(hints) - 3
     return [*hints[:3], *([f"and {more} more such entries"] if more > 0 else [])]
+
+
+def _alike(
+    x: np.ndarray, analytic: np.ndarray, found: Mapping[str, Estimate], status: dict[int, str],
+    rest: Collection[int], kinked: Collection[int],
+) -> None:
+    """Entries that were not examined, of the value of one at a kink, are at one, too: complex step
+    has the slope of its right side, differences the mean of both. Changes `status`."""
+    if len(found) < 2 or not kinked or not len(rest):
+        return
+    right, mean = (np.full(x.size, np.nan) for _ in range(2))
+    for side, estimate in zip((right, mean), found.values(), strict=True):
+        side[estimate.where] = estimate.value
+    where = np.array(list(rest))
+    where = where[np.isin(x.reshape(-1)[where], x.reshape(-1)[list(kinked)])]
+    ends = np.array([right[where], 2 * mean[where] - right[where]])
+    slack = SLACK * np.abs(ends).max(axis=0)
+    inside = (ends.min(axis=0) - slack <= analytic[where]) & (
+        analytic[where] <= ends.max(axis=0) + slack)
+    status.update(dict.fromkeys(where[inside].tolist(), "inconclusive"))
+
+
+def _kinks_meet(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:
+    """Whether kinks of several entries hide each other: of three equal numbers the median moves
+    with none alone. Then a random direction has one, and the gradient is right beside it."""
+    v = np.random.default_rng(3).normal(size=evaluate.inputs[name].shape)
+    return find_kink_along(evaluate, upstream, {name: v}) is not None and right_nearby(
+        case, evaluate, upstream, name)
 
 
 def _worst_entry(
@@ -304,15 +342,17 @@ def _disagreement(found: Mapping[str, Estimate], at: int | None) -> str:
 
 
 def _diagnosis(
-    case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, allowed: np.ndarray
+    case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, allowed: np.ndarray,
+    kinks: list[int],
 ) -> list[str]:
-    """What kind of mistake this looks like."""
+    """What kind of mistake this looks like, but for the entries at kinks."""
     shape = evaluate.inputs[name].shape
 
     def numeric(tensor: str, which: str) -> np.ndarray:
         full = np.full(evaluate.inputs[tensor].size, np.nan)
         estimate = next(iter(estimates_of(numbers, tensor, which).values()))
         full[estimate.where] = estimate.value
+        full[kinks if tensor == name else []] = np.nan
         return full.reshape(evaluate.inputs[tensor].shape)
 
     alone = {output: (numbers.analytic[output][name], numeric(name, output))

@@ -28,7 +28,7 @@ from grads.check.evaluate import (
     NotAnalytic,
     weights_of,
 )
-from grads.check.kinks import Kink, agreeing_step, find_kink
+from grads.check.kinks import Kink, agreeing_step, find_kink, find_kink_along
 
 __all__ = [
     "METHODS", "Evaluator", "Function", "Kink", "NotAnalytic", "Numeric", "Probe",
@@ -40,6 +40,7 @@ EPS = float(np.finfo(np.float64).eps)
 ROUNDINGS = 4.0  # roundings of an output's size that its value is taken to have suffered
 
 COMPLEX_STEP = 1e-30  # its square vanishes beside 1, and no subtraction sets a lower limit
+SMALLEST = -600  # power of 2 of an input, beyond which a complex step would underflow
 FORWARD_STEP = 2.0**-26  # about sqrt(eps): truncation h / 2 and rounding eps / h are of one size
 CENTRAL_STEP = 2.0**-17  # about eps^(1/3): so are h^2 / 6 and eps / h
 RIDDERS_STEP = 2.0**-5  # the largest of the first iteration; extrapolation to h^8 allows it
@@ -131,11 +132,13 @@ class Probe:
 
 
 def complex_step(probe: Probe, *, h: float = COMPLEX_STEP) -> Numeric:
-    """Im L(i h) / h (Squire and Trapp, 1998). One evaluation a place."""
-    outputs = probe(np.full((1, probe.n), 1j * h))
+    """Im L(i h) / h (Squire and Trapp, 1998). One evaluation a place, h times as small where
+    an input is below 1, whose neighbourhood is."""
+    steps = h * 2.0 ** np.clip(np.floor(np.log2(probe.near)), SMALLEST, 0)  # (n,)
+    outputs = probe(1j * steps[None])
     rows = []
     for out, weight in zip(outputs, probe.weights, strict=True):
-        slope = out[0].imag / h  # (n, size)
+        slope = out[0].imag / steps[:, None]  # (n, size)
         scale = np.abs(slope) @ np.abs(weight)
         rows.append((slope @ weight, 4 * ROUNDINGS * EPS * scale, scale))
     return _numeric(rows)
@@ -256,19 +259,25 @@ def _numeric(rows: Sequence[tuple[Array, Array, Array]]) -> Numeric:
 
 
 def second_direction(
-    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any], found: Numeric
 ) -> str:
     """Why complex step may not be used, after steps in a second direction of the complex plane.
 
     Of an analytic function, the derivative is the same along all of them. Here t = (1 + i) h: the
-    real and the imaginary part of a difference must agree. Returns "" where they do at one of
-    three step sizes, or where rounding hides what they say.
+    real and the imaginary part of a difference must agree, and, but for a kink, with what complex
+    step `found`. Returns "" where they do at one of three step sizes, or where rounding hides what
+    they say.
     """
     probe = _probe(evaluate, upstream, direction)
-    if _agree(probe, 1 + 1j, lambda change, weight, k: float(change.imag @ weight)):
+    if not _agree(probe, 1 + 1j, lambda change, weight, k: float(change.imag @ weight)):
+        return ("f: the derivative is not the same in all directions of the complex plane: "
+                "something is not analytic (a complex conjugate, an absolute value outside of "
+                "NumPy)")
+    if _agree(probe, 1 + 1j, lambda change, weight, k: float(found.value[k, 0])) or (
+            find_kink_along(evaluate, upstream, direction) is not None):
         return ""
-    return ("f: the derivative is not the same in all directions of the complex plane: something "
-            "is not analytic (a complex conjugate, an absolute value outside of NumPy)")
+    return ("f: a small complex step is lost: real and imaginary parts are mixed, each with the "
+            "other's rounding (a Fourier transform outside of NumPy)")
 
 
 def real_direction(

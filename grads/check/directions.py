@@ -23,7 +23,7 @@ from grads.check.comparison import (
 )
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import along
-from grads.check.evaluate import Evaluator
+from grads.check.evaluate import Evaluator, length
 from grads.check.precision import allowance
 from grads.check.report import Row
 
@@ -103,7 +103,7 @@ def _terms(
     eps = max(evaluate.eps, float(np.finfo(gradient.dtype).eps))
     may = allowance(eps, evaluate.rounding.get(name))
     one = eps * (may.tensor * own + may.all * largest) + may.absolute
-    return one * max(3 * float(np.sqrt((v * v).sum())), float(np.abs(v).sum()) / ALIKE)
+    return one * max(3 * length([v]), float(np.abs(v).sum()) / ALIKE)
 
 
 # --- what is checked along them -------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 
 from grads.check.case import Case, Labels
 from grads.check.comparison import Numbers, compare_case, index_of
+from grads.check.crossing import Cleared, cleared, decided
 from grads.check.diagnosis.places import place
 from grads.check.differentiate import Numeric, at_entries
 from grads.check.directions import (
@@ -20,7 +21,6 @@ from grads.check.directions import (
     Arrays,
     Line,
     Slope,
-    bisect,
     lines_of,
     lines_together,
     slopes,
@@ -43,8 +43,8 @@ def check_entries(
     places = {name: choose(analytic["all"][name], case.labels.get(name), sample, rng)
               for name in names}
     try:
-        lines, found, wrong = _directions(evaluate, analytic, upstream, names, places, methods[0],
-                                          rng)
+        lines, found, wrong = _directions(case, evaluate, analytic, upstream, names, places,
+                                          methods[0], rng)
     except TimeUp:
         return [uncovered(name, "all", analytic["all"][name].shape) for name in names]
     planned = {name: len(where) for name, where in places.items()}
@@ -56,8 +56,9 @@ def check_entries(
                 and row.checked < planned[row.name] else row for row in rows]
     bad = {(row.name, row.upstream) for row in rows if row.status in BAD}
     try:
-        rows += [_led_to(case, evaluate, analytic, upstream, methods, *one) for one in wrong
-                 if (one[3], one[0]) not in bad]
+        rows += [_led_to(case, evaluate, analytic, upstream, methods, choice, one)
+                 for choice, one in wrong
+                 if one.entry is None or (one.entry[0], choice) not in bad]
     except TimeUp:
         pass
     return rows
@@ -65,36 +66,40 @@ def check_entries(
 
 def _led_to(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, methods: Sequence[str],
-    choice: str, line: Line, slope: Slope, name: str, entry: int,
+    choice: str, one: Cleared,
 ) -> Row:
     """The row of a wrong direction that has led to an entry which, alone, is not found wrong."""
-    sure = _confirmed(evaluate, analytic, upstream, choice, line, methods)
-    at = index_of(entry, evaluate.inputs[name].shape)
+    name, entry = one.entry or one.kinks[-1]
+    shape, slope = evaluate.inputs[name].shape, one.slope
+    status, hints = decided(case, evaluate, analytic, upstream, choice, one.line, methods)
+    at = index_of(entry, shape)
     return Row(
-        name, "direction", evaluate.inputs[name].shape, 0, 1, 0,
-        {"directions": slope.error}, "wrong" if sure else "disagree", at,
+        name, "direction", shape, 0, 1, 0, {"directions": slope.error}, status, at,
         place(case.labels.get(name), at), slope.analytic, slope.numeric,
-        ("a random direction is wrong; halving it led to this entry" if sure else
-         f"along a random direction {methods[0]} and {methods[-1]} disagree",))
+        hints or ("a random direction is wrong; halving it led to this entry",))
 
 
 def _directions(
-    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
+    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
     places: dict[str, np.ndarray], method: str, rng: np.random.Generator,
-) -> tuple[list[Line], dict[str, list[Slope]], list[tuple[str, Line, Slope, str, int]]]:
-    """The directions of tensors whose entries are a sample, their slopes, and those that are wrong,
-    each with an entry to which it leads; that is added to `places`."""
+) -> tuple[list[Line], dict[str, list[Slope]], list[tuple[str, Cleared]]]:
+    """The directions of tensors whose entries are a sample, without kinks, their slopes, and those
+    that are wrong all the same; the entries to which that led are added to `places`."""
     part = [name for name in names if len(places[name]) < analytic["all"][name].size]
     lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
     lines += lines_together(evaluate.inputs, names, rng) if part and len(names) > 1 else []
     found = slopes(evaluate, analytic, upstream, [line.direction for line in lines], method)
-    wrong: list[tuple[str, Line, Slope, str, int]] = []
+    wrong: list[tuple[str, Cleared]] = []
     for choice, every in found.items():
-        for line, slope in zip(lines, every, strict=True):
-            if slope.status == "wrong":
-                name, entry = bisect(evaluate, analytic, upstream, choice, line.direction, method)
-                wrong.append((choice, line, slope, name, entry))
+        for k, line in enumerate(lines):
+            if every[k].status == "ok":
+                continue
+            one = cleared(case, evaluate, analytic, upstream, choice, line, method)
+            every[k] = one.slope
+            for name, entry in (*one.kinks, *([one.entry] if one.entry else [])):
                 places[name] = np.union1d(places[name], [entry])
+            if one.slope.status == "wrong":
+                wrong.append((choice, one))
     return lines, found, wrong
 
 
@@ -122,15 +127,6 @@ def _estimates(
             {method: {name: Numeric(*(np.concatenate(some, axis=1)
                                       for some in zip(nothing, *several, strict=True)))
                       for name, several in tensors.items()} for method, tensors in found.items()})
-
-
-def _confirmed(
-    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line,
-    methods: Sequence[str],
-) -> bool:
-    """Whether all other methods, too, find a direction wrong."""
-    return all(slopes(evaluate, {choice: analytic[choice]}, upstream, [line.direction], method)
-               [choice][0].status == "wrong" for method in methods[1:])
 
 
 def _along(row: Row, lines: Sequence[Line], found: dict[str, list[Slope]]) -> Row:

@@ -92,7 +92,8 @@ class Evaluator:
                 runs = [known[p] if p in known else self._run(changed, p, is_complex)
                         for p in range(P)]
                 found = {name: np.stack([run[name] for run in runs]) for name in self.outputs}
-        return found
+        return {name: out.astype(np.float64) if out.dtype.kind == "b" else out
+                for name, out in found.items()}  # decisions have no differences
 
     def at(self, places: Entries | Lines, which: Array, t: Array) -> dict[str, Array]:
         """The outputs (P, size) by name where places `which` (P,) are moved by `t` (P,)."""
@@ -276,9 +277,7 @@ class Entries:
         if self._where.size and not 0 <= self._where.min() <= self._where.max() < x.size:
             raise ValueError(f"positions: expected {name!r} in 0..{x.size - 1}, "
                              f"got {self._where.min()}..{self._where.max()}")
-        self.coarse = np.abs(x.reshape(-1)[self._where])
-        self.unit = _power_of_2(np.maximum(1.0, self.coarse))
-        self.near = np.where(self.coarse > 0, self.coarse, self.unit)
+        self.coarse, self.unit, self.near = scales_of(x.reshape(-1)[self._where])
 
     def __len__(self) -> int:
         return len(self._where)
@@ -299,8 +298,8 @@ class Lines:
         self, inputs: Mapping[str, Array], directions: Sequence[Mapping[str, Any]]
     ) -> None:
         self._inputs, self._directions = inputs, list(directions)
-        squares = [self._squares(direction) for direction in self._directions]
-        d, x, dx = np.sqrt(np.array(squares).reshape(-1, 3)).T  # (n,) lengths
+        lengths = [self._lengths(direction) for direction in self._directions]
+        d, x, dx = np.array(lengths).reshape(-1, 3).T  # (n,)
         d = np.where(d == 0, 1.0, d)
         self.coarse = x / d
         self.unit = _power_of_2(np.maximum(1.0, dx / d) / d)
@@ -313,15 +312,16 @@ class Lines:
                  for ok in [(np.asarray(d) != 0) & (self._inputs[name] != 0)]]
         return float(min([*sizes, self.unit[k]]))
 
-    def _squares(self, direction: Mapping[str, Any]) -> Array:
-        """The sums of d^2, of x^2 where d is not zero, and of (d x)^2."""
-        total = np.zeros(3)
+    def _lengths(self, direction: Mapping[str, Any]) -> tuple[float, ...]:
+        """Of d, of x where d is not zero, and of d x."""
+        parts = []
         for name, value in direction.items():
             x, d = _floating(self._inputs, name, "directions"), np.asarray(value, np.float64)
             if d.shape != x.shape:
                 raise ValueError(f"directions: expected {name!r} of shape {x.shape}, got {d.shape}")
-            total += np.sum(d * d), np.sum(x * x, where=d != 0), np.sum((d * x) ** 2)
-        return total
+            with np.errstate(over="ignore"):
+                parts.append((d, x[d != 0], d * x))
+        return tuple(length(vectors) for vectors in zip(*parts, strict=True))
 
     def __len__(self) -> int:
         return len(self._directions)
@@ -336,6 +336,21 @@ class Lines:
                 if name in self._directions[k]:
                     versions[p, ...] += step * np.asarray(self._directions[k][name], np.float64)
         return moved
+
+
+def length(vectors: Sequence[Array]) -> float:
+    """The Euclidean length of vectors laid end to end, whose squares may overflow."""
+    largest = max((float(np.abs(v).max(initial=0.0)) for v in vectors), default=0.0)
+    if not 0.0 < largest < np.inf:
+        return largest
+    return largest * float(np.sqrt(sum(float(np.square(v / largest).sum()) for v in vectors)))
+
+
+def scales_of(x: Array) -> tuple[Array, Array, Array]:
+    """Of entries one by one, what `Probe` calls coarse, unit and near."""
+    coarse = np.abs(x)
+    unit = _power_of_2(np.maximum(1.0, coarse))
+    return coarse, unit, np.where(coarse > 0, coarse, unit)
 
 
 def _power_of_2(a: Array) -> Array:

@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.check.evaluate import Array, Entries, Evaluator, Function, weights_of
+from grads.check.evaluate import (
+    Array,
+    Entries,
+    Evaluator,
+    Function,
+    Lines,
+    weights_of,
+)
 
 Decisions = Callable[[dict[str, Array]], Any]  # inputs -> branch decisions: an array, or several
 
@@ -53,24 +60,52 @@ def find_kink(
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
     place = Entries(evaluate.inputs, name, [position])
+    sides = _sides(evaluate, weights_of(evaluate, upstream), place)
+    found = _by_halving(*sides)
+    apart = LARGEST * 0.5**SLOPES_AT
+    if found or decisions is None or agreeing_step(
+            decisions, evaluate.inputs, name, position) >= apart:
+        return found
+    left, right, h, slack = sides
+    found = _kink(*_slopes(left, right, h, SLOPES_AT))
+    unsure = LOUD * slack[SLOPES_AT] / h[SLOPES_AT] + apart * (abs(found.left) + abs(found.right))
+    return found if abs(found.size) > unsure else None
+
+
+def find_kink_along(
+    evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any]
+) -> Kink | None:
+    """The kink or jump of sum(d_out * out) along a direction, as `find_kink` finds an entry's."""
+    return _by_halving(*_sides(evaluate, weights_of(evaluate, upstream),
+                               Lines(evaluate.inputs, [direction])))
+
+
+class Sides(NamedTuple):
+    """Differences of L on both sides of a place; (m,) each."""
+
+    left: Array  # L(-h) - L(0)
+    right: Array
+    h: Array
+    slack: Array  # what rounding may have brought into them
+
+
+def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines) -> Sides:
     h = LARGEST * place.unit[0] * 0.5 ** np.arange(HALVINGS)
-    left, right, noise = _changes(evaluate, weights_of(evaluate, upstream), place, h)
+    left, right, noise = _changes(evaluate, weights, place, h)
+    slack = noise + EPS * place.coarse[0] * np.abs(right - left) / h  # x + h is rounded, too
+    return Sides(left, right, h, slack)
+
+
+def _by_halving(left: Array, right: Array, h: Array, slack: Array) -> Kink | None:
+    """The kink or jump that the smallest steps show which stand out from rounding."""
     bend, rise = right + left, right - left
-    slack = noise + EPS * place.coarse[0] * np.abs(rise) / h  # x + h is rounded, too
     power, end = _smallest_run(rise, LOUD * slack)
     if power == 0 and abs(bend[end - RUN]) < 2 * abs(rise[end - RUN]):  # if not: |t - a little|
         return Kink("jump", *_slopes(left, right, h, end), float(rise[end]))
     power, end = _smallest_run(bend, LOUD * slack)
     if power == 0:  # x alone lies off, by half the bend
         return Kink("jump", *_slopes(left, right, h, end), float(bend[end] / 2))
-    if power == 1:
-        return _kink(*_slopes(left, right, h, end))
-    apart = LARGEST * 0.5**SLOPES_AT
-    if decisions is None or agreeing_step(decisions, evaluate.inputs, name, position) >= apart:
-        return None
-    found = _kink(*_slopes(left, right, h, SLOPES_AT))
-    unsure = LOUD * slack[SLOPES_AT] / h[SLOPES_AT] + apart * (abs(found.left) + abs(found.right))
-    return found if abs(found.size) > unsure else None
+    return _kink(*_slopes(left, right, h, end)) if power == 1 else None
 
 
 def agreeing_step(
@@ -98,7 +133,7 @@ def _several(decisions: Any) -> dict[str, Array]:
 
 
 def _changes(
-    evaluate: Evaluator, weights: Mapping[str, Array], place: Entries, h: Array
+    evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines, h: Array
 ) -> tuple[Array, Array, float]:
     """L(-h) - L(0) and L(h) - L(0), (m,) each, and the rounding of L."""
     t = np.concatenate([-h, h, [0.0]])

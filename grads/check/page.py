@@ -16,6 +16,7 @@ from pathlib import Path
 
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
 from grads.check.report import SAID, VERDICTS, Report, Row, said_seconds
+from grads.check.step_sizes import chart
 
 ASSETS = Path(__file__).parent / "assets"
 LIMIT = 900_000  # characters of a page
@@ -133,6 +134,7 @@ def _section(report: Report, number: int, cells: int) -> str:
               for text in report.remarks()]
     remarks = "".join(f"<li>{text}</li>" for text in inside)
     maps = "".join(heat_map(row, cells) for row in report.rows)
+    steps = "".join(chart(row.name, row.steps) for row in report.rows if row.steps is not None)
     summary = report.summary().replace(report.title, "", 1).removeprefix(": ")
     return (
         f'<section id="check-{number}"><h2>{html.escape(_title(report))}</h2>'
@@ -141,6 +143,7 @@ def _section(report: Report, number: int, cells: int) -> str:
         + (f'<ul class="remarks">{remarks}</ul>' if remarks else "")
         + (_tensors(report) if report.rows else "")
         + (f"<h3>Relative error</h3><div class=\"maps\">{maps}</div>" if maps else "")
+        + (f"<h3>Error against step size</h3><div class=\"maps\">{steps}</div>" if steps else "")
         + "</section>")
 
 

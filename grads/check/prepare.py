@@ -67,6 +67,8 @@ def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
     again = {name: host(out) for name, out in case.outputs(
         {name: value.copy() for name, value in exact.items()}).items()}
     for name, out in outputs.items():
+        if out.dtype.kind not in "fiub":
+            raise ValueError(f"forward: expected real numbers in output {name!r}, got {out.dtype}")
         if not np.isfinite(out).all():
             findings.append(Finding("not finite", name, "the output is NaN or infinite"))
     for name in same_bits(again, outputs):

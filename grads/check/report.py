@@ -34,6 +34,16 @@ class ErrorMap(NamedTuple):
     axes: tuple[str, ...]  # what they count, where labels say so
 
 
+class StepErrors(NamedTuple):
+    """Relative errors of three numerical derivatives of an entry; (steps,) each."""
+
+    steps: np.ndarray
+    complex: np.ndarray  # NaN where the function takes no complex numbers
+    central: np.ndarray
+    forward: np.ndarray
+    at: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Row:
     """One tensor. `at`, `place`, `analytic` and `numeric` are those of its worst entry."""
@@ -52,6 +62,7 @@ class Row:
     numeric: float
     hints: tuple[str, ...] = ()
     entries: ErrorMap | None = field(default=None, compare=False, repr=False)
+    steps: StepErrors | None = field(default=None, compare=False, repr=False)  # of one entry
 
     @property
     def error(self) -> float:
@@ -196,13 +207,13 @@ def said_seconds(seconds: float) -> str:
 
 def json_page(reports: Sequence[Report]) -> str:
     """The reports as a list, or the only one as it is; without the errors of single entries."""
-    bare = [replace(report, rows=[replace(row, entries=None) for row in report.rows])
+    bare = [replace(report, rows=[replace(row, entries=None, steps=None) for row in report.rows])
             for report in reports]
     made = [_plain({"ok": report.ok, "verdict": report.verdict, **asdict(report)})
             for report in bare]
     for report in made:
         for row in report["rows"]:
-            del row["entries"]
+            del row["entries"], row["steps"]
     return json.dumps(made[0] if len(made) == 1 else made, indent=1, allow_nan=False) + "\n"
 
 

@@ -116,7 +116,7 @@ SAME_MISTAKES = {
         "the top layer's dh is what the prediction sends back, without the next character's."),
 }
 
-SETTINGS = ("sentence", "target", "layers")
+SETTINGS = ("sentence", "target", "layers", "model", "checkpoint")
 DECLARATIONS = (
     Declaration(
         "hybrid", "Hybrid word-character model, separate path, chapter 5",

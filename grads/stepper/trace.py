@@ -67,7 +67,8 @@ class Trace:
 
 def trace(
     function: Callable[..., Any], *arguments: Any, follow: Iterable[Any] = (),
-    edits: Edits | None = None, keep: int = KEEP, max_steps: int = STEPS, **named: Any,
+    edits: Edits | None = None, keep: int = KEEP, max_steps: int = STEPS, parts: bool = False,
+    **named: Any,
 ) -> Trace:
     """Run a function and record each of its assignments, and those of the functions it calls.
 
@@ -75,12 +76,13 @@ def trace(
     functions whose calls are recorded too, all others run as they are; edits, pieces of source to
     be replaced beforehand, by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]};
     keep, how many numbers of an array are kept; max_steps, assignments and loop iterations after
-    which the function is taken not to end.
+    which the function is taken not to end; parts, whether the parts of expressions are recorded
+    like assignments (`grads.stepper.tracing.parts`).
     Returns the trace; its result is bit for bit that of the function run plainly.
     Raises `UserError` for a function without source, an edit that does not fit, and a run that
     does not end.
     """
-    program = Program(function, follow, edits)
+    program = Program(function, follow, edits, parts)
     recorder = Recorder(program, keep, max_steps)
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,

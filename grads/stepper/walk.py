@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
+from backend.terminal import Console
 from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.own import is_own, trace_alone
 from grads.stepper.explorer.settings import Settings

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -22,16 +23,19 @@ from grads.verification import tasks
 from grads.verification.cases import RandomModel, draw_model, model_case, numbers_of
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
-from grads.verification.rules import gradients_of, rules
+from grads.verification.rules import rules
 from grads.verification.shapes import SHAPES
 from grads.verification.variants import name_of, pairwise, valid
-from nmt.models.contract import Architecture
+from nmt.models.contract import Architecture, character_tables
 from nmt.models.registry import MODELS
 
 SHAPES_OF = {  # tier -> shapes of its batches
     "tiny": ("ragged", "late padding", "full", "one sentence", "one step", "smallest"),
     "real": ("real",),
     "every": ("ragged",),
+}
+OF_CHARACTERS = {  # tier -> more shapes, of models that read or write characters
+    "real": ("real, no rare word", "real, rare words only"),
 }
 TIERS = tuple(SHAPES_OF)
 NONZERO = ("ragged", "real")  # shapes at which every weight has a gradient that is not zero
@@ -65,21 +69,29 @@ def entries(*tiers: str) -> list[Entry]:
 
     Both hold every value of every choice, and every pair of values that goes together.
     """
-    return [entry for tier in tiers or ("tiny", "real") for name in architectures()
-            for entry in _entries(name, tier)]
+    return [entry for tier in tiers or ("tiny", "real") for name, one in architectures().items()
+            for entry in _kept(name, one, tier)]
+
+
+@cache
+def _kept(name: str, one: Architecture, tier: str) -> tuple[Entry, ...]:
+    """Those of one architecture, put together once."""
+    return tuple(_entries(name, tier))
 
 
 def _entries(name: str, tier: str) -> Iterator[Entry]:
     """Those of one architecture."""
     one = architectures()[name]
-    variants = one.variants().get("tiny" if tier == "every" else tier)
+    tiers = one.variants()
+    variants = tiers.get(tier, tiers["tiny"] if tier == "every" else None)
     if variants is None:
         return
-    chosen = pairwise(one.config, variants)
+    chosen = pairwise(one.config, tiers["tiny"] if tier == "every" else variants)
     if tier == "every":
         chosen = [options for options in valid(one.config, variants) if options not in chosen]
     for options in chosen:
-        for shape in SHAPES_OF[tier]:
+        spelled = character_tables(one.config(**options))
+        for shape in (*SHAPES_OF[tier], *(OF_CHARACTERS.get(tier, ()) if spelled else ())):
             yield Entry(name, name_of(options, variants), options, tier, shape)
 
 
@@ -113,7 +125,7 @@ def check_model(
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
     report = check_case(case, rng=np.random.default_rng(seed), title=title, vanish=vanish, **how)
     if report.rows:
-        report.findings.extend(rules(case, made, gradients_of(case)))
+        report.findings.extend(rules(case, made))
     return report
 
 

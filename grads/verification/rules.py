@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,29 +29,43 @@ NOISE = 1e-4  # of the largest gradient: a tensor below it is measured by it, be
 Gradients = Mapping[str, np.ndarray]
 
 
-def rules(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Finding]:
-    """What the case of a drawn model does wrong; gradients, of its loss, in float64."""
-    yield from padding(case, made, gradients)
-    yield from unused_rows(case, made, gradients)
-    yield from dtypes(case, gradients)
+class Passes(NamedTuple):
+    """What one forward and one backward pass give."""
+
+    loss: Gradients  # "loss" alone
+    gradients: Gradients  # of the loss, written out in full
+
+
+def rules(case: Case, made: RandomModel) -> Iterator[Finding]:
+    """What the case of a drawn model does wrong."""
+    right = passes(case)
+    yield from padding(made, right)
+    yield from unused_rows(case, made, right)
+    yield from dtypes(case, right.gradients)
+
+
+def passes(case: Case, dtype: Any = np.float64) -> Passes:
+    """The loss and its gradients, computed in `dtype`."""
+    outputs, cache = case.forward(_cast(case, dtype))
+    loss = {name: to_host(out) for name, out in outputs.items()}
+    found = case.vjp({"loss": np.ones((), dtype)}, cache)
+    return Passes(loss, {name: to_host(dense(gradient)) for name, gradient in found.items()})
 
 
 def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
     """The gradients of the loss, computed in `dtype`, written out in full."""
-    inputs = {name: value.astype(dtype) for name, value in case.inputs.items()}
-    found = case.gradients(inputs, {"loss": np.ones((), dtype)})
-    return {name: to_host(dense(gradient)) for name, gradient in found.items()}
+    return dict(passes(case, dtype).gradients)
 
 
-def padding(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Finding]:
+def padding(made: RandomModel, right: Passes) -> Iterator[Finding]:
     """Other words on padding: the loss is the same to the last bit, the gradients but for order."""
     batch = made.batch
     other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
                     target=_repadded(batch.target, 1))
-    again = on_device(model_case(made._replace(batch=other)))
-    for name in same_bits(_loss(again, again.inputs), _loss(case, case.inputs)):
+    again = passes(on_device(model_case(made._replace(batch=other))))
+    for name in same_bits(again.loss, right.loss):
         yield Finding("padding", name, "the output depends on what stands on padding")
-    error = distance(gradients_of(again), gradients)
+    error = distance(again.gradients, right.gradients)
     if not error <= ORDER:
         yield Finding("padding", "gradients", f"they depend on what stands on padding: a relative "
                                               f"difference of {error:.1e}")
@@ -71,17 +85,18 @@ def _padded_by(filling: int, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray
     return np.where(np.arange(len(ids))[:, None] < lengths, ids, filling)
 
 
-def unused_rows(case: Case, made: RandomModel, gradients: Gradients) -> Iterator[Finding]:
+def unused_rows(case: Case, made: RandomModel, right: Passes) -> Iterator[Finding]:
     """Rows of a table that no step reads: their gradient is exactly zero."""
-    loss = _loss(case, case.inputs)
     rng = np.random.default_rng([0, 1])  # no entry's seed, which could draw the same rows again
     for name, weight in made.model.weights().items():
         is_table = weight.axes[0].name in ("word", "character") and name not in made.frozen
         for used in _sides(made) if is_table else ():
             rest = np.setdiff1d(np.arange(weight.shape[0]), used)
+            if not right.gradients[name][rest].any():
+                continue
             other = {**case.inputs, name: case.inputs[name].copy()}
             other[name][rest] = draw(rng, len(rest), *weight.shape[1:])
-            if not same_bits(_loss(case, other), loss) and gradients[name][rest].any():
+            if not same_bits(_loss(case, other), right.loss):
                 yield Finding("unused row", f"d{name}", "expected exact zeros in rows that no "
                               "step reads")
 
@@ -99,8 +114,8 @@ def _sides(made: RandomModel) -> Iterator[np.ndarray]:
 
 def dtypes(case: Case, gradients: Gradients) -> Iterator[Finding]:
     """float32 stays float32 in both directions and is near; complex stays complex forward."""
-    single = gradients_of(case, np.float32)
-    yield from _other_than(np.float32, _loss(case, _cast(case, np.float32)), "")
+    loss, single = passes(case, np.float32)
+    yield from _other_than(np.float32, loss, "")
     yield from _other_than(np.float32, single, "d")
     yield from _other_than(np.complex128, _loss(case, _cast(case, np.complex128)), "")
     error = distance(single, gradients)

@@ -43,6 +43,10 @@ class Shape(NamedTuple):
         return FIRST + self.words + RESTING
 
 
+# Beyond every threshold of size: 16 steps, 16 repeats of 16 ids, 32 rows of predictions; rare words
+# in several groups by length.
+REAL = Shape((20,) * 9 + (18, 17, 16, 15, 14, 13, 12, 11, 9, 7, 5),
+             (5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17, rare=(1, 6, 2))
 SHAPES = {
     "ragged": Shape((5, 3, 1), rare=(3, 1)),  # each rare word several times
     "late padding": Shape((4, 3), reverse=False),  # the first steps are whole; no rare word
@@ -50,11 +54,9 @@ SHAPES = {
     "one sentence": Shape((4,), reverse=False, rare=(1,)),
     "one step": Shape((1, 1, 1), rare=(2, 1)),
     "smallest": Shape((1,), rare=(1,)),
-    # beyond every threshold of size: 16 steps, 16 repeats of 16 ids, 32 rows of predictions; rare
-    # words in several groups by length
-    "real": Shape((20,) * 9 + (18, 17, 16, 15, 14, 13, 12, 11, 9, 7, 5),
-                  (5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17,
-                  rare=(1, 6, 2)),
+    "real": REAL,
+    "real, no rare word": REAL._replace(rare=()),
+    "real, rare words only": REAL._replace(rare=(1, 3, 2, 1) * 4 + (4,)),
 }
 
 

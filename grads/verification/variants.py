@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import combinations, product
 from typing import Any
 
@@ -16,7 +17,15 @@ Options = dict[str, Any]
 
 def valid(config: Callable[..., Any], variants: Variants) -> list[Options]:
     """Every combination of choices that `config` does not refuse with ValueError."""
-    return [options for options in _combined(variants.choices) if _allows(config, options)]
+    return list(_valid(config, tuple((name, tuple(v)) for name, v in variants.choices.items())))
+
+
+@cache
+def _valid(
+    config: Callable[..., Any], choices: tuple[tuple[str, tuple[Any, ...]], ...]
+) -> tuple[Options, ...]:
+    """The same, put together once."""
+    return tuple(options for options in _combined(dict(choices)) if _allows(config, options))
 
 
 def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
@@ -27,7 +36,8 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     """
     found, names = valid(config, variants), list(variants.choices)
     groups = [*combinations(names, min(2, len(names))), variants.together]
-    codes = [_codes([tuple(options[name] for name in group) for options in found])
+    columns = {name: _codes([options[name] for options in found]) for name in names}
+    codes = [_together([columns[name] for name in group], len(found))
              for group in groups]  # which combination each one holds, by group
     missing = [np.ones(code.max(initial=-1) + 1, dtype=bool) for code in codes]
     chosen, best = [], 0  # the usual one, if it is valid
@@ -40,10 +50,18 @@ def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
     return chosen
 
 
-def _codes(values: list[tuple[Any, ...]]) -> np.ndarray:
+def _codes(values: list[Any]) -> np.ndarray:
     """A number for each value, the same for the same."""
-    known: dict[tuple[Any, ...], int] = {}
+    known: dict[Any, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+
+
+def _together(columns: Sequence[np.ndarray], count: int) -> np.ndarray:
+    """A number for each of `count` combinations of the columns' numbers, from 0 without a gap."""
+    code = np.zeros(count, dtype=np.int64)
+    for column in columns:
+        code = np.unique(code * (column.max(initial=0) + 1) + column, return_inverse=True)[1]
+    return code
 
 
 def name_of(options: Options, variants: Variants) -> str:

@@ -9,12 +9,21 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from backend.command import Parser, natural, positive, run_command
+from backend.command import (
+    Parser,
+    above_zero,
+    at_least_zero,
+    count,
+    natural,
+    positive,
+    run_command,
+)
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
     add_commands,
+    add_longest_word,
     add_model,
     add_rarity,
     add_replace_unk,
@@ -71,7 +80,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
                         help="passes over them (default: the recipe's)")
     parser.add_argument("--seed", type=natural, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), metavar="DIR",
-                        help="run directory (default: runs/demo; an older demo is replaced)")
+                        help="run directory (default: runs/demo; an older demo's files go)")
     parser.set_defaults(run=commands.demo)
 
 
@@ -80,7 +89,7 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", default="en", metavar="LOCALE", help="(default: en)")
     parser.add_argument("--target", default="fr", metavar="LOCALE", help="(default: fr)")
     for name, size in (("train", 20000), ("dev", 500), ("test", 500)):
-        parser.add_argument(f"--{name}", type=natural, default=size,
+        parser.add_argument(f"--{name}", type=count, default=size,
                             help=f"phrases of the {name} set (default: {size})")
     parser.add_argument("--seed", type=natural, default=1)
     parser.set_defaults(run=commands.corpus)
@@ -110,15 +119,17 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
                         help="what an ensemble averages at each step (default: probabilities)")
-    parser.add_argument("--beam", type=int, help="hypotheses per sentence (default: the recipe's)")
-    parser.add_argument("--nbest", type=int, metavar="N",
+    parser.add_argument("--beam", type=positive,
+                        help="hypotheses per sentence (default: the recipe's)")
+    parser.add_argument("--nbest", type=positive, metavar="N",
                         help="print the N best by score as 'line ||| translation ||| log_p= X "
                              "cut= 0 or 1 ||| score'; cut at the limit on length is 1")
-    parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+    parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
-    parser.add_argument("--length-factor", type=float, metavar="ALPHA",
+    parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="at most this many target words per source word")
-    parser.add_argument("--sample", type=float, metavar="TEMPERATURE",
+    add_longest_word(parser)
+    parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
                         help="draw a translation instead of searching for the best")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
     parser.add_argument("--draws", type=positive, metavar="N",
@@ -143,8 +154,8 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     train.set_defaults(run=commands.lm_train)
     sample = sub.add_parser("sample", help="draw text from a language model")
     add_model(sample)
-    sample.add_argument("--temperature", type=float, default=1.0)
-    sample.add_argument("--length", type=positive, default=300, help="words or characters to draw")
+    sample.add_argument("--temperature", type=above_zero, default=1.0)
+    sample.add_argument("--length", type=count, default=300, help="words or characters to draw")
     sample.add_argument("--prompt", default="", help="text to go on from")
     sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from backend.terminal import Console
 from nmt.data.align import Link
 from nmt.data.aligner import METHODS, AlignerOptions, Links, Tell, Words, align
 from nmt.data.aligner.eflomal import align_by_eflomal

@@ -20,6 +20,12 @@ from nmt.data.align import (
 from nmt.data.corpus import read_parallel, split_words
 
 
+def add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
+    """`--drop-bad-links`, under both of its names."""
+    parser.add_argument("--drop-bad-links", "--skip-bad-links", action="store_true",
+                        help="leave out links that do not fit their sentence, and count them")
+
+
 def run_aer(options: argparse.Namespace) -> None:
     """`nmt aer`: the links of any aligner against gold links."""
     sizes = _sizes(options)

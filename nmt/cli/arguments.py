@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from backend.command import natural, positive
+from backend.command import above_zero, at_least_zero, natural, positive
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import evaluation as commands
 from nmt.cli.aligning import ALIGNERS, SYMMETRISE
-from nmt.cli.alignment_error import run_aer
+from nmt.cli.alignment_error import add_drop_bad_links, run_aer
 from nmt.cli.rare_words import add_rare_words
 from nmt.cli.restoring import add_restore
 from nmt.cli.words import add_words
@@ -47,6 +47,13 @@ def add_aligned_word(parser: argparse.ArgumentParser) -> None:
                         help="whose alignment the weights of a step are: of the word just "
                              "predicted, of the word just read, or as thesis footnote 13 has it: "
                              f"read for dot, general and concat (default: {DEFAULT})")
+
+
+def add_longest_word(parser: argparse.ArgumentParser) -> None:
+    """`--longest-word N`."""
+    parser.add_argument("--longest-word", type=positive, metavar="N",
+                        help="characters of a word that a hybrid model spells, at most; longer "
+                             "ones are cut and counted (default: the recipe's)")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
@@ -97,9 +104,10 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
                         help="alignments of the pairs in Pharaoh or NAACL format, for the "
                              "alignment error rate; words are those between spaces")
     _add_links_format(parser, "gold")
-    _add_drop_bad_links(parser)
+    add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="write evaluation.json and, with matplotlib, pictures: BLEU by "
+                        help="write evaluation.json, all translations side by side as "
+                             "outputs.txt and, with matplotlib, pictures: BLEU by "
                              "length, learning curves, BLEU against perplexity after each epoch "
                              "and, if asked for, BLEU by rarity, before and after replacement, F1 "
                              "by length")
@@ -120,7 +128,7 @@ def _add_aer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", type=Path, metavar="FILE")
     for name in ("links", "gold"):
         _add_links_format(parser, name)
-    _add_drop_bad_links(parser)
+    add_drop_bad_links(parser)
     parser.set_defaults(run=run_aer)
 
 
@@ -133,19 +141,15 @@ def _add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
                         help=f"the {name} file names the target word first")
 
 
-def _add_drop_bad_links(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--drop-bad-links", action="store_true",
-                        help="leave out links that do not fit their sentence")
-
-
 def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
-    parser.add_argument("--length-normalisation", type=float, metavar="ALPHA",
+    parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="exponent of lp(e) (default: the recipe's)")
-    parser.add_argument("--length-factor", type=float, metavar="ALPHA",
+    parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="at most this many target words per source word (default: the "
                              "recipe's)")
+    add_longest_word(parser)
 
 
 def _add_align(parser: argparse.ArgumentParser) -> None:
@@ -182,7 +186,7 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--links", type=Path, metavar="FILE",
                         help="alignments of the pairs; words are those between spaces")
-    _add_drop_bad_links(parser)
+    add_drop_bad_links(parser)
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="align the pairs by force-decoding them instead")
     add_checkpoint(parser)
@@ -195,8 +199,8 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
 
 def _edges(text: str) -> list[int]:
     """Rising numbers with commas between them."""
-    edges = [int(part) for part in text.split(",")] if re.fullmatch(r"[0-9]+(,[0-9]+)*", text) \
-        else []
+    rising = re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text)
+    edges = [int(part) for part in text.split(",")] if rising else []
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):
         raise argparse.ArgumentTypeError(f"expected rising numbers such as 10,20,30, got {text!r}")
     return edges

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -12,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from backend.errors import UserError
+from backend.files import check_writable
+from backend.terminal import Console
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
@@ -178,7 +178,7 @@ def translate(options: argparse.Namespace) -> None:
               "translation", file=sys.stderr)
     if cut_words:
         print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
-              "(search.longest_word)", file=sys.stderr)
+              "(--longest-word, search.longest_word)", file=sys.stderr)
     if options.alignments is not None:
         write_lines(options.alignments, links)
 
@@ -193,7 +193,7 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     elif options.draws is not None:
         raise UserError("--draws: expected --sample beside it")
     return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation, options.every_beam or None)
+                  options.length_normalisation, options.longest_word, options.every_beam or None)
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
@@ -210,8 +210,7 @@ def _check_alignments(path: Path | None, system: System) -> None:
     if path is None:
         return
     need_attention(system, "--alignments")
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path}: expected a file in a directory that can be written to")
+    check_writable(path)
 
 
 def _stdin_lines() -> Iterable[str]:

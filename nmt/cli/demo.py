@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from rich.console import Console
-
-from backend.errors import UserError
+from backend.terminal import Console
+from nmt.cli import demo_files
 from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import MISSING
 from nmt.evaluation.scores import bleu, chrf
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
+from nmt.run_directory import file_names
 from nmt.system import System, Translation
 from nmt.training.progress import ConsoleObserver
 from nmt.translator_training import train
 
-MARK = ".demo"  # a file that says: this directory was made by the demo and may be replaced by it
 SHOWN = 10
 
 
@@ -37,15 +35,12 @@ def run(
     """
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     recipe = _recipe(source, target, phrases, epochs, seed, overrides)
-    _check_output(directory)
+    demo_files.check(directory)
     corpus = load_corpus(recipe.data)
     console.print(f"Embedded corpus {source} to {target}: {len(corpus.train)} phrases to train "
                   f"on, {len(corpus.dev.pairs)} dev, and a test set that training never sees.")
-    if directory.exists():
-        shutil.rmtree(directory)
-    directory.mkdir(parents=True)
-    (directory / MARK).touch()
-    system = train(recipe, directory, ConsoleObserver(console), corpus=corpus)
+    beside = demo_files.replace(directory, file_names(System, recipe))
+    system = train(recipe, directory, ConsoleObserver(console), corpus=corpus, beside=beside)
     _report(system, corpus, directory, console)
 
 
@@ -60,15 +55,6 @@ def _recipe(
     overrides = [f"--{key}={value}" for key, value in choices.items() if value is not None]
     with as_file(files("nmt") / "recipes" / "demo.yaml") as path:
         return load_recipe(Recipe, path, [*overrides, *more])
-
-
-def _check_output(directory: Path) -> None:
-    """Raise UserError if `directory` holds anything but what an earlier demo left."""
-    if not directory.exists():
-        return
-    if not directory.is_dir() or (any(directory.iterdir()) and not (directory / MARK).exists()):
-        raise UserError(f"{directory}: expected a new directory or an earlier demo's, found other "
-                        "files")
 
 
 def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Console) -> None:
@@ -94,7 +80,7 @@ def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Co
         columns = system.source_columns(words)
         drawing = alignment_map.in_terminal(columns, translation.words, translation.alignment)
         console.print(drawing)
-        png = directory / "attention.png"
+        png = directory / demo_files.PICTURE
         if alignment_map.write_png(columns, translation.words, translation.alignment, png):
             console.print(f"\nThe same as a picture: {png}")
         else:

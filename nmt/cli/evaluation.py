@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.errors import UserError
+from backend.files import make_directory
 from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts
@@ -60,7 +61,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
               for directory, name in zip(options.model, _names(options.model), strict=True)
               if (directory / LOG).is_file()]
     if options.output is not None:
-        _make_directory(options.output)
+        make_directory(options.output)
     found = []
     for (subject, system), test in zip(columns, tests, strict=True):
         tell_precision(system, test.pairs)
@@ -69,7 +70,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
                               dictionary_to_restore, options.trees)
         found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
-    for line in report.write(found, curves, options.output) if options.output else ():
+    for line in report.write(found, curves, lines, options.output) if options.output else ():
         print(line)
 
 
@@ -159,7 +160,7 @@ def run_attention(options: argparse.Namespace) -> None:
         pairs = _chosen(_pairs(system, options), options)
         sources, found = [source for source, _ in pairs], system.force(pairs)
     if options.png is not None:
-        _make_directory(options.png)
+        make_directory(options.png)
     for number, source, translation in zip(options.line, sources, found, strict=True):
         _show(system, number, source, translation, options)
 
@@ -262,7 +263,8 @@ def _names(directories: Sequence[Path]) -> list[str]:
 def _search(system: System, options: argparse.Namespace) -> SearchOptions:
     """The recipe's search settings with those of the command line."""
     return chosen(system.recipe.search, options.beam, length_factor=options.length_factor,
-                  length_normalisation=options.length_normalisation)
+                  length_normalisation=options.length_normalisation,
+                  longest_word=options.longest_word)
 
 
 def _test_set(
@@ -295,11 +297,3 @@ def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:
 def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:
     """Links of force-decoded pairs."""
     return [system.links(translation, aligned_word) for translation in system.force(pairs)]
-
-
-def _make_directory(directory: Path) -> None:
-    """Make a directory for results, unless it is there."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot make the directory: {error.strerror}") from error

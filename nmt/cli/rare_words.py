@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.command import positive
+from backend.command import natural, positive
 from backend.errors import UserError
-from nmt.cli.alignment_error import file_links, word_counts
+from backend.files import make_directory
+from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
@@ -38,8 +39,7 @@ def add_rare_words(sub: Any) -> None:
     parser.add_argument("--method", choices=METHODS, required=True)
     parser.add_argument("--links", type=Path, metavar="FILE",
                         help="alignments of the pairs; not for noalign")
-    parser.add_argument("--drop-bad-links", action="store_true",
-                        help="leave out links that do not fit their sentence")
+    add_drop_bad_links(parser)
     for side in SIDES:
         parser.add_argument(f"--{side}-vocabulary", required=side == "source", metavar="N|FILE",
                             help="the most frequent words, N with <unk> and </s>, or those of a "
@@ -114,10 +114,7 @@ def _outputs(options: argparse.Namespace) -> list[Path]:
     if len(set(names)) < len(names):
         raise UserError(f"{', '.join(map(str, given))}: expected different names, and none of "
                         f"{' and '.join(VOCABULARIES)}")
-    try:
-        options.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{options.output}: cannot make the directory: {error.strerror}") from error
+    make_directory(options.output)
     for path in given:
         if path.resolve() == (options.output / path.name).resolve():
             raise UserError(f"--output: expected another directory than that of {path}")
@@ -150,11 +147,12 @@ def _kept(
 
 def _vocabulary(text: str, sentences: Sequence[Sequence[str]], option: str) -> Vocabulary:
     """The vocabulary of `N|FILE`."""
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal()):
         return Vocabulary.read(text)
-    if int(text) < len(SPECIALS):
-        raise UserError(f"{option}: expected at least {len(SPECIALS)}, got {text}")
-    return Vocabulary.build(sentences, max_size=int(text))
+    try:
+        return Vocabulary.build(sentences, max_size=natural(text, len(SPECIALS)))
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"{option}: {error}") from None
 
 
 # --- restore --------------------------------------------------------------------------------------

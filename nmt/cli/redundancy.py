@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from backend.command import positive
 from backend.errors import UserError
+from backend.files import make_directory
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.pruning import percent
 from nmt.data.corpora import EvaluationSet, load_corpus
@@ -77,7 +78,7 @@ def run_redundancy(options: argparse.Namespace) -> None:
     scheme, weights = options.schemes[0], stored_weights(system)
     masks = masks_for(system, options.weights, scheme)
     left = survivors(weights, masks, options.weights, scheme)
-    options.output.mkdir(parents=True, exist_ok=True)
+    make_directory(options.output)
     points = sweep(system, measure, options.percents, options.schemes, _say)
     trained = [_trained(directory, one, sets, measure) for directory, one in runs]
     parts = breakdown(system, _measure(sets, options, bleu=False), options.classes,

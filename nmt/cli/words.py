@@ -9,17 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from backend.command import natural
 from backend.errors import UserError
+from backend.terminal import Console
 from nmt.checkpoint_option import add_checkpoint
 from nmt.data.corpus import read_lines, split_words, write_lines
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.pictures import require_drawing
 from nmt.evaluation.similarity import Similarity, read_pairs, similarity
-from nmt.evaluation.words_map import draw_words, principal_components, require_sklearn, t_sne
+from nmt.evaluation.words_map import (
+    draw_words,
+    principal_components,
+    require_sklearn,
+    t_sne,
+    unit_length,
+)
 from nmt.system import System
 
 METHODS = ("pca", "t-sne")
@@ -44,6 +50,9 @@ def add_words(sub: Any) -> None:
     words.add_argument("--method", choices=METHODS, default=METHODS[0],
                        help="principal components, or Barnes-Hut t-SNE, which needs scikit-learn "
                             f"(default: {METHODS[0]})")
+    words.add_argument("--unit-length", action="store_true",
+                       help="compare directions only, as cosine does: vectors that characters make "
+                            "may be much shorter than others")
     words.add_argument("--seed", type=natural, default=0, help="of t-SNE (default: 0)")
     words.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="a PNG")
     words.set_defaults(run=run_words)
@@ -101,7 +110,9 @@ def run_words(options: argparse.Namespace) -> None:
         named = ", ".join(missing[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
         print(f"{len(missing)} of {len(words)} words have no vector and are left out: {named}",
               file=sys.stderr)
-    points, axes = _points(vectors[own], options)
+    own_vectors = vectors[own]
+    points, axes = _points(unit_length(own_vectors) if options.unit_length else own_vectors,
+                           options)
     frequent = [i != UNKNOWN for i in system.source.ids(drawn)]
     draw_words(drawn, points, frequent, axes, options.output)
     print(options.output)

@@ -6,6 +6,7 @@ A link is a pair of positions (source word, target word), counted from 0, whatev
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,11 @@ from nmt.data.corpus import read_lines, split_words
 Link = tuple[int, int]  # source word, target word, from 0
 Sizes = tuple[int, int]  # words of the source sentence, words of the target sentence
 
-_PHARAOH = re.compile(r"([0-9]+)([-?p])([0-9]+)")  # sure, possible, possible
-_NAACL = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)(?: ([SP]))?(?: [0-9.]+)?")  # ..., confidence
+MOST_PAIRS = 10**7  # sentence pairs, where only links tell how many there are
+_PHARAOH = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})")  # sure, possible, possible
+_PHARAOH_OF_ANY_SIZE = re.compile(r"[0-9]+[-?p][0-9]+")
+_NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?"
+                    r"(?: [0-9.]+)?")  # confidence
 
 
 class Gold(NamedTuple):
@@ -82,8 +86,8 @@ def read_gold(
         raise UserError(f"{path}: expected a line for each of {len(sizes)} sentence pairs, found "
                         f"{len(lines)}")
     first = (0 if is_pharaoh else 1) if options.first is None else options.first
-    sure: list[set[Link]] = [set() for _ in sizes]
-    possible: list[set[Link]] = [set() for _ in sizes]
+    sure: defaultdict[int, set[Link]] = defaultdict(set)  # by sentence: most may have none
+    possible: defaultdict[int, set[Link]] = defaultdict(set)
     dropped = 0
     for entry in _entries(path, lines):
         if not 0 <= entry.sentence < len(sizes):
@@ -99,7 +103,8 @@ def read_gold(
         possible[entry.sentence].add(link)
         if entry.sure:
             sure[entry.sentence].add(link)
-    gold = [Gold(frozenset(s), frozenset(p)) for s, p in zip(sure, possible, strict=True)]
+    gold = [Gold(frozenset(sure.get(place, ())), frozenset(possible.get(place, ())))
+            for place in range(len(sizes))]
     return GoldFile(gold, dropped)
 
 
@@ -114,7 +119,12 @@ def number_of_pairs(*paths: str | Path) -> int:
     for _, lines in read:
         if _is_pharaoh(lines):
             return len(lines)
-    return max(entry.sentence + 1 for entry in _entries(*read[0]))
+    path, lines = read[0]
+    last = max(_entries(path, lines), key=lambda entry: entry.sentence)
+    if last.sentence >= MOST_PAIRS:
+        raise UserError(f"{path}:{last.line}: expected a sentence from 1 to {MOST_PAIRS:,}, got "
+                        f"{last.sentence + 1}")
+    return last.sentence + 1
 
 
 def _entries(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
@@ -125,7 +135,7 @@ def _entries(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:
 def _is_pharaoh(lines: Sequence[str]) -> bool:
     """Whether the first word of the first line that has one is a link; so too without any word."""
     words = next((words for words in map(split_words, lines) if words), None)
-    return words is None or _PHARAOH.fullmatch(words[0]) is not None
+    return words is None or _PHARAOH_OF_ANY_SIZE.fullmatch(words[0]) is not None
 
 
 def _pharaoh(path: str | Path, lines: Sequence[str]) -> Iterator[_Entry]:

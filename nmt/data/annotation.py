@@ -32,7 +32,7 @@ METHODS = ("noalign", "copyable", "posall", "posunk")
 WINDOW = 7  # largest |d|
 UNK = SPECIALS[UNKNOWN]
 
-_SYMBOL = re.compile(r"<unk_([0-9]+)>|<p_(-?[0-9]+|null)>|<unkpos_(-?[0-9]+|null)>")
+_SYMBOL = re.compile(r"<unk_([0-9]{1,9})>|<p_(-?[0-9]{1,9}|null)>|<unkpos_(-?[0-9]{1,9}|null)>")
 
 
 class Symbol(NamedTuple):

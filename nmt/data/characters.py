@@ -37,10 +37,11 @@ class Spelling:
     def rare(self, sentence: Sequence[str]) -> tuple[Word, ...]:
         """The characters of each word that has no id of its own, in order."""
         ids = self._words.ids(sentence)
-        return tuple(self._spelled(word) for word, i in zip(sentence, ids, strict=True)
+        return tuple(self.spelled(word) for word, i in zip(sentence, ids, strict=True)
                      if i == UNKNOWN)
 
-    def _spelled(self, word: str) -> Word:
+    def spelled(self, word: str) -> Word:
+        """The characters of a word."""
         if word not in self._known:
             self._known[word] = tuple(self._characters.ids(word))
         return self._known[word]

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from backend.errors import UserError
+from backend.files import make_directory
 from nmt.data.cldr_phrases import PhraseBook, parse_locale
 from nmt.data.corpus import Pair, write_lines
 from nmt.data.tokenise import natural_tokeniser
@@ -116,10 +117,7 @@ def write(corpus: Corpus, directory: str | Path) -> list[Path]:
     Raises UserError if a file cannot be written.
     """
     directory = Path(directory)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    make_directory(directory)
     contents: dict[str, list[str]] = {}
     for name, pairs in (("train", corpus.train), ("dev", corpus.dev), ("test", corpus.test)):
         contents[f"{name}.{corpus.source_locale}"] = [" ".join(source) for source, _ in pairs]

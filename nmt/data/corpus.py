@@ -5,15 +5,15 @@ U+2028, form feed and so on) occur inside words, and splitting at them would mis
 corpus. For the same reason words are separated by spaces and tabs only.
 """
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from backend.errors import UserError
+from backend.files import write_file
 
 Pair = tuple[list[str], list[str]]  # source words, target words
+BLOCK = 1 << 20  # bytes written at once
 
 
 @dataclass(frozen=True)
@@ -85,29 +85,24 @@ def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[lis
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Writes a UTF-8 file, one line each, in full or not at all.
+    """Writes a UTF-8 file, one line each, in full or not at all: see `backend.files.write_file`.
 
-    The text goes to a temporary file in the same directory, is flushed to the disk and renamed.
     Raises ValueError for a line that holds "\\n", UserError if the file cannot be written.
     """
-    path = Path(path)
-    content = bytearray()
+    write_file(path, _blocks(lines))
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[bytes]:
+    """Lines with their ends, a megabyte or so at a time."""
+    block = bytearray()
     for line in lines:
         if "\n" in line:
             raise ValueError(f"lines: expected no line end inside a line, got {line!r}")
-        content += line.encode("utf-8") + b"\n"
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):  # it is gone if all went well
-            temporary.unlink()
+        block += line.encode("utf-8") + b"\n"
+        if len(block) >= BLOCK:
+            yield bytes(block)
+            block.clear()
+    yield bytes(block)
 
 
 def prepare_pairs(

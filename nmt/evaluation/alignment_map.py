@@ -5,13 +5,14 @@ Source words on x, target words on y; in the terminal as shades, as PNG through 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
+
+from nmt.evaluation.pictures import can_draw, save
 
 SHADES = " .:-=+*#%@"  # weight 0 to 1 in tenths: readable without colours and in a pipe
 NARROW = 3  # columns for each source word
@@ -41,7 +42,7 @@ def write_png(
 ) -> bool:
     """Draw the map into a PNG file; False, and no file, where matplotlib is not installed."""
     _check(source, target, alignment)
-    if importlib.util.find_spec("matplotlib") is None:
+    if not can_draw():
         return False
     from matplotlib.figure import Figure
 
@@ -54,7 +55,7 @@ def write_png(
     axes.set_yticks(range(len(target)), target, **plain)
     axes.xaxis.tick_top()
     figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    save(figure, path, bbox_inches="tight")
     return True
 
 

@@ -116,6 +116,8 @@ class Evaluation:
     pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as `resolve` has
     brackets: Brackets | None = None  # of linear trees, if asked for
     brackets_by_length: Sequence[BracketBucket] = ()
+    replaced_chrf3: dict[str, Score] = field(default_factory=dict)  # as `replaced`
+    outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON-able values; an infinite perplexity is null."""
@@ -139,6 +141,7 @@ class Evaluation:
             "layers": self.subject.layers,
             "vocabulary": self.subject.vocabulary,
             "bleu_after_replacement": {k: v.score for k, v in self.replaced.items()},
+            "chrf3_after_replacement": {k: v.score for k, v in self.replaced_chrf3.items()},
             "pointers": self.pointers,
             "bracketing": self.brackets and {
                 "f1": self.brackets.f1, "precision": self.brackets.precision,
@@ -203,6 +206,9 @@ def evaluate(
         classes=_by_class(system, test), pointers=output.pointers,
         brackets=total(parses) if questions.trees else None,
         brackets_by_length=f1_by_length(parses, lengths, questions.edges) if parses else (),
+        replaced_chrf3={how: chrf(after, test.references, beta=3)
+                        for how, after in output.after.items()},
+        outputs=_stages(system, best, texts, output.after),
     )
 
 
@@ -210,6 +216,16 @@ def _parses(test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
     """Each linear tree against that of the reference."""
     return [compare(one.words, gold, words)
             for one, gold, words in zip(best, test.targets, test.sources, strict=True)]
+
+
+def _stages(
+    system: System, best: Sequence[Translation], texts: list[str], after: dict[str, list[str]]
+) -> dict[str, list[str]]:
+    """The translations before and after what is done about unknown words, by the first means."""
+    if any(one.spelled for one in best):
+        return {"": [system.detokenise(one.unspelled) for one in best], "spelled": texts}
+    replaced = {f"unk replaced ({how})": replaced for how, replaced in [*after.items()][:1]}
+    return {"": texts, **replaced}
 
 
 class _Output(NamedTuple):

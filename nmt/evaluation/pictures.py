@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from backend.errors import UserError
+from backend.files import write_file
 from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.lengths import Bucket
@@ -145,9 +147,12 @@ def finish(figure: Any, axes: Any, path: Path, grid: str = "both") -> None:
     save(figure, path)
 
 
-def save(figure: Any, path: Path, dpi: int = 120) -> None:
-    """Write the file."""
-    try:
-        figure.savefig(path, dpi=dpi)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+def save(figure: Any, path: Path, dpi: int = 120, **settings: Any) -> None:
+    """Write the file, as PNG where its name does not end in another format that matplotlib has.
+
+    settings: matplotlib's, of `savefig`. Raises UserError where the file cannot be written.
+    """
+    ending, picture = path.suffix[1:].lower(), io.BytesIO()
+    known = ending in figure.canvas.get_supported_filetypes()
+    figure.savefig(picture, dpi=dpi, format=ending if known else "png", **settings)
+    write_file(path, [picture.getvalue()])

@@ -23,9 +23,11 @@ from nmt.evaluation.pictures import (
     draw_stages,
 )
 from nmt.evaluation.rare import Group
+from nmt.evaluation.side_by_side import side_by_side
 from nmt.evaluation.speed import TrainingSpeed
 
-JSON, LENGTHS, CURVES = "evaluation.json", "bleu-by-length.png", "learning-curves.png"
+JSON, OUTPUTS = "evaluation.json", "outputs.txt"
+LENGTHS, CURVES = "bleu-by-length.png", "learning-curves.png"
 TREE_LENGTHS = "f1-by-length.png"
 RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
 NONE = "-"
@@ -43,6 +45,7 @@ def as_text(found: Sequence[Evaluation]) -> str:
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
     kinds = [rows for rows in (_settings(found) + _scores(found), _brackets(found),
+                               _without_unknown(found),
                                _alignment(found), _lengths(found), _rarity(found), _speed(found))
              if rows]
     if len(found) <= COLUMNS:
@@ -84,10 +87,17 @@ def _scores(found: Sequence[Evaluation]) -> list[Row]:
                             ".2f"))
         rows += [_row("spelled words", (one.spelled for one in found), "d"),
                  _row("spelled words cut", (one.cut_words for one in found), "d")]
+    return rows
+
+
+def _without_unknown(found: Sequence[Evaluation]) -> list[Row]:
+    """Scores after unknown words were replaced, and where there are none."""
+    rows = []
     for how in _replacements(found):
-        scores = [one.replaced.get(how) for one in found]
-        rows.append(_row(f"BLEU, unk replaced ({how})",
-                         (score and score.score for score in scores), ".2f"))
+        for name, scores in (("BLEU", [one.replaced.get(how) for one in found]),
+                             ("chrF3", [one.replaced_chrf3.get(how) for one in found])):
+            rows.append(_row(f"{name}, unk replaced ({how})",
+                             (score and score.score for score in scores), ".2f"))
     known = [one.known for one in found if one.known]
     if known:
         rows += [_row("BLEU, sentences without unknown words",
@@ -183,15 +193,21 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def write(found: Sequence[Evaluation], curves: Sequence[Curve], directory: Path) -> list[str]:
-    """Write JSON and pictures into a directory that is there.
+def write(
+    found: Sequence[Evaluation], curves: Sequence[Curve], lines: tuple[list[str], list[str]],
+    directory: Path,
+) -> list[str]:
+    """Write JSON, the translations side by side and pictures into a directory that is there.
 
-    Returns a line about each file; without matplotlib one that says so instead of the pictures.
+    lines: of the source and of the target. Returns a line about each file; without matplotlib one
+    that says so instead of the pictures.
     """
     text = json.dumps({"systems": [one.to_json() for one in found]}, indent=1, allow_nan=False,
                       ensure_ascii=False)
     write_lines(directory / JSON, text.split("\n"))
-    said = [str(directory / JSON)]
+    outputs = {one.subject.name: one.outputs for one in found}
+    write_lines(directory / OUTPUTS, side_by_side(*lines, outputs))
+    said = [str(directory / JSON), str(directory / OUTPUTS)]
     if not can_draw():
         return [*said, f"no pictures: {MISSING}"]
     for name, draw in _pictures(found, curves).items():

@@ -32,7 +32,7 @@ def read_speed(directory: Path) -> TrainingSpeed:
 
 def _by_cpu_time(stretches: list[dict[str, Any]]) -> float | None:
     """Tokens of the stretches that tell CPU time, over all of it."""
-    timed = [one for one in stretches if "cpu_seconds" in one]
+    timed = [one for one in stretches if {"cpu_seconds", "target_tokens"} <= one.keys()]
     if not timed or any("pool_used_bytes" in one for one in timed) or not timed[-1]["cpu_seconds"]:
         return None
     return sum(one["target_tokens"] for one in timed) / timed[-1]["cpu_seconds"]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from rich.cells import cell_len
 
 from backend.errors import UserError
 from nmt.evaluation.pictures import finish, require_drawing
@@ -18,6 +19,8 @@ from nmt.evaluation.pictures import finish, require_drawing
 PERPLEXITY = 30.0  # t-SNE's usual one; of few points a third of their number
 KINDS = ("word-based", "character-based")  # as Figure 5.4 tells words apart
 COLOURS = ("tab:blue", "tab:red")
+FONT = 8.0  # points
+LETTER = 0.64  # width of a letter, as a part of the font's size
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -34,6 +37,12 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     shares = np.zeros(2)
     shares[:kept] = sizes[:kept] ** 2 / max(float((sizes**2).sum()), np.finfo(float).tiny)
     return points * np.where(farthest < 0, -1.0, 1.0), shares
+
+
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """The directions of vectors (N, E), which is what cosine compares; zeros stay."""
+    lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+    return vectors / np.where(lengths > 0, lengths, 1.0)
 
 
 def t_sne(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -79,9 +88,43 @@ def draw_words(
         if chosen:
             x, y = points[chosen].T
             plot.scatter(x, y, s=12, color=COLOURS[kind], label=label, marker="os"[kind])
-        for i in chosen:
-            plot.annotate(words[i], tuple(points[i]), xytext=(3, 2), textcoords="offset points",
-                          fontsize=8, color=COLOURS[kind], style=("normal", "italic")[kind],
-                          parse_math=False)
     plot.set(xlabel=axes[0], ylabel=axes[1])
+    plot.margins(0.08, 0.05)
+    if not any(axes):
+        plot.tick_params(labelbottom=False, labelleft=False)
+    figure.draw_without_rendering()                        # now the axes stand where they will
+    places = plot.transData.transform(points) * 72 / figure.dpi
+    widths = np.array([LETTER * FONT * cell_len(word) for word in words])
+    for i, offset in enumerate(label_offsets(places, widths, FONT)):
+        kind = 0 if frequent[i] else 1
+        plot.annotate(words[i], tuple(points[i]), xytext=tuple(offset), fontsize=FONT,
+                      textcoords="offset points", color=COLOURS[kind],
+                      style=("normal", "italic")[kind], parse_math=False)
     finish(figure, plot, path)
+
+
+def label_offsets(places: np.ndarray, widths: np.ndarray, height: float) -> np.ndarray:
+    """Where labels begin beside their points, (N, 2): to the right, or where less lies already.
+
+    Each takes the first of six places that covers no other point and no label before it, or the one
+    that covers fewest. Arguments: places (N, 2) of the points; widths (N,) of the labels and their
+    height, in the same unit.
+    """
+    gap, offsets = 0.35 * height, []
+    boxes: list[np.ndarray] = []
+    for place, width in zip(places, widths, strict=True):
+        right, left, middle = gap, -width - gap, -width / 2
+        tried = [(right, gap), (right, -height - gap), (left, gap), (left, -height - gap),
+                 (middle, 2 * gap), (middle, -height - 2 * gap)]
+        own = [np.array([x, y, x + width, y + height]) + np.tile(place, 2) for x, y in tried]
+        best = int(np.argmin([_covered(box, places, boxes) for box in own]))
+        offsets.append(tried[best])
+        boxes.append(own[best])
+    return np.array(offsets)
+
+
+def _covered(box: np.ndarray, places: np.ndarray, boxes: Sequence[np.ndarray]) -> int:
+    """How many points and boxes a box (left, bottom, right, top) lies over."""
+    points = int(((places > box[:2]) & (places < box[2:])).all(axis=1).sum())
+    others = np.array(boxes).reshape(-1, 4)
+    return points + int(((others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])).all(axis=1).sum())

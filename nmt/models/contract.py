@@ -127,5 +127,6 @@ class Architecture(NamedTuple):
 
     config: type  # its recipe section, a frozen dataclass that checks itself (ValueError)
     build: Callable[[Any, Tables], Any]  # the model of a configuration: Trainable, Searchable
-    variants: Callable[[], Mapping[str, Variants]]  # by tier: of tiny sizes and of real ones
+    variants: Callable[[], Mapping[str, Variants]]  # by tier: tiny, of tiny sizes; real, of real
+    # ones; every, all of whose combinations are checked, by default tiny's
     sources: int = 1  # sides that it reads; 0: it is trained on streams

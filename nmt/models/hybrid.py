@@ -47,6 +47,8 @@ from nmt.models.translator import SITES, ModelConfig, Translator, TranslatorCach
 
 READER, SPELLER = CHARACTERS  # prefixes of the weights, options and tables alike
 PATHS = ("same", "separate")
+OWN = ("path", "input_feeding", "target_characters", "source_characters", "character_layers",
+       "character_dropout", "dropout")  # options that the code of this file combines
 
 
 @dataclass(frozen=True)
@@ -301,7 +303,8 @@ def build(config: HybridConfig, tables: Tables) -> Hybrid:
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines, where `HybridConfig` allows.
 
-    Scores and windows are the translator's, and checked there.
+    Scores and windows are the translator's, and checked there; so are all combinations of the other
+    options that are its own: here they occur in pairs.
     """
     tiny = {
         "path": PATHS[::-1], "input_feeding": (True, False), "target_characters": (True, False),
@@ -313,11 +316,14 @@ def variants() -> dict[str, Variants]:
         "embedding_size": (4,), "character_embedding_size": (5,),
     }
     real = {
-        "path": PATHS[::-1], "character_layers": (2,), "character_dropout": (0.3,),
-        "dropout": (0.3,), "hidden_size": (24,), "embedding_size": (20,),
-        "character_embedding_size": (12,),
+        "path": PATHS[::-1], "target_characters": (True, False),
+        "source_characters": (True, False), "character_layers": (2,),
+        "character_dropout": (0.3,), "dropout": (0.3,), "hidden_size": (24,),
+        "embedding_size": (20,), "character_embedding_size": (12,),
     }
-    return {"tiny": Variants(tiny, ("path", "input_feeding")), "real": Variants(real)}
+    together = ("path", "input_feeding")
+    every = {name: values if name in OWN else values[:1] for name, values in tiny.items()}
+    return {"tiny": Variants(tiny, together), "real": Variants(real), "every": Variants(every)}
 
 
 ARCHITECTURE = Architecture(HybridConfig, build, variants)

@@ -13,6 +13,7 @@ from typing import Any
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
+from nmt.models.contract import CHARACTERS, character_tables
 from nmt.models.language_model import LanguageModelConfig
 from nmt.models.registry import MODELS
 from nmt.models.translator import ModelConfig
@@ -27,6 +28,9 @@ REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target", "dev_source", "dev_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
+BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
+MISSING = {BLEU: ", which evaluate.bleu measures",
+           CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
 
 
 class AnyRecipe:
@@ -116,8 +120,9 @@ class Recipe(TranslationRecipe):
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
     def __post_init__(self) -> None:
-        scores = ("perplexity", "bleu") if self.evaluate.bleu else ("perplexity",)
-        _check_criterion(self.train, scores)
+        spells = CHARACTERS[1] in character_tables(self.model)
+        _check_criterion(self.train, ("perplexity", *[CHARACTER_PERPLEXITY] * spells,
+                                      *[BLEU] * self.evaluate.bleu))
 
     @property
     def reverse_source(self) -> bool:  # type: ignore[override]
@@ -179,4 +184,4 @@ def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:
     """Raise ValueError unless validation gives the score that decides what is best."""
     if train.criterion not in scores:
         raise ValueError(f"train.criterion: expected {' or '.join(scores)}, got "
-                         f"{train.criterion!r}")
+                         f"{train.criterion!r}{MISSING.get(train.criterion, '')}")

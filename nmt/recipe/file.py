@@ -8,7 +8,8 @@ from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args
 
 import yaml
 from jsonargparse import ArgumentParser
@@ -26,6 +27,7 @@ from nmt.recipe.keys import (
     sections_of,
     subsections,
 )
+from nmt.recipe.limits import beyond_limits
 from nmt.recipe.nearest import nearest
 from nmt.recipe.tasks import TASKS, TasksRecipe, is_of_tasks, tasks_mapping, tasks_recipe
 from nmt.recipe.tree import Entry, Tree, architecture_entry, plain, read_tree, without_model
@@ -76,10 +78,15 @@ def _one(
         return "override" if key in chosen else entries[key].place if key in entries else str(path)
 
     stated = {key: plain(entry.value) for key, entry in entries.items() if key not in chosen}
-    values = _nested(_typed(keys, stated, chosen, where))
+    flat = _typed(keys, stated, chosen, where)
+    values = _nested(flat)
     values.get("model", {}).pop("architecture", None)
     types = {"model": MODELS[architecture].config}
-    return _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    recipe = _make(kind_of(architecture), values, dataclasses.MISSING, "", where, types)
+    for key, value in flat.items():
+        if expected := beyond_limits(key, value):
+            raise UserError(f"{where(key)}: {key}: expected {expected}, got {value!r}")
+    return recipe
 
 
 def as_text(recipe: AnyRecipe) -> str:
@@ -140,9 +147,11 @@ def _typed(
     keys: Mapping[str, Key], given: Mapping[str, Any], chosen: Mapping[str, str], where: Where
 ) -> dict[str, Any]:
     """Value by dotted key: of the file, or of its override, of the type that its section names."""
-    parser = ArgumentParser(exit_on_error=False)
-    for name, one in keys.items():
-        parser.add_argument(f"--{name}", type=one.type)
+    right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
+    rest = {key: value for key, value in given.items() if key not in right}
+    parser = ArgumentParser(exit_on_error=False)  # slow: what needs no parser goes by it
+    for key in (*rest, *chosen):
+        parser.add_argument(f"--{key}", type=keys[key].type)
 
     def wrong(key: str) -> UserError:
         return UserError(f"{where(key)}: {key}: expected {keys[key].written}, "
@@ -150,17 +159,25 @@ def _typed(
 
     try:
         arguments = [f"--{key}={value}" for key, value in chosen.items()]
-        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(given)))
+        found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(rest)))
     except ArgumentError as error:
         named = re.search(r'"([\w.]+)"', str(error))
         if named is None or named[1] not in keys:
             raise UserError(" ".join(str(error).split())) from None
         raise wrong(named[1]) from None
-    values = {key: found[key] for key in [*given, *chosen]}
+    values = {key: right[key] if key in right else found[key] for key in (*given, *chosen)}
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
+        if isinstance(value, str) and "\0" in value:  # no file is called so
+            raise UserError(f"{where(key)}: {key}: expected no NUL character, got {value!r}")
     return values
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type as it stands; False where it may have to be converted."""
+    kinds = {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
+    return type(value) in kinds & {bool, int, float, str, NoneType}
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple, get_type_hints
 
@@ -26,8 +27,14 @@ class Key(NamedTuple):
 
 def keys_of(architecture: str) -> Mapping[str, Key]:
     """All keys of the recipes of an architecture, by dotted name, in their order."""
+    return _keys_of(architecture, MODELS[architecture].config)
+
+
+@cache
+def _keys_of(architecture: str, config: type) -> Mapping[str, Key]:
+    """The same, of an architecture that has this section of the model."""
     kind, found = kind_of(architecture), dict[str, Key]()
-    for name, key in _keys(kind, dataclasses.MISSING, "", {"model": MODELS[architecture].config}):
+    for name, key in _keys(kind, dataclasses.MISSING, "", {"model": config}):
         if name.startswith("model.") and ARCHITECTURE not in found:
             found[ARCHITECTURE] = Key(str, "str", DEFAULT_ARCHITECTURE, kind)
         found[name] = key
@@ -40,12 +47,15 @@ def sections_of(keys: Collection[str]) -> set[str]:
             for section in accumulate(key.split(".")[:-1], lambda outer, name: f"{outer}.{name}")}
 
 
+_hints = cache(get_type_hints)  # of a section: the types of its fields
+
+
 def subsections(section: type, chosen: Mapping[str, type] | None = None) -> dict[str, type]:
     """The fields of a section that are sections themselves, dataclasses.
 
     chosen: of fields whose type the architecture decides, the type.
     """
-    hints = {**get_type_hints(section), **(chosen or {})}
+    hints = {**_hints(section), **(chosen or {})}
     return {field.name: hints[field.name] for field in dataclasses.fields(section)
             if dataclasses.is_dataclass(hints[field.name])}
 
@@ -76,7 +86,7 @@ def _keys(
     section: type, default: Any, prefix: str, chosen: Mapping[str, type] | None = None
 ) -> Iterator[tuple[str, Key]]:
     """The keys of a section and of those in it."""
-    hints, inner = get_type_hints(section), subsections(section, chosen)
+    hints, inner = _hints(section), subsections(section, chosen)
     for field in dataclasses.fields(section):
         name, kind = prefix + field.name, inner.get(field.name)
         value = default_of(field, default, kind)

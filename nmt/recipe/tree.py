@@ -11,6 +11,9 @@ from backend.errors import UserError
 from nmt.recipe import DEFAULT_ARCHITECTURE
 
 BASE = "base"
+LARGEST = 1 << 20  # bytes of a file
+DEEPEST = 20
+MOST = 10_000  # values
 
 
 class Entry(NamedTuple):
@@ -104,12 +107,14 @@ def _merged(below: Tree, above: Tree) -> Tree:
 def _parse(path: Path) -> Tree:
     """The file itself."""
     try:
-        loader = yaml.SafeLoader(path.read_bytes())
+        raw = _read_bytes(path)
+        _check_extent(path, raw)
+        loader = yaml.SafeLoader(raw)
         node = loader.get_single_node()
         tree = _value(loader, node, path, "") if node is not None else None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: what looks like a date and is none
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a path with a NUL
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = str(getattr(error, "problem", None) or error).split("\n")[0]
@@ -122,10 +127,49 @@ def _parse(path: Path) -> Tree:
     return tree
 
 
+def _read_bytes(path: Path) -> bytes:
+    """The content, unless that is no recipe for its size alone."""
+    with open(path, "rb") as file:
+        raw = file.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise UserError(f"{path}: expected a recipe of at most {LARGEST:,} bytes, got more")
+    return raw
+
+
+def _check_extent(path: Path, raw: bytes) -> None:
+    """Raise UserError, naming the line, where mappings and lists nest deeper than DEEPEST, or
+    aliases repeat what they stand for until there are more than MOST values."""
+    sizes: dict[str, int] = {}  # values that an anchor stands for
+    inside: list[tuple[str | None, int]] = []  # anchor, and the values before it
+    count = 0
+    for event in yaml.parse(raw, yaml.SafeLoader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = inside.pop()
+            sizes |= {} if anchor is None else {anchor: count - before}
+        elif isinstance(event, yaml.NodeEvent):
+            alias = isinstance(event, yaml.AliasEvent)
+            if isinstance(event, yaml.CollectionStartEvent):
+                inside.append((event.anchor, count))
+            count += sizes.get(event.anchor or "", 1) if alias else 1
+            if len(inside) > DEEPEST or count > MOST:
+                raise UserError(f"{path}:{_line(event)}: expected at most {DEEPEST} mappings and "
+                                f"lists within each other and {MOST:,} values, aliases written "
+                                "out, got more")
+
+
+def _line(found: yaml.Event | yaml.Node) -> int:
+    """Where something begins, from 1."""
+    return found.start_mark.line + 1 if found.start_mark else 1
+
+
 def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) -> Any:
     """What a node says; of a mapping its entries."""
     if not isinstance(node, yaml.MappingNode):
-        return loader.construct_object(node, deep=True)
+        try:
+            return loader.construct_object(node, deep=True)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise UserError(f"{path}:{_line(node)}: expected YAML, got {node.value!r}, which is no "
+                            f"{node.tag.rpartition(':')[2]}") from error
     tree: Tree = {}
     for key, value in node.value:
         place = f"{path}:{key.start_mark.line + 1}"

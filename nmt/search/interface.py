@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +9,10 @@ import numpy as np
 
 from backend.errors import UserError
 from nmt.data.batches import Side
+
+LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "nbest": 10_000, "longest_word": 10**6}
+MOST_FACTOR = 1000
+MOST_EXPONENT = 20  # lp of a million steps is still a float
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,20 @@ class SearchOptions:
     every_beam: bool = False  # the best of all beams up to `beam` (Nair and Shah, 6.5)
 
     def __post_init__(self) -> None:
-        for name in ("beam", "minimum_steps", "nbest", "longest_word"):
+        for name, most in LARGEST.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+            if value > most:
+                raise ValueError(f"{name}: expected at most {most:,}, got {value}")
         if self.nbest > self.beam:
             raise ValueError(f"nbest: expected at most beam = {self.beam}, got {self.nbest}")
-        if not (math.isfinite(self.length_factor) and self.length_factor > 0):
-            raise ValueError(f"length_factor: expected a positive number, got {self.length_factor}")
-        if not (math.isfinite(self.length_normalisation) and self.length_normalisation >= 0):
-            raise ValueError("length_normalisation: expected a number of at least 0, "
-                             f"got {self.length_normalisation}")
+        if not 0 < self.length_factor <= MOST_FACTOR:
+            raise ValueError(f"length_factor: expected a positive number of at most {MOST_FACTOR}, "
+                             f"got {self.length_factor}")
+        if not 0 <= self.length_normalisation <= MOST_EXPONENT:
+            raise ValueError("length_normalisation: expected a number of at least 0 and at most "
+                             f"{MOST_EXPONENT}, got {self.length_normalisation}")
 
     def step_limits(self, source_lengths: np.ndarray) -> np.ndarray:
         """Return the most decoder steps (B,) int64 that sources of these lengths (B,) may take."""
@@ -61,9 +67,8 @@ class SearchOptions:
 
 
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
-           length_factor: float | None = None,
-           length_normalisation: float | None = None,
-           every_beam: bool | None = None) -> SearchOptions:
+           length_factor: float | None = None, length_normalisation: float | None = None,
+           longest_word: int | None = None, every_beam: bool | None = None) -> SearchOptions:
     """A recipe's search settings with those of a command line; None where nothing was said.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
@@ -74,7 +79,7 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
     given: dict[str, Any] = {"beam": beam, "nbest": 1 if nbest is None else nbest,
                              "length_factor": length_factor,
                              "length_normalisation": length_normalisation,
-                             "every_beam": every_beam}
+                             "longest_word": longest_word, "every_beam": every_beam}
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})

@@ -74,16 +74,19 @@ def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Ar
         logits: (N, V) real, nats; not written to.
         maxima: (N,) the largest logit of each row.
         uniform: (N,) float64 in [0, 1).
-        temperature: positive.
+        temperature: positive; vanishing, the largest logit is drawn.
 
     Returns:
         (N,) int64: the number of columns whose running sum is at most uniform * total.
     """
     xp = backend.array_module(logits, maxima, uniform)
-    N = logits.shape[0]
+    N, limits = logits.shape[0], np.finfo(logits.dtype)
+    # As a number of the logits' own kind: neither 0, by which 0 cannot be divided, nor infinity.
+    temperature = min(max(temperature, float(limits.tiny)), float(limits.max))
     columns = xp.empty((N,), xp.int64)
     for rows in row_chunks(logits):
-        shifted = (logits[rows] - maxima[rows, None]) / temperature  # (rows of the chunk, V)
+        with np.errstate(over="ignore"):  # towards 0 all but the largest logits become -infinity
+            shifted = (logits[rows] - maxima[rows, None]) / temperature  # (rows of the chunk, V)
         running = xp.cumsum(xp.exp(shifted), axis=1, dtype=xp.float64)
         columns[rows] = (running <= uniform[rows, None] * running[:, -1:]).sum(axis=1)
     return columns  # below V: a float64 total times at most 1 - 2**-53 rounds to less than itself

@@ -1,14 +1,20 @@
 """Checkpoints: flat arrays and one JSON document in a safetensors file, written all or nothing.
 
 Names carry a prefix: `parameters/encoder.0.W`, `optimizer/m/encoder.0.W`. The safetensors
-header holds a single metadata entry, a JSON string with the format's version, the caller's
-document and how masks are packed (`nmt.training.masks`), because safetensors maps strings to
-strings and promises no order of keys. The version is that of a whole run directory: it goes up
-where recipes, vocabularies or names of parameters are no longer read as they were written.
+header holds two metadata entries: a JSON string with the format's version, the caller's document
+and how masks are packed (`nmt.training.masks`), because safetensors maps strings to strings and
+promises no order of keys; and a checksum of that string and all arrays, so that one flipped bit is
+found. Files that were written before there was one have none. The version is that of a whole run
+directory: it goes up where recipes, vocabularies or names of parameters are no longer read as they
+were written.
+
+A file may come from anyone: whatever is in it, reading it raises UserError or gives arrays and a
+document of the shapes that the program writes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,10 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
+from backend.files import write_file
+from nmt.training import tensor_file
 from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
 
 __all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "VERSION", "Checkpoint",
@@ -30,7 +37,16 @@ __all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "VERSION", "Checkpoint
 VERSION = 3
 OPTIMIZER = "optimizer/"
 CARRIED = "carried/"  # states that a model hands from batch to batch
-_KEY = "nmt-checkpoint"  # the one metadata entry
+_KEY = "nmt-checkpoint"  # the metadata entry with the document
+_CHECKSUM = "nmt-checksum"  # that with the digest
+# What of a document is read without asking first what it is.
+_MAPPINGS = ("", "model", "model.recipe", "model.pruning", "training", "training.options",
+             "training.environment",
+             "training.counters", "training.meter", "training.schedule", "training.data_rng",
+             "training.dropout_rng", "scores")
+_NUMBERS = ("epoch", "step", "training.counters.epoch", "training.counters.step",
+            "training.counters.position")
+_OF_NUMBERS = ("training.counters", "training.meter", "training.schedule")  # or null
 
 
 class Checkpoint(NamedTuple):
@@ -51,25 +67,15 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
 
     Arguments: path; arrays, prefixed name -> array, of any backend; metadata, JSON-able; sparse,
     whether of a masked parameter only what its mask keeps is written (it is read back whole).
-    The file is written beside `path`, flushed to the disk, renamed, and the directory flushed.
-    Raises UserError when the file cannot be written; the old file then stays, and no other.
+    Raises UserError when the file cannot be written; the old file then stays, and no other: see
+    `backend.files.write_file`.
     """
-    path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    # Contiguous: safetensors 0.8 writes the memory of a.T in the wrong order. ascontiguousarray
-    # would turn a 0-d array into a 1-d one.
+    # Contiguous, as tensor_file needs it; ascontiguousarray would turn a 0-d array into a 1-d one.
     host = {name: np.asarray(to_host(array), order="C") for name, array in arrays.items()}
     host, packing = pack(host, sparse)
-    header = {_KEY: json.dumps({"version": VERSION, "metadata": metadata} | packing)}
-    try:
-        save_file(host, temporary, header)
-        _flush(temporary)
-        os.replace(temporary, path)
-        _flush(path.parent)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot write the checkpoint: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    document = json.dumps({"version": VERSION, "metadata": metadata} | packing)
+    header = {_KEY: document, _CHECKSUM: _checksum(host, document)}
+    write_file(path, tensor_file.parts(host, header))
 
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
@@ -79,9 +85,12 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     """
     path = Path(path)
     with _opened(path) as file:
-        arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
-        document = _document(path, file.metadata() or {})
-        return Checkpoint(unpack(path, arrays, document), document["metadata"])
+        header = file.metadata() or {}
+        document = _document(path, header)
+        arrays = {name: _array(path, file, name) for name in file.keys()}
+    if _CHECKSUM in header and header[_CHECKSUM] != _checksum(arrays, header[_KEY]):
+        raise UserError(f"{path}: damaged: its content is not that of its checksum")
+    return Checkpoint(unpack(path, arrays, document), document["metadata"])
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -119,13 +128,25 @@ def parameters_of(saved: Checkpoint, path: str | os.PathLike[str],
 
 def check_parameters(path: str | os.PathLike[str], found: Mapping[str, Array],
                      template: Mapping[str, Array]) -> None:
-    """Raise UserError unless `found` has exactly the names and shapes of `template`."""
+    """Raise UserError unless `found` has exactly the names, shapes and dtypes of `template`, and
+    numbers that are finite."""
     _check_none(path, "lacks", (name for name in template if name not in found))
     _check_none(path, "holds, beyond the model's,", (n for n in found if n not in template))
     for name, array in template.items():
         if found[name].shape != array.shape:
             raise UserError(f"{path}: parameter {name!r}: the model expects shape "
                             f"{array.shape}, the file holds {found[name].shape}")
+        check_array(path, f"parameter {name!r}", found[name], array.dtype)
+
+
+def check_array(path: str | os.PathLike[str], what: str, array: Array, dtype: Any) -> None:
+    """Raise UserError unless an array of a file has this dtype and only finite numbers."""
+    if array.dtype != dtype:
+        raise UserError(f"{path}: {what}: expected {dtype}, found {array.dtype}")
+    if not np.isfinite(array).all():
+        bad = int(np.count_nonzero(~np.isfinite(array)))
+        raise UserError(f"{path}: {what}: expected finite numbers, found {bad} of {array.size} "
+                        "that are infinite or NaN")
 
 
 def _check_none(path: str | os.PathLike[str], verb: str, names: Iterable[str]) -> None:
@@ -141,20 +162,74 @@ def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
     if _KEY not in header:
         raise UserError(f"{path}: expected the metadata entry {_KEY!r}, found "
                         f"{sorted(header) or 'no metadata'}: a safetensors file of another program")
+    if unknown := header.keys() - {_KEY, _CHECKSUM}:
+        raise UserError(f"{path}: expected no metadata entry {min(unknown)!r}")
     try:
         document = json.loads(header[_KEY])
-        version, _ = document["version"], document["metadata"]
-    except (ValueError, TypeError, KeyError) as error:
+        version, metadata = document["version"], document["metadata"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(f"{path}: the metadata entry {_KEY!r} is damaged: {error!r}") from error
     if version != VERSION:
-        raise UserError(f"{path}: expected format {VERSION}, found {version}")
+        raise UserError(f"{path}: expected format {VERSION}, found {version!r}")
+    _check_shape(path, metadata)
     return document
 
 
-def _flush(path: Path) -> None:
-    """Wait until a file's or directory's content is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+def _check_shape(path: Path, metadata: Any) -> None:
+    """Raise UserError unless what is read of a document without asking is what it should be."""
+    for key in _MAPPINGS:
+        found = _at(metadata, key, {})
+        if not isinstance(found, dict):
+            raise _wrong(path, key, "a mapping", found)
+    for key in _NUMBERS:
+        found = _at(metadata, key, 0)
+        if type(found) is not int or not 0 <= found < 2**63:
+            if not (key == "epoch" and found is None):  # of a model that does not say
+                raise _wrong(path, key, "an integer of at least 0", found)
+    for key in _OF_NUMBERS:
+        for found in _leaves(_at(metadata, key, {})):
+            if isinstance(found, str) or not (found is None or abs(found) < 2**63):
+                raise _wrong(path, key, "numbers", found)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """What stands in mappings and lists."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+    else:
+        yield value
+
+
+def _at(metadata: Any, key: str, default: Any) -> Any:
+    """The value of a dotted key; the default where there is none."""
+    for part in key.split(".") if key else ():
+        if not isinstance(metadata, dict) or part not in metadata:
+            return default
+        metadata = metadata[part]
+    return metadata
+
+
+def _wrong(path: Path, key: str, expected: str, found: Any) -> UserError:
+    """The error to raise for what a document says of a key."""
+    return UserError(f"{path}: metadata {key or 'of the checkpoint'}: expected {expected}, found "
+                     f"{found!r:.60}")
+
+
+def _array(path: Path, file: Any, name: str) -> np.ndarray:
+    """An array of the file."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return np.array(file.get_tensor(name))
+    except (TypeError, AttributeError) as error:  # a dtype of safetensors that NumPy has not
+        raise UserError(f"{path}: {name!r}: expected an array of a dtype that NumPy has, got: "
+                        f"{error}") from None
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], document: str) -> str:
+    """A digest of all that a file says."""
+    digest = hashlib.sha256(document.encode("utf-8", "surrogatepass"))
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"\n{name}\n{array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

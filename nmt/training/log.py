@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
+from backend.files import write_text
 from nmt.data.corpus import decode_lines
+
+AMOUNTS = ("target_tokens", "target_tokens_per_second", "cpu_seconds", "elapsed_seconds")
+LARGEST = 1e308
 
 
 class Log:
@@ -21,11 +24,13 @@ class Log:
     large for a float is null.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
+        """Arguments: path; check, called before each record, raises UserError."""
+        self._path, self._check = path, check
 
     def write(self, event: str, **record: Any) -> None:
         """Append one record. Raises UserError when the file cannot be written."""
+        self._check()
         line = json.dumps(_strict({"event": event, **record}), allow_nan=False)
         try:
             with open(self._path, "a", encoding="utf-8") as file:
@@ -35,13 +40,11 @@ class Log:
 
     def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
         """Drop the records that are not `wanted`, and lines cut off by a crash."""
-        if not self._path.exists():
+        if not self._path.is_file():
             return
-        kept = [record for record in map(_parse, self._path.read_text("utf-8").splitlines())
-                if record is not None and wanted(record)]
-        temporary = self._path.with_name(self._path.name + ".tmp")
-        temporary.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
-        os.replace(temporary, self._path)
+        lines = self._path.read_bytes().decode("utf-8", "replace").split("\n")
+        kept = [record for record in map(_parse, lines) if record is not None and wanted(record)]
+        write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -49,7 +52,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     records = []
     for number, line in enumerate(decode_lines(path), 1):
         record = _parse(line)
-        if not isinstance(record, dict) or not {"event", "step"} <= record.keys():
+        if record is None:
             raise UserError(f"{path}:{number}: expected a record of a training log, got "
                             f"{line[:60]!r}")
         records.append(record)
@@ -64,8 +67,34 @@ def _strict(value: Any) -> Any:
 
 
 def _parse(line: str) -> dict[str, Any] | None:
-    """The record of a line; None for half a line."""
+    """The record of a line; None for half a line, and for what is no record of ours."""
     try:
-        return json.loads(line)
-    except ValueError:
+        record = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
         return None
+    return record if _is_record(record) else None
+
+
+def _is_record(record: Any) -> bool:
+    """Whether what is read of records is there, and what it should be."""
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        return False
+    counts = [record.get("step"), record.get("epoch", 0)]
+    if any(type(one) is not int or not 0 <= one < 2**63 for one in counts):
+        return False
+    scores = record.get("scores", {})
+    if not isinstance(scores, dict) or not all(map(_is_score, scores.values())):
+        return False
+    return (_is_score(record.get("loss")) and scores.get("perplexity", 1) != 0
+            and all(record[name] is not None and _is_score(record[name])
+                    for name in AMOUNTS if name in record))
+
+
+def _is_score(value: Any) -> bool:
+    """Whether a value is a number that is not negative, or null for one that was not finite."""
+    return value is None or (type(value) in (int, float) and 0 <= value < LARGEST)
+
+
+def _no_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which JSON has not and Python reads."""
+    raise ValueError(name)

@@ -9,6 +9,7 @@ which is kept, n (4 k + 1/8) bytes are written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,10 @@ def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, An
     Raises UserError, naming `path` and the mask, where a mask and its parameter do not fit.
     """
     whole, shapes = dict(arrays), header.get("masks", {})
+    sparse = header.get("sparse", False)
+    if not isinstance(shapes, dict) or not isinstance(sparse, bool):
+        raise UserError(f"{path}: expected masks with a shape each, and whether the file is "
+                        f"sparse, found {shapes!r:.60}, {sparse!r:.60}")
     for name in shapes:
         if MASKS + name not in arrays:
             raise UserError(f"{path}: mask of {name!r}: expected one, found none")
@@ -49,7 +54,7 @@ def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, An
         if full_name.startswith(MASKS):
             name = full_name[len(MASKS):]
             mask = _mask(path, name, arrays, shapes.get(name))
-            values = _values(path, name, arrays, mask, header["sparse"])
+            values = _values(path, name, arrays, mask, sparse)
             whole |= {full_name: mask, PARAMETERS + name: values}
     return whole
 
@@ -58,7 +63,9 @@ def _mask(path: Path, name: str, arrays: Mapping[str, np.ndarray], shape: Any) -
     """A mask from its bits."""
     if shape is None or PARAMETERS + name not in arrays:
         raise UserError(f"{path}: mask of {name!r}: the file has no parameter, or no shape, for it")
-    bits, size = arrays[MASKS + name], int(np.prod(shape))
+    if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+        raise UserError(f"{path}: mask of {name!r}: expected a shape, found {shape!r:.60}")
+    bits, size = arrays[MASKS + name], math.prod(shape)
     if bits.dtype != np.uint8 or bits.shape != ((size + 7) // 8,):
         raise UserError(f"{path}: mask of {name!r}: expected {size} bits for shape "
                         f"{tuple(shape)}, found {bits.size} x {bits.dtype}")

@@ -104,10 +104,12 @@ class Optimizer(ABC):
                  for kind, array in zip(self.state_names, own, strict=True)}
         return state | {f"t/{name}": np.array(t) for name, t in self._t.items()}
 
-    def load_state_arrays(self, arrays: Mapping[str, Array]) -> None:
+    def load_state_arrays(self, arrays: Mapping[str, Array],
+                          parameters: Mapping[str, Array]) -> None:
         """Put back what `state_arrays` gave; host arrays are moved to the device in use.
 
-        Raises ValueError for another optimizer's state, or one that is not whole.
+        Raises ValueError for another optimizer's state, one that is not whole, or one that is not
+        of these parameters: of other names, shapes or dtypes, or not finite.
         """
         kinds = (*self.state_names, "t") if self.state_names else ()
         wanted = (f"arrays: expected the state of {type(self).__name__} "
@@ -120,6 +122,9 @@ class Optimizer(ABC):
             found[kind][name] = array
         if len({frozenset(named) for named in found.values()}) > 1:
             raise ValueError(f"{wanted}, each for the same parameters")
+        for kind, named in found.items():
+            for name, array in named.items():
+                _check_state(kind, name, array, parameters)
         self._t = Counter({name: int(to_host(t)) for name, t in found.pop("t", {}).items()})
         self._state = {name: tuple(_own_copy(named[name]) for named in found.values())
                       for name in self._t}
@@ -292,6 +297,24 @@ def _parameter_of(parameters: dict[str, Array], name: str, gradient: Any) -> Arr
     if not parameter.flags.c_contiguous:  # a reshaped copy would take the update and be lost
         raise ValueError(f"parameters: {name!r}: expected a C-contiguous array")
     return parameter
+
+
+def _check_state(kind: str, name: str, array: Array, parameters: Mapping[str, Array]) -> None:
+    """Raise ValueError unless an array of a state is what belongs to its parameter."""
+    if name not in parameters:
+        raise ValueError(f"{kind}/{name}: expected a parameter of the model, found none")
+    host = to_host(array)
+    if kind == "t":
+        if host.shape != () or host.dtype.kind != "i" or host < 1:
+            raise ValueError(f"t/{name}: expected a number of updates, found {host.dtype} of shape "
+                             f"{host.shape}")
+        return
+    like = parameters[name]
+    if host.shape != like.shape or host.dtype != like.dtype:
+        raise ValueError(f"{kind}/{name}: expected {like.dtype} of shape {like.shape}, found "
+                         f"{host.dtype} of shape {host.shape}")
+    if not np.isfinite(host).all():
+        raise ValueError(f"{kind}/{name}: expected finite numbers, found others")
 
 
 def _in_dtypes_of(parameters: Mapping[str, Array], scale: Array | float) -> dict[Any, Array]:

@@ -10,7 +10,7 @@ from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adadelta": Adadelta}
-_LOWER_IS_BETTER = ("perplexity", "loss")  # of all validation scores; of others higher is better
+_LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # other scores: higher
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TrainOptions:
     plateau_patience: int = 3  # schedule plateau: epochs without a new best score before a decay
     plateau_minimum: float = 1e-6  # schedule plateau: training ends below this learning rate
     max_norm: float | None = 5.0  # longest normalised gradient; longer ones are scaled down to it
-    criterion: str = "perplexity"  # the validation score that decides what is best
+    criterion: str = "perplexity"  # decides what is best: perplexity, bleu, character_perplexity
     log_every: int = 50  # updates between two lines of the log
     checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: at epoch ends only
     seed: int = 1  # of the order of the data and of the dropout masks

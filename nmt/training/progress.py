@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from backend.terminal import Console
 from nmt.training.meter import perplexities
 
 
@@ -47,7 +47,7 @@ class ConsoleObserver(Observer):
     """One line per epoch; in a terminal also a bar with the time left in the whole run."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False)
+        self._console = console or Console(highlight=False, markup=False)
         self._bar: Bar | None = None
         self._task = TaskID(0)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,8 @@ import numpy as np
 
 from backend import Array, array_module, gemm, to_device, to_host
 from backend.errors import UserError
+from backend.files import make_directory
+from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from backend.rows import RowGradient
 from nmt.data.batches import Batch
@@ -73,7 +76,8 @@ class Trainer:
                  reduce_gradients: Callable[[Gradients], Gradients] | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None,
                  after_save: Callable[[str, dict[str, Array], dict[str, Any]], None] | None = None,
-                 notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None) -> None:
+                 notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None,
+                 check_directory: Callable[[], None] | None = None) -> None:
         """Make a trainer that stands at the beginning.
 
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
@@ -85,14 +89,18 @@ class Trainer:
         parameters, which it may change, after each update; after_save, called with the file's name,
         the parameters and the facts of each checkpoint, once it is written; notes on the data, for
         the observer and the log; beside, what each checkpoint holds beside the parameters and
-        training leaves as it is, by name.
+        training leaves as it is, by name; check_directory, of a directory that is there and held,
+        is called before anything is written and raises UserError where the directory is not what
+        it was.
         Raises ValueError for a plateau schedule without `validate`.
         """
         if options.schedule == "plateau" and validate is None:
             raise ValueError("validate: the plateau schedule expected a function, got None")
         self.parameters, self.options, self.counters = parameters, options, Counters()
         self._model, self._source, self._validate = model, source, validate
-        self._directory, self._log = Path(directory), Log(Path(directory) / LOG)
+        self._directory, self._made = Path(directory), check_directory is not None
+        self._check_directory = check_directory or (lambda: None)
+        self._log = Log(self._directory / LOG, self._check_directory)
         self._observer, self._metadata = observer or Observer(), metadata or {}
         self._optimizer, self._schedule = options.make_optimizer(), options.make_schedule()
         self._data_rng = np.random.default_rng([options.seed, 0])
@@ -105,6 +113,7 @@ class Trainer:
         self._after_save, self._beside = after_save, dict(beside or {})
         self._meter = Meter(self._xp)
         self._owns_directory = False
+        self._environment, self._changed = environment(), list[str]()  # notes on what it was before
 
     def resume(self) -> None:
         """Put everything back as it was when `last.safetensors` was written.
@@ -116,22 +125,34 @@ class Trainer:
         state = saved.metadata.get("training")
         if not state:
             raise UserError(f"{path}: expected the state of a training run, found parameters only")
-        difference = self.options.difference(state["options"])
+        with _reading(path):
+            difference = self.options.difference(state["options"])
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
         known = saved.metadata.get("model", {})
         for name, value in self._metadata.items():
-            if known.get(name, value) != value:
+            if _differs(known.get(name, value), value):
                 raise UserError(f"{path}: cannot resume: its {name!r} is {known[name]}, this "
                                 f"run's {value}: vocabularies or data are not what they were")
         parameters = saved.select(checkpoint.PARAMETERS)
         checkpoint.check_parameters(path, parameters, self.parameters)
         for name, parameter in self.parameters.items():
             parameter[...] = to_device(parameters[name])
-        self._optimizer.load_state_arrays(saved.select(checkpoint.OPTIMIZER))
-        self._stream = _stream_state(saved.select(checkpoint.CARRIED))
-        self._load_state(state)
+        with _reading(path):
+            self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
+            self._stream = _stream_state(saved.select(checkpoint.CARRIED), self._dtype)
+            self._load_state(state)
+        if changed := differences(state.get("environment", {}), self._environment):
+            self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
+                             "run that was never stopped"]
         self._owns_directory = True
+
+    def _load_optimizer(self, arrays: Mapping[str, Array], step: int) -> None:
+        """The optimizer's state after so many updates. Raises ValueError for another."""
+        if step and self._optimizer.state_names and not arrays:
+            raise ValueError(f"expected the state of {type(self._optimizer).__name__} after "
+                             f"{step} updates, found none")
+        self._optimizer.load_state_arrays(arrays, self.parameters)
 
     def _load_state(self, state: dict[str, Any]) -> None:
         """Counters, sums, schedule and generators; the log is cut back to where they stand."""
@@ -146,8 +167,9 @@ class Trainer:
     def train(self) -> Counters:
         """Train until `options.epochs` are done or the schedule is finished; where it then stands.
 
-        Ctrl-C stops after the update (or validation) in progress, saves `last.safetensors` and
-        raises KeyboardInterrupt with a one-line message; a second Ctrl-C stops at once.
+        A new run is saved before its first update. Ctrl-C stops after the update (or validation)
+        in progress, saves `last.safetensors` and raises KeyboardInterrupt with a one-line message,
+        SIGTERM likewise `Terminated`; a second one stops at once.
         Raises UserError when the loss or a gradient is not finite, when the directory holds a run
         that was not resumed, or when a file cannot be written.
         """
@@ -161,15 +183,20 @@ class Trainer:
                     self._train_epoch(interrupt)
                     self._end_epoch()
                     self._stop_if_asked(interrupt)
+        except KeyboardInterrupt as error:
+            if error.args:
+                raise
+            raise type(error)(f"stopped at once; {self._kept()}") from None
         finally:
             self._observer.close()
         return self.counters
 
     def _tell_notes(self) -> None:
-        """Say what was found about the data, once a run."""
-        for text in self._notes if self.counters.step == 0 else ():
+        """Say what was found about the data, once a run, and that it goes on elsewhere."""
+        c = self.counters
+        for text in (*(self._notes if c.step == 0 else ()), *self._changed):
             self._observer.on_note(text)
-            self._log.write("note", step=0, epoch=self.counters.epoch, text=text)
+            self._log.write("note", step=c.step, epoch=c.epoch, text=text)
 
     def _tell_precision(self) -> None:
         """Say what products in less than float32 cost in accuracy, on the first batch."""
@@ -184,17 +211,17 @@ class Trainer:
                         largest_at=cost.name)
 
     def _claim_directory(self) -> None:
-        """Make the directory; refuse to write over another run."""
+        """Make the directory; refuse to write over another run; save where a new one begins."""
         if self._owns_directory:
             return
         if (self._directory / LAST).exists():
             raise UserError(f"{self._directory / LAST}: a training run is here already; resume it "
                             "or choose another directory")
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{self._directory}: cannot make the directory: {error}") from error
+        self._check_directory()
+        if not self._made:
+            make_directory(self._directory)
         self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
+        self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True
 
     def _train_epoch(self, interrupt: DeferredInterrupt) -> None:
@@ -258,9 +285,12 @@ class Trainer:
 
     def _not_finite(self, step: int, what: str) -> UserError:
         """The error to raise when `what` is not finite."""
-        last = self._directory / LAST
-        kept = f"{last} holds the last good state" if last.exists() else "no checkpoint was written"
-        return UserError(f"update {step}: {what} is not finite; {kept}")
+        return UserError(f"update {step}: {what} is not finite; {self._kept()}")
+
+    def _kept(self) -> str:
+        """What a resume would find."""
+        step, last = saved_step(self._directory), self._directory / LAST
+        return f"{last} holds the state after update {step}" if step else "no update was saved"
 
     def _check_parameters(self) -> None:
         """Stop if an update has made a parameter infinite or NaN."""
@@ -317,13 +347,14 @@ class Trainer:
         """After Ctrl-C: save and leave."""
         if interrupt.requested:
             self._save_last()
-            raise KeyboardInterrupt(f"stopped after update {self.counters.step}; resume from "
-                                    f"{self._directory / LAST}")
+            raise interrupt.error(f"stopped after update {self.counters.step}; resume from "
+                                  f"{self._directory / LAST}")
 
     def _save_last(self) -> None:
         """Everything that decides how training goes on."""
         state = {
             "options": dataclasses.asdict(self.options),
+            "environment": self._environment,
             "counters": dataclasses.asdict(self.counters),
             "meter": self._meter.state(),
             "schedule": self._schedule.state(),
@@ -338,6 +369,7 @@ class Trainer:
 
     def _save(self, file: str, arrays: Mapping[str, Array], facts: dict[str, Any]) -> None:
         """Write the parameters and more arrays, unless they have gone bad since the last check."""
+        self._check_directory()
         self._check_parameters()
         parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
@@ -346,8 +378,41 @@ class Trainer:
             self._after_save(file, self.parameters, facts)
 
 
-def _stream_state(arrays: Mapping[str, np.ndarray]) -> list[tuple[Array, ...]] | None:
-    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`."""
+def saved_step(directory: Path) -> int:
+    """The update that a run's last checkpoint stands after; 0 where there is none."""
+    if not (directory / LAST).is_file():
+        return 0
+    training = checkpoint.load_metadata(directory / LAST).get("training", {})
+    return int(training.get("counters", {}).get("step", 0))
+
+
+def _differs(before: Any, now: Any) -> bool:
+    """Whether two values differ; of mappings, what both have: another version may know more."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return any(before[key] != now[key] for key in before.keys() & now)
+    return before != now
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file where what it says of a run is not what a run says."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: cannot resume: expected the state of a training run: "
+                        f"{type(error).__name__}: {error}") from error
+
+
+def _stream_state(
+    arrays: Mapping[str, np.ndarray], dtype: Any
+) -> list[tuple[Array, ...]] | None:
+    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`.
+
+    Raises ValueError for what is none.
+    """
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1 or any(array.dtype != dtype or array.ndim != 2 for array in arrays.values()):
+        raise ValueError(f"{checkpoint.CARRIED}: expected arrays (B, H) of {dtype}, found others")
     layers = sorted({int(name.split(".")[0]) for name in arrays})
     return [tuple(to_device(arrays[name]) for name in sorted(arrays)
                   if name.startswith(f"{layer}.")) for layer in layers] or None

@@ -155,7 +155,7 @@ def test_errors_are_one_line_and_status_2(capsys, layer, arguments, message):
 def test_a_file_that_cannot_be_written_is_told(capsys, layer, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     status, _, err = run(capsys, "check", f"{layer}:cube", "--json", tmp_path / "file" / "x.json")
-    assert status == 2 and "x.json: expected to write it" in err
+    assert status == 2 and "x.json: cannot be written" in err
 
 
 def test_mutants_shows_what_the_check_says_of_a_mistake(capsys):

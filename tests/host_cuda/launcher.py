@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
+import os
 import shutil
 import subprocess
 import tempfile
@@ -25,8 +27,11 @@ needs_compiler = pytest.mark.skipif(
 
 @functools.cache
 def _directory():
-    """Where the libraries are built; goes when the tests end."""
-    return tempfile.TemporaryDirectory(prefix="host_cuda")
+    """Where the libraries are built, once for all workers of a run; goes when one of them ends."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    path = Path(tempfile.gettempdir()) / f"host_cuda-{run}"
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 def _runner(name, parameters):
@@ -43,13 +48,17 @@ def library(source, char):
         f'#include "{DIRECTORY / "shim.h"}"', source.code,
         *(_runner(name, parameters) for name, parameters in source.declared.items()),
     ])
-    path = Path(_directory().name) / f"{source.package}_{Path(source.file).stem}_{char}.cpp"
-    path.write_text(code, encoding="utf-8")
-    built = path.with_suffix(".so")
-    subprocess.run(
-        [COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread",
-         f"-Dreal={REAL[char]}", str(path), "-o", str(built)], check=True, timeout=300,
-    )
+    _directory().mkdir(exist_ok=True)
+    built = _directory() / f"{source.package}_{Path(source.file).stem}_{char}.so"
+    if not built.exists():
+        path = built.with_suffix(f".{os.getpid()}.cpp")  # another worker may build it too
+        path.write_text(code, encoding="utf-8")
+        subprocess.run(
+            [COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread",
+             f"-Dreal={REAL[char]}", str(path), "-o", str(path.with_suffix(".so"))],
+            check=True, timeout=300,
+        )
+        path.with_suffix(".so").replace(built)
     return ctypes.CDLL(str(built))
 
 

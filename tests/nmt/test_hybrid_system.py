@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
+from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
@@ -127,12 +129,48 @@ def test_the_vector_of_a_word_is_what_the_encoder_reads(hybrid):
     np.testing.assert_allclose(values[1], values[3], rtol=1e-6)
 
 
+def evaluated(capsys, corpus, *options):
+    """Numbers in the table of `nmt evaluate` on the dev set, by row, a system after another."""
+    capsys.readouterr()
+    assert nmt("evaluate", corpus / "dev.en", corpus / "dev.de", *options) == 0
+    rows = re.findall(r"^(\w[\w ]*?)  +((?:[\d.]+|-)(?: +(?:[\d.]+|-))*)$",
+                      capsys.readouterr().out, re.MULTILINE)
+    return {name: values.split() for name, values in rows}
+
+
 def test_an_evaluation_has_the_perplexity_of_characters(corpus, hybrid, capsys):
-    assert nmt("evaluate", corpus / "dev.en", corpus / "dev.de", "--model", corpus / "whole") == 0
-    found = dict(re.findall(r"^(character perplexity|unknown words|spelled words) +([\d.]+)",
-                            capsys.readouterr().out, re.MULTILINE))
-    assert found["unknown words"] == "0" and float(found["character perplexity"]) > 1
-    assert int(found["spelled words"]) > 0
+    """And its outputs side by side, with `<unk>` and with the spelled words."""
+    found = evaluated(capsys, corpus, "--model", corpus / "whole", "--output", corpus / "e")
+    assert found["unknown words"] == ["0"] and float(found["character perplexity"][0]) > 1
+    spelled = int(found["spelled words"][0])
+    (before, after) = ([line for line in (corpus / "e/outputs.txt").read_text().splitlines()
+                        if line.startswith(label)] for label in ("whole ", "  spelled "))
+    assert spelled == sum(line.split().count(UNK) for line in before) > 0
+    assert after and UNK not in "".join(after)
+
+
+def test_longest_word_is_an_option(corpus, hybrid, capsys, monkeypatch):
+    endless = eager_of(hybrid[1])
+    endless.parameters["target_characters.output.b"][END] -= 50.0
+    monkeypatch.setattr(System, "open", lambda *_: endless)
+    found = evaluated(capsys, corpus, "--model", corpus / "whole", "--longest-word", 1)
+    assert found["spelled words cut"] == found["spelled words"] != ["0"]
+    message = complaint(capsys, "evaluate", corpus / "dev.en", corpus / "dev.de", "--model",
+                        corpus / "whole", "--longest-word", 0)
+    assert "--longest-word" in message
+
+
+def test_the_perplexity_of_characters_may_decide_what_is_best(corpus):
+    recipe = recipe_of(corpus, "--train.criterion=character_perplexity")
+    train(recipe, corpus / "run", Observer())
+    lines = map(json.loads, (corpus / "run/log.jsonl").read_text().splitlines())
+    scores, improved = zip(*[(line["scores"]["character_perplexity"], line["improved"])
+                             for line in lines if line["event"] == "epoch"], strict=True)
+    assert improved == (True, scores[1] < scores[0])
+    known = replace(recipe, data=replace(recipe.data, max_vocabulary=None))
+    with pytest.raises(UserError, match="criterion: expected a dev set with words outside"):
+        train(known, corpus / "none", Observer())
+    assert not (corpus / "none").exists()
 
 
 def test_the_explorer_shows_its_search_for_words_and_refuses_its_step(corpus, hybrid):
@@ -158,6 +196,20 @@ def test_an_ensemble_spells_and_wants_the_same_characters(corpus, hybrid):
     })
     with pytest.raises(UserError, match="b: expected the characters of a in one ensemble"):
         System.together(["a", "b"], [system, few], "probabilities")
+
+
+def test_an_ensemble_is_evaluated_beside_its_members_and_translates(
+    corpus, hybrid, capsys, monkeypatch
+):
+    shutil.copytree(corpus / "whole", corpus / "again")
+    models = ("--model", corpus / "whole", corpus / "again")
+    found = evaluated(capsys, corpus, *models, "--ensemble")
+    for name in ("BLEU", "chrF3", "spelled words", "unknown words", "perplexity"):
+        assert len(found[name]) == 3 and len({*found[name]}) == 1, name
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"one zanzibar\n\nsix\n")))
+    assert nmt("translate", *models, "--longest-word", 4) == 0
+    written = capsys.readouterr()
+    assert written.out.count("\n") == 3 and UNK not in written.out
 
 
 def test_cut_words_are_counted_and_a_missing_vocabulary_is_named(corpus, hybrid, capsys):

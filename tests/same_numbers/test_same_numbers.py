@@ -2,7 +2,8 @@
 
 `stored.json` was written before the code was rewritten, by `store.py` as it stands in this
 directory's history. What was read anew since (attention by location, windows: errata 7 to 9) is no
-longer in it. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
+longer in it, and of batches of one sentence and of one step there is what every fourth
+configuration gives. Float64 agrees to 1e-12: of a loss relative to the larger of 1 and itself, of a
 gradient relative to the larger of 1 and its norm (`draws.error`). `trees.py` alone knows the names
 and calls of the tree under test.
 """
@@ -42,7 +43,7 @@ def test_losses_and_gradients(case, batch):
 def test_there_is_something_of_each_kind():
     """What was stored: a floor for each architecture and size, and no gradient that is all zero."""
     counts = Counter((case["architecture"], batch.startswith(draws.REAL)) for case, batch in CASES)
-    for architecture, least in (("luong", 1700), ("rnnsearch", 30), ("language model", 250)):
+    for architecture, least in (("luong", 850), ("rnnsearch", 30), ("language model", 150)):
         assert counts[architecture, False] >= least
         assert counts[architecture, True] >= 15
     for case, batch in CASES:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import sys
 import sysconfig
 import types
@@ -24,6 +25,7 @@ from grads.check.continuation.state import OURS, create, differ
 Namespace = dict[str, Any]
 CREATING = ("zeros", "ones", "empty", "full", "eye", "identity", "zeros_like", "ones_like",
             "empty_like", "full_like", "linspace", "tri")
+INSTALLED = {"site-packages", "dist-packages"}  # of this environment, of the user's, of the system
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
@@ -273,4 +275,10 @@ def _is_users(space: Namespace) -> bool:
     top = name.partition(".")[0]
     if top in OURS or top in sys.stdlib_module_names - {"__main__"} or name == "builtins":
         return False
-    return file is None or not str(file).startswith(_LIBRARIES)
+    return file is None or not is_library(str(file))
+
+
+@functools.cache
+def is_library(file: str) -> bool:
+    """Whether a file is Python's or an installed package's, in whichever environment."""
+    return file.startswith(_LIBRARIES) or bool(INSTALLED & set(file.split(os.sep)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.check.continuation.rules import LARGE, SLOPES
 from grads.check.lanes.array import FUNCTIONS, LaneArray, lane_key, lanes_of, operand
 from grads.check.lanes.memory import Array, LanesError
 from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writable
@@ -14,7 +15,6 @@ from grads.check.lanes.products import matmul
 
 SMALL = 1e-9  # its square vanishes beside 1 in float64
 FEW = 64  # elements too few to be worth a search
-LARGE = 300.0  # exp and cosh of more come near overflow
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def _complex(ufunc: np.ufunc, slope: Callable[[Array, Array], Array]) -> Callabl
             return ufunc(z, out=out, **kwargs)
         x, y = z.real, z.imag
         f = ufunc(x)
-        imag = slope(x, f)
+        imag = slope(f, x)
         imag *= y
         out = np.empty_like(z) if out is None else out
         out.real, out.imag = f, imag
@@ -96,15 +96,8 @@ def _nearly_real(z: Array) -> bool:
     return z.size > FEW and bool(y.max() < SMALL and y.min() > -SMALL and x.max() < LARGE)
 
 
-def _sech_squared(x: Array, f: Array) -> Array:
-    found = np.cosh(np.maximum(x, -LARGE))
-    found *= found
-    return np.divide(1.0, found, out=found)
-
-
 COMPLEX: dict[np.ufunc, Callable[..., Array]] = {
-    np.tanh: _complex(np.tanh, _sech_squared),
-    np.exp: _complex(np.exp, lambda x, f: f.copy()),
+    ufunc: _complex(ufunc, slope) for ufunc, slope in SLOPES.items()
 }
 
 

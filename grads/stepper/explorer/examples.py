@@ -29,6 +29,7 @@ ONLY = {key: tuple(name for name, one in DERIVATIONS.items() if key in one.setti
         for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window",
                     "feeding")}
 OWN = ("hidden", "embedding", "layers", "score", "window", "feeding", "seed")  # a trained model's
+COMPARED = 400  # gradients that are all compared where tensors are shown in part
 KEPT = (4096, 256, 64, 36, 16, 9, 4)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits
@@ -65,7 +66,8 @@ class RunExample:
             return self.own.verifications()
         return [one._replace(status="verified")
                 if one.status == "wrong" and one.error is not None and one.error <= self.tolerance
-                else one for one in self.run.verifications(self.most is None, self.most)]
+                else one for one in self.run.verifications(
+                    self.most is None, self.most, None if self.most is None else COMPARED)]
 
     @cached_property
     def own(self) -> Own | None:
@@ -183,7 +185,8 @@ def sliced(keep: int) -> list[str]:
     return [] if keep == KEPT[0] else [
         f"Shown in part: of a tensor with more than {keep} numbers the first entries along each "
         f"axis; of each gradient at most {VERIFIED} entries are verified, by complex step alone, "
-        f"of a sum over time with more than {SUMMED} entries once it is complete."]
+        f"of a sum over time with more than {SUMMED} entries once it is complete. Of more than "
+        f"{COMPARED} gradients the first and the last of each line are."]
 
 
 def fitting(

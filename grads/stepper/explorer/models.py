@@ -22,6 +22,7 @@ from grads.stepper.assembled.units import gates
 from grads.stepper.tracing.derivations import Derivation, find
 from nmt.data.corpora import tokenisers
 from nmt.language_models import LanguageSystem, tokens_of
+from nmt.models.hybrid import HybridConfig
 from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import ModelConfig
@@ -89,26 +90,70 @@ def translation(
 ) -> Trained:
     """A translator; where no target is given, its own greedy translation is."""
     config, data = system.recipe.model, system.recipe.data
-    if name_of(config) not in ("luong", "rnnsearch"):
-        raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch or "
-                        f"language_model, got {name_of(config)}")
+    if name_of(config) not in ("luong", "rnnsearch", "hybrid"):
+        raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch, "
+                        f"hybrid or language_model, got {name_of(config)}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
     x, own = source_cut(sentence), target is None
-    y = system.translate([x], SearchOptions())[0][0].words if target is None else target_cut(target)
+    spelled: tuple[int, ...] = ()
+    if target is None:
+        found = system.translate([x], SearchOptions())[0][0]
+        y, spelled = list(found.words), found.spelled
+    else:
+        y = target_cut(target)
     if not x or not (y or own):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
     x_ids, y_ids = system.source_ids(x), system.target.ids(y)
+    y_ids = [UNKNOWN if t in spelled else i for t, i in enumerate(y_ids)]
     read = x_ids[::-1] if data.reverse_source else x_ids
     parameters = exact(system.parameters)
     example = Example((parameters, read, y_ids), {}, {
         "encoder.W_e": list(system.source.words), "decoder.W_e": list(system.target.words)})
-    derivation = of_translator(config, example, data.reverse_source)
     columns = system.source_columns(x)
+    if isinstance(config, HybridConfig):
+        derivation = of_hybrid(system, directory, example, columns, y)
+    else:
+        derivation = of_translator(config, example, data.reverse_source)
+    by_characters = {side: side in system.spellings for side in ("source", "target")}
     return trained(derivation, config, count(parameters), [
-        said_unknown("sentence", columns, x_ids), said_unknown("target", y, y_ids),
+        said_unknown("sentence", columns, x_ids, by_characters["source"]),
+        said_unknown("target", y, y_ids, by_characters["target"]),
         "The target is the model's own greedy translation." if own else "",
+        "The characters' loss counts in full here, in training "
+        f"{config.alpha:g} times (5.5)." if getattr(config, "alpha", 1.0) != 1.0 else "",
         "The encoder reads the sentence from its end." if data.reverse_source else ""],
         [*columns, *y], [*x_ids, *y_ids])
+
+
+def of_hybrid(
+    system: System, directory: Path, example: Example, x: Sequence[str], y: Sequence[str]
+) -> Derivation:
+    """The derivation of chapter 5 on a model of words and characters.
+
+    Arguments: example, of its words, whose unknown ones are 0; x and y, the words as they are
+    written. alpha of (5.5) is 1: the gradients inside a spelling are those of its own loss.
+    Raises `UserError` for a backbone that the derivation has not.
+    """
+    config: Any = system.recipe.model
+    if config.unit != "lstm" or config.bidirectional or config.bridge or config.attention == "none":
+        raise UserError(f"{directory}: expected a hybrid model of lstm with attention, without "
+                        f"bidirectional and bridge, got {parts.described(config)}")
+    parameters, read, y_ids = example.arguments
+    source, target = (system.spellings.get(side) for side in ("source", "target"))
+    words = dict.fromkeys(word for word, i in zip(x, system.source_ids(x), strict=False)
+                          if i == UNKNOWN and source is not None)
+    numbers = {word: len(parameters["encoder.W_e"]) + r for r, word in enumerate(words)}
+    ordered = x[::-1] if system.recipe.data.reverse_source else x
+    read = [numbers.get(word, i) for word, i in zip(ordered, read, strict=True)]
+    rare = [] if source is None else [list(source.spelled(word)) for word in words]
+    spellings = {} if target is None else {
+        t: list(target.spelled(word)) for t, (word, i) in enumerate(
+            zip(y, y_ids, strict=True), start=1) if i == UNKNOWN}
+    named = {"variant": parts.variant_of(config, system.recipe.data.reverse_source)}
+    vocabularies = {**example.words, "encoder.W_e": [*example.words["encoder.W_e"], *words]}
+    return on(find("hybrid" if config.seed_matrix else "hybrid-same"), replace(
+        example, arguments=(parameters, read, y_ids, rare, spellings), named=named,
+        words=vocabularies))
 
 
 def of_translator(
@@ -187,7 +232,9 @@ def unknown(words: Sequence[str], ids: Sequence[int]) -> list[str]:
     return list(dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN))
 
 
-def said_unknown(name: str, words: Sequence[str], ids: Sequence[int]) -> str:
-    """What is said of them."""
+def said_unknown(name: str, words: Sequence[str], ids: Sequence[int], spelled: bool = False
+                 ) -> str:
+    """What is said of them; spelled, whether the model has characters of that side."""
     found = unknown(words, ids)
-    return f"{name}: read as <unk>: {', '.join(found)}." if found else ""
+    how = "outside the vocabulary, by character" if spelled else "read as <unk>"
+    return f"{name}: {how}: {', '.join(found)}." if found else ""

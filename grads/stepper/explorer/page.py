@@ -32,7 +32,7 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re
 class Layout(NamedTuple):
     """What a page is put together from, in `assets/`."""
 
-    template: str
+    template: str  # what follows the head, which all pages share
     styles: tuple[str, ...]
     modules: tuple[str, ...]  # each after those that it imports
     smaller: str  # what to do about a page that is too large
@@ -81,7 +81,8 @@ def page_of(data: dict[str, Any], layout: Layout = DERIVATION) -> str:
         "formulas": packed(used(data.get("steps", ()))),
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read(f"{layout.template}.html"))
+    text = _read("head.html") + _read(f"{layout.template}.html")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 
 
 def packed(value: Any) -> str:

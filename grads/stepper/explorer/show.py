@@ -170,9 +170,9 @@ class Shown:
         if verification.error is None:
             return Text(f"  {SAID.get(verification.status, verification.status)}: "
                         f"{verification.reason}\n", style=STYLES.get(verification.status, "dim"))
-        assert verification.partner is not None
         of = f"d loss / d {verification.forward}"
-        made = self.numbers.get(("forward", verification.partner.step))
+        made = None if verification.partner is None else self.numbers.get(
+            ("forward", verification.partner.step))
         text = Text(f"  {verification.status}: {of}" + (f" (made at step {made})" if made else ""),
                     style=STYLES[verification.status])
         text.append(f", {verification.checked} of {int(np.prod(verification.shape))} entries, "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.check.step_sizes import STEPS, step_errors
 from grads.stepper.explorer.partners import forward_origin
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number
@@ -21,7 +22,7 @@ from grads.stepper.tracing.verify import (
     largest_computed,
 )
 
-H = 10.0 ** -np.arange(16)  # step sizes of the V curves
+H = STEPS  # of the V curves
 X = np.linspace(-0.5, 0.5, 9)  # what is added to an entry for a line of the loss
 COMPARED = 7  # significant digits of a derivative by complex step
 CENTRAL = 6  # of one by central differences, which have no more
@@ -36,7 +37,8 @@ def verifications_json(
 ) -> list[dict[str, Any]]:
     """One object for each gradient the backward assigned, in order; marks their tensors."""
     shown = [verification for verification in verifications
-             if verification.error is not None and size(verification)]
+             if verification.error is not None and verification.partner is not None
+             and size(verification)]
     entries = {id(one): representative(one) for one in with_curve(run, shown)}
     drawn = [verification for verification in shown if id(verification) in entries]
     curves = dict(zip(entries, error_curves(run, drawn, entries), strict=True))
@@ -56,7 +58,8 @@ def verifications_json(
         }
         if verification.error is not None:
             one |= {
-                "of": table.find(FORWARD, forward_origin(run, verification)),
+                "of": None if verification.partner is None
+                else table.find(FORWARD, forward_origin(run, verification)),
                 "complex": same_or_list(verification), "error": number(verification.error, ROUGH),
                 "curve": curves.get(id(verification)),
             }
@@ -133,7 +136,7 @@ def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarr
     computed = largest_computed(run.forward)
     found: list[np.ndarray] = []
     group: list[Bumps] = []
-    for bump_, following in zip(bumps, [*bumps[1:], None], strict=True):
+    for bump_, following in zip(bumps, [*bumps, None][1:], strict=True):
         group.append(bump_)
         largest = max([computed, *(int(np.prod(one.shape)) for one in group)])
         if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // largest):
@@ -167,16 +170,14 @@ def curve(
     verification: Verification, entry: int, real: np.ndarray, along: np.ndarray
 ) -> dict[str, Any]:
     """Relative errors as powers of ten, one decimal; null where there is none."""
-    exact = float(np.ravel(verification.analytic)[entry])
-    right, left, middle = real[: len(H)], real[len(H) : -1], real[-1]
+    errors = step_errors(real, along, float(np.ravel(verification.analytic)[entry]), H)
 
-    def powers(slopes: np.ndarray) -> list[float | None]:
-        errors = np.abs(slopes - exact) / (abs(exact) or 1.0)
+    def powers(values: np.ndarray) -> list[float | None]:
         return [round(float(np.log10(error)), 1) if 0 < error < np.inf else None
-                for error in errors]
+                for error in values]
 
-    return {"entry": entry, "complex": powers(along.imag / H),
-            "central": powers((right - left) / (2 * H)), "forward": powers((right - middle) / H)}
+    return {"entry": entry, **{kind: powers(getattr(errors, kind))
+                               for kind in ("complex", "central", "forward")}}
 
 
 def loss_lines(run: Run, verifications: Sequence[Verification]) -> list[list[list[Any] | None]]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from backend.errors import UserError
 from grads.check.differentiate import Probe, complex_step, ridders
+from grads.check.evaluate import scales_of
 from grads.stepper.trace import Trace
 from grads.stepper.tracing.replay import Bumps, rerun
 from grads.stepper.tracing.values import is_array
@@ -83,9 +84,7 @@ class Losses(Probe):
                  size: np.ndarray, base: float, precision: float) -> None:
         self.run, self.lines, self.size, self.precision = run, lines, size, precision
         self.n, self.names = len(lines), ["loss"]
-        self.coarse = np.abs(size[lines])
-        self.unit = 2.0 ** np.ceil(np.log2(np.maximum(1.0, self.coarse)))
-        self.near = np.where(self.coarse > 0, self.coarse, self.unit)
+        self.coarse, self.unit, self.near = scales_of(size[lines])
         self.weights, self.base = [np.ones(1)], [np.array([base])]
         held = float(np.float32(base)) == base
         self.noise = [np.array([NOISE * abs(base) * (precision if held else EPS)])]

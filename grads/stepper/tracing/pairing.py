@@ -108,7 +108,7 @@ class Pairs:
 
     def is_carried(self, step: Step, target: Target) -> bool:
         """Whether a target is an entry of a container put into it again under its own name."""
-        if target.same_as is None:
+        if target.same_as is None or target.name == target.written:
             return False
         before = self.backward.steps[target.same_as[0]]
         return before.frame == step.frame and before.targets[target.same_as[1]].name == target.name

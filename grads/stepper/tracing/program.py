@@ -9,6 +9,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from backend.errors import UserError
+from grads.stepper.tracing.parts import Parts
 from grads.stepper.tracing.rewrite import LISTENER, Chain, Loop, Rewriter, Site
 from grads.stepper.tracing.source import Source
 
@@ -19,12 +20,14 @@ class Program:
     """A function and those it calls among `follow`, rewritten; `run` sets a listener and calls it.
 
     Arguments: follow, modules (all their functions) and functions; edits, pieces of source to be
-    replaced, by function name, each piece occurring once.
+    replaced, by function name, each piece occurring once; parts, whether the parts of expressions
+    are recorded too, whose texts are then in `parts`.
     Raises `UserError` for a function without source, and for an edit that does not fit.
     """
 
-    def __init__(self, function: Any, follow: Iterable[Any] = (), edits: Edits | None = None
-                 ) -> None:
+    def __init__(self, function: Any, follow: Iterable[Any] = (), edits: Edits | None = None,
+                 parts: bool = False) -> None:
+        self.parts: list[str] | None = [] if parts else None
         self.sites: list[Site] = []
         self.chains: list[Chain] = []
         self.loops: list[Loop] = []
@@ -59,6 +62,8 @@ class Program:
         """The rewritten function, with the defaults and closure of the original."""
         source = Source(function, self.edits.get(function.__name__, ()))
         tree = source.tree
+        if self.parts is not None:
+            tree = Parts(tree, self.parts).named()
         tree.args.defaults, tree.args.kw_defaults = no_defaults(tree.args)
         tree.decorator_list = []
         free = function.__code__.co_freevars

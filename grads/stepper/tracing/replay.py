@@ -177,11 +177,11 @@ class Replay:
     def read(self, number: int, value: Any) -> Any:
         here, self.reading_number = self.reading_number, self.reading_number + 1
         for path, added in self.readings.get(here, ()):
-            value = changed(value, path, partial(plus, added=added))
+            value = changed(value, path, partial(self.other, added=added))
         return value
 
     def other(self, old: Any, added: Any) -> Any:
-        """What stands for an assigned value."""
+        """What stands for a value that is perturbed."""
         return plus(old, added)
 
     def same_path(self, number: int, here: int) -> None:

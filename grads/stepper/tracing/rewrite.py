@@ -78,6 +78,7 @@ class Rewriter(ast.NodeTransformer):
                  names: frozenset[str] = frozenset()) -> None:
         self.source, self.sites, self.chains, self.loops = source, sites, chains, loops
         self.names = names
+        self.own: set[str] = set()  # names that are assigned in this function
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
         self.function = ""
 
@@ -85,7 +86,8 @@ class Rewriter(ast.NodeTransformer):
         """A frame is entered, parameters and body pass through it, it leaves."""
         if is_generator(node):
             return node
-        self.names = self.names | names_of(node)
+        self.own = names_of(node)
+        self.names = self.names | self.own
         self.function = node.name
         parameters = parameters_of(node)
         targets: Pattern = tuple(Written(name, (), name) for name in parameters)
@@ -148,12 +150,16 @@ class Rewriter(ast.NodeTransformer):
         return self.visit_Assign(ast.copy_location(plain, node))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
-        """`x += e` runs as written; then x is recorded, and put back."""
+        """`x += e` runs as written; then x is recorded, and put back: the whole array for
+        `x[a:b] += e`."""
         start = len(self.chains)
         node.value = self.visit(node.value)
-        if not is_settled(node.target):
-            return node
         target = as_store(node.target)
+        if not is_settled(target):
+            found = chain_of(target)
+            if found is None or found[0].id not in self.own:
+                return node
+            target = as_store(found[0])
         return [node, self.assignment(node, [target], as_load(target), start, augmented=True)]
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:

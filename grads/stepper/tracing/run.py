@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from grads.check.report import StepErrors
 from grads.derivations.examples import Example, Request, Sizes, is_fed
 from grads.derivations.scores import Variant
 from grads.stepper.trace import Edits, Origin, Trace, trace
@@ -19,7 +20,7 @@ from grads.stepper.tracing.nearest import nearest
 from grads.stepper.tracing.pairing import Pairing
 from grads.stepper.tracing.replay import Untouched
 from grads.stepper.tracing.values import KEEP
-from grads.stepper.tracing.verify import Curve, Verification, curve, losses, verify
+from grads.stepper.tracing.verify import Verification, curve, losses, verify
 from grads.stepper.tracing.verify_own import Own
 
 
@@ -65,6 +66,8 @@ class Derivation:
         forward = trace(self.forward, *example.arguments, follow=self.follow, keep=keep,
                         **example.named)
         given = self.given(example, forward.result)
+        if self.own and example.upstream is not None:  # the loss needs it as it was
+            given = (copy.deepcopy(given[0]), *given[1:])
         again = self.untouched(given)
         backward = trace(self.backward, *given, follow=self.follow, edits=edits, keep=keep)
         return Run(self, example, forward, backward, arguments, again)
@@ -123,25 +126,35 @@ class Run:
         """The loss, from what the forward returned."""
         return self.derivation.loss(self.example, result)
 
-    def verifications(self, central: bool = True, most: int | None = None) -> list[Verification]:
-        """What is known of every gradient; `most` entries of each are compared, None for all."""
+    def verifications(
+        self, central: bool = True, most: int | None = None, gradients_most: int | None = None
+    ) -> list[Verification]:
+        """What is known of every gradient; `most` entries of each are compared, None for all, and
+        of more gradients than `gradients_most` the first and the last of each line."""
         pairing, named = self.derivation.pairing, self.example.named
         if self.derivation.own:
             return self.own(most).verifications()
         return verify(pairing, self.forward, self.backward, self.arguments, self.loss, named,
-                      central, most)
+                      central, most, gradients_most=gradients_most)
 
     def own(self, most: int | None) -> Own:
         """The verification of a user's own functions."""
         return Own(self.derivation.pairing, self.forward, self.backward, self.arguments,
-                   self.given, self.loss, self.example.named, most)
+                   self.given, self.loss, self.example.named, most, self.parts,
+                   self.example.upstream is not None)
+
+    def parts(self) -> Trace:
+        """The trace of the forward with the parts of its expressions."""
+        arguments = copy.deepcopy(tuple(self.arguments))
+        return trace(self.derivation.forward, *arguments, follow=self.derivation.follow, parts=True,
+                     **self.example.named)
 
     def losses(self, verification: Verification, entry: int, steps: Sequence[float]) -> np.ndarray:
         """The loss with each of `steps` added to one entry (flat) of a verification's gradient."""
         return losses(verification, self.forward, self.arguments, entry, steps, self.loss,
                       self.example.named)
 
-    def curve(self, verification: Verification, entry: int) -> Curve:
+    def curve(self, verification: Verification, entry: int) -> StepErrors:
         """How the error of numerical derivatives for one entry depends on the step size."""
         return curve(verification, self.forward, self.arguments, entry, self.loss,
                      self.example.named)

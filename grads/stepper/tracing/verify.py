@@ -6,11 +6,14 @@ change of the loss, by complex step and by central differences, is compared with
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from grads.check.report import StepErrors
+from grads.check.step_sizes import step_errors
 from grads.stepper.trace import Loops, Origin, Trace, plain, relative_error
 from grads.stepper.tracing.pairing import (
     AssignedGradient,
@@ -43,7 +46,8 @@ class Verification(NamedTuple):
     step: int  # of the backward trace
     target: int
     status: str  # "verified" | "wrong" | "partial" | "same" | "share" | "zero" | "unpaired";
-    # of a user's own function also "undecided" (methods disagree) | "other" (another quantity)
+    # of a user's own function also "undecided" (methods disagree); "other" (another quantity; or
+    # left out of many)
     reason: str  # of what is not verified by itself
     other: Origin | None  # of a partial one where it is completed, of a "same" one the original
     partner: Partner | None  # the forward variable
@@ -55,11 +59,12 @@ class Verification(NamedTuple):
     error: float | None  # largest difference from the complex step, relative to the largest entry
     central_error: float | None  # the same of the central differences
     method: str = "complex step"  # that decided, or "differences": then complex_step holds those
+    expression: str = ""  # of the forward that it is compared with, where no variable holds it
 
     @property
     def forward(self) -> str:
         """The name of the forward variable, "" where nothing was compared."""
-        return self.partner.name if self.partner else ""
+        return self.partner.name if self.partner else self.expression
 
     @property
     def forward_step(self) -> int | None:
@@ -82,6 +87,7 @@ def verify(
     pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
     loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
     central: bool = True, most: int | None = None, tolerance: float = TOLERANCE,
+    gradients_most: int | None = None,
 ) -> list[Verification]:
     """One line for every gradient that the backward assigned, in order.
 
@@ -89,11 +95,14 @@ def verify(
     forward was called with; loss, from the forward's result; central, whether central differences
     are taken too; most, how many entries of each gradient are compared, None for all that the
     trace keeps, and then of a sum over time with more than SUMMED entries only the last stage;
-    tolerance, the relative error up to which a gradient is verified.
+    tolerance, the relative error up to which a gradient is verified; gradients_most, with more
+    gradients than these only the first and the last of each line are compared.
     """
     gradients = Pairs(pairing, forward, backward).gradients()
     if most is not None:
         gradients = without_stages(gradients, backward)
+    if gradients_most is not None:
+        gradients = of_each_line(gradients, backward, gradients_most)
     final = [(gradient, backward.target(gradient.origin)) for gradient in gradients
              if gradient.partner is not None]
     compared = [chosen(target.value, most) for _, target in final]
@@ -119,6 +128,23 @@ def without_stages(
     return [one._replace(status="partial", partner=None, other=last[name(one)])
             if one.partner is not None and len(one.partner.entries) > SUMMED
             and one.origin != last[name(one)] else one for one in gradients]
+
+
+def of_each_line(
+    gradients: Sequence[AssignedGradient], backward: Trace, most: int
+) -> list[AssignedGradient]:
+    """Gradients of which, if more than `most` are to be compared, those between the first and the
+    last of their line are left out."""
+    lines: dict[tuple[int, str], list[Origin]] = defaultdict(list)
+    for one in gradients:
+        if one.partner is not None:
+            lines[backward.steps[one.origin[0]].site,
+                  root_of(backward.target(one.origin).name)].append(one.origin)
+    if sum(map(len, lines.values())) <= most:
+        return list(gradients)
+    kept = {origin for origins in lines.values() for origin in (origins[0], origins[-1])}
+    return [one if one.partner is None or one.origin in kept else one._replace(
+        status="other", partner=None) for one in gradients]
 
 
 def chosen(value: Any, most: int | None) -> np.ndarray:
@@ -172,31 +198,16 @@ def losses(
     return rerun(forward, arguments, [bump], np.asarray(steps), named or {}, loss)[0]
 
 
-class Curve(NamedTuple):
-    """Relative error of numerical derivatives of one entry, by step size, against its gradient."""
-
-    steps: np.ndarray
-    complex_step: np.ndarray
-    central: np.ndarray
-    forward: np.ndarray  # forward differences
-
-
 def curve(
     verification: Verification, forward: Trace, arguments: Sequence[Any], entry: int,
     loss: Loss = lambda result: result[0], named: dict[str, Any] | None = None,
-) -> Curve:
+) -> StepErrors:
     """How the error of numerical derivatives depends on the step size: 1, 0.1, ... 1e-20."""
     h = 10.0 ** -np.arange(21)
     steps = np.concatenate([1j * h, h, -h, [0.0]])
     found = losses(verification, forward, arguments, entry, steps, loss, named)
-    along, right, left = np.split(found[:-1], 3)
-    expected = float(np.ravel(verification.analytic)[entry])
-
-    def error(slopes: np.ndarray) -> np.ndarray:
-        return np.abs(slopes - expected) / (abs(expected) or 1.0)
-
-    return Curve(h, error(along.imag / h), error((right.real - left.real) / (2 * h)),
-                 error((right.real - found[-1].real) / h))
+    return step_errors(found[len(h):].real, found[:len(h)],
+                       float(np.ravel(verification.analytic)[entry]), h)
 
 
 def perturbed(
@@ -271,6 +282,8 @@ def _reason(gradient: AssignedGradient, backward: Trace, pairing: Pairing) -> st
     if gradient.status == "share":
         own = backward.steps[gradient.origin[0]].function
         return pairing.shares[f"{own}.{root_of(backward.target(gradient.origin).name)}"]
+    if gradient.status == "other":
+        return "of this line the first and the last are compared: there are too many for all"
     if gradient.status == "zero":
         return "zero, before the first term of its sum"
     if gradient.other is None:

@@ -448,3 +448,34 @@ def test_a_forward_without_a_cache_is_refused():
 def test_names_choose_what_is_checked():
     found = check_gradients(loss, VALUES, gradient(VALUES), names=["b"])
     assert found.ok and [row.name for row in found.rows] == ["b"]
+
+
+class Dense:
+    """A layer whose weights are its own; what else the backward needs is in the tape."""
+
+    def forward(self, x):
+        return np.tanh(x @ self.W), [x]
+
+    def backward(self, d, tape):
+        dz = d * (1 - np.tanh(tape[0] @ self.W) ** 2)
+        return dz @ self.W.T, tape[0].T @ dz
+
+
+def test_a_layer_that_keeps_its_weights_in_itself_shares_no_buffer():
+    layer = Dense()
+
+    def forward(x, W):
+        layer.W = W
+        return layer.forward(x)
+
+    inputs = [RNG.normal(size=(4, 3)), RNG.normal(size=(3, 2))]
+    assert check_pair(forward, layer.backward, inputs).ok
+
+
+def test_random_numbers_of_a_seed_are_the_same_while_a_function_is_continued():
+    """NumPy's own names are its own, wherever it is installed."""
+    def forward(x):
+        mask = np.random.default_rng(0).random(x.shape) > 0.5
+        return np.abs(x) * mask, (x, mask)
+
+    assert check_pair(forward, lambda d, cache: d * np.sign(cache[0]) * cache[1], [X.copy()]).ok

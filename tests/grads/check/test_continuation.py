@@ -8,8 +8,9 @@ import types
 import numpy as np
 import pytest
 
-from grads.check import check_gradients
+from grads.check import check_gradients, check_pair
 from grads.check.continuation import continue_run, namespaces_of
+from grads.check.continuation.namespace import is_library
 from grads.check.differentiate import at_entries
 from grads.check.evaluate import Evaluator
 
@@ -379,3 +380,25 @@ def test_ties_are_decided_as_real_numbers_are():
 
     found, run = continue_run(lambda a: {"y": f(a["x"])}, {"x": x + 1e-30j * np.arange(3)}, [])
     assert found["y"] == 0.5 + 2e-30j and run.differs
+
+
+@pytest.mark.parametrize("file, expected", [
+    ("/home/me/.local/lib/python3.11/site-packages/numpy/__init__.py", True),  # not this prefix
+    ("/usr/lib/python3/dist-packages/numpy/linalg/__init__.py", True),
+    (np.__file__, True), ("/home/me/layers.py", False),
+])
+def test_installed_packages_are_libraries_in_whichever_environment(file, expected):
+    assert is_library(file) is expected
+
+
+def test_a_complex_step_that_a_fourier_transform_loses_is_not_used():
+    fft = pytest.importorskip("scipy.fft")
+    kernel = fft.fft(np.array([1.0, 0.5, 0.25, 0.0, 0.0]))
+
+    def forward(x):
+        return fft.ifft(fft.fft(x) * kernel).real.copy(), x
+
+    def backward(d, x):
+        return fft.ifft(fft.fft(d) * kernel.conj()).real.copy()
+
+    assert check_pair(forward, backward, [np.random.default_rng(0).normal(size=5)]).ok

@@ -187,3 +187,16 @@ def test_a_backward_that_returns_nothing():
 def test_inputs_that_are_no_numbers(inputs, message):
     with pytest.raises(ValueError, match=message):
         check_gradients(lambda x, y: (x**2).sum(), inputs, [np.ones(3), np.ones(3)])
+
+
+def test_float16_gradients_wrong_by_a_tenth_do_not_pass():
+    x = np.random.default_rng(0).normal(size=6).astype(np.float16)
+
+    def check(factor):
+        return check_pair(lambda x: (np.tanh(x), x),
+                          lambda d, x: np.float16(factor) * d * (1 - np.tanh(x) ** 2), [x])
+
+    assert check(1.0).ok and check(1.1).verdict == "wrong"
+    given = (1 - np.tanh(x) ** 2).astype(np.float16)
+    assert check_gradients(lambda x: np.tanh(x).sum(), [x], [given]).ok
+    assert not check_gradients(lambda x: np.tanh(x).sum(), [x], [np.float16(1.1) * given]).ok

@@ -15,7 +15,9 @@ from grads.stepper.explorer.settings import Settings
 # What is computed by methods that are not followed, or inside the return statement: only the
 # note on what the backward returns can say that it is wrong.
 NOT_SEEN = {"dense_object"}
-CARRIED = ("gru_loop", "heun", "soft_dtw", "neuron")  # gradients that loops hand on, lists of them
+# Gradients that loops hand on, lists of them; of what no variable holds; the upstream one, written
+# over
+CARRIED = ("gru_loop", "heun", "soft_dtw", "neuron", "rnn", "padded_conv", "horner")
 SAMPLE = [(pair, wrong) for pair, wrong in WRONG[::6] if wrong.first != SECOND_CALL]
 
 
@@ -43,12 +45,12 @@ def test_the_wrong_ones_are_red_and_most_at_their_first_variable(tmp_path):
         red = [one.name.partition("[")[0] for one in found if one.status == "wrong"]
         assert red or pair.name in NOT_SEEN, (pair.name, wrong)
         at_first += red[:1] == [wrong.first]
-    assert at_first > 0.85 * len(SAMPLE)
+    assert at_first > 0.9 * len(SAMPLE)
 
 
 @pytest.mark.parametrize("name", CARRIED)
-def test_a_carried_gradient_is_red_where_it_goes_wrong(name, tmp_path):
-    """Its forward variable is that of another iteration than the one it is assigned in."""
+def test_what_is_not_paired_by_name_is_red_where_it_goes_wrong(name, tmp_path):
+    """Its forward variable is of another iteration than the one it is assigned in, or none."""
     for pair, wrong in WRONG:
         if pair.name == name and wrong.first != SECOND_CALL:
             _example, found = opened(tmp_path, pair, wrong)

@@ -87,7 +87,7 @@ def test_curve_of_step_sizes_and_loss_along_an_entry():
     verification = next(one for one in run.verifications(central=False) if one.name == "do")
     curve = run.curve(verification, 1)
     assert curve.steps[0] == 1 and curve.steps[20] == 1e-20
-    assert curve.complex_step[8:].max() < 1e-14
+    assert curve.complex[8:].max() < 1e-14
     best = curve.central.argmin()
     assert 3 <= best <= 7 and curve.central[best] < 1e-8
     assert curve.central[0] > 1e-6 and curve.central[15] > 1e-6  # a V: too large, too small
@@ -154,11 +154,11 @@ def test_bad_names_and_sizes():
 
 
 def test_speed():
-    """Generous bounds on a shared machine; alone it takes a tenth of this."""
+    """Generous bounds of CPU time; a quiet machine takes a tenth of them."""
     for name, limit in (("lstm", 2.0), ("attention", 6.0)):
-        start = time.perf_counter()
+        start = time.process_time()
         assert DERIVATIONS[name].run().verifications()
-        assert time.perf_counter() - start < limit
+        assert time.process_time() - start < limit
 
 
 def test_renamed_gradients_are_known_where_they_are_kept_in_part():

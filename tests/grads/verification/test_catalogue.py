@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_model import registered, toys
 
+from grads.check.analytic import same_bits
 from grads.verification import derivations
 from grads.verification.cases import draw_model
 from grads.verification.catalogue import (
@@ -20,10 +21,12 @@ from grads.verification.catalogue import (
     check,
     check_model,
     entries,
+    numbers,
     random_model,
 )
 from grads.verification.completeness import backward_functions, never_run, product_modules
 from grads.verification.shapes import Shape
+from nmt.data.vocabulary import END, UNKNOWN
 
 EVERY = 16  # of all configurations every so many; `grads matrix` checks them all
 
@@ -62,7 +65,7 @@ def test_entries_are_told_apart_and_found_again():
 
 def test_sizes_are_beyond_every_threshold():
     """24 steps, 20 source words, more than 16 repeats of more than 16 words, more than 32 rows."""
-    for entry in entries("real"):
+    for entry in (one for one in entries("real") if one.shape == "real"):
         made = random_model(entry)
         sides = [*made.batch.sources, made.batch.target]
         assert len(made.batch.indices) == 20
@@ -78,6 +81,20 @@ def test_sizes_are_beyond_every_threshold():
     for unit in ("lstm", "rnn", "gru"):
         assert {("luong", "unit", unit), ("language_model", "unit", unit)} <= values
     assert {("luong", "layers", n) for n in (1, 2, 4)} <= values
+
+
+def test_rare_words_come_in_every_kind_at_both_tiers():
+    """The hybrid's: a word twice, none, words of one letter, a batch of rare words only."""
+    for tier in ("tiny", "real"):
+        found = [random_model(entry).batch for entry in entries(tier)
+                 if entry.architecture == "hybrid"]
+        groups = [group for batch in found for group in batch.sources[0].characters]
+        assert any(max(np.bincount(group.words)) > 1 for group in groups)
+        assert any((group.lengths == 2).any() for group in groups)
+        assert any(not batch.sources[0].characters and not batch.target.characters
+                   for batch in found)
+        assert any((batch.target_out[batch.target_out != END] == UNKNOWN).all()
+                   and (batch.sources[0].ids[:1] == UNKNOWN).all() for batch in found)
 
 
 # --- completeness -----------------------------------------------------------------------------
@@ -140,17 +157,29 @@ INJECTED = [  # module, function, what stands there, a bug that shows at sizes u
 ]
 
 
+@pytest.fixture(scope="module")
+def right():
+    """Entry, and its loss and gradients: by tier, of every tiny one of ragged shape, every real."""
+    return {tier: [(entry, numbers(entry)) for entry in reversed(entries(tier))
+                   if entry.shape in ("ragged", "real")] for tier in ("tiny", "real")}
+
+
 @pytest.mark.parametrize("module, name, old, new", INJECTED)
-def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, monkeypatch):
-    """Entries of real sizes find what the tiny ones cannot."""
-    right = inspect.unwrap(getattr(import_module(module), name))
-    source = inspect.getsource(right)
+def test_a_bug_behind_a_threshold_of_size_is_caught(module, name, old, new, monkeypatch, right):
+    """Entries of real sizes find what changes no number of the tiny ones."""
+    function = inspect.unwrap(getattr(import_module(module), name))
+    source = inspect.getsource(function)
     assert source.count(old) == 1, f"{module}.{name}: expected {old!r} once"
     scope: dict = {}
-    exec(compile(source.replace(old, new), f"<{name}>", "exec"), right.__globals__, scope)
-    monkeypatch.setattr(right, "__code__", inspect.unwrap(scope[name]).__code__)
-    assert all(check(entry).ok for entry in entries("tiny") if entry.shape == "ragged")
-    assert any(map(complains, reversed(entries("real"))))
+    exec(compile(source.replace(old, new), f"<{name}>", "exec"), function.__globals__, scope)
+    monkeypatch.setattr(function, "__code__", inspect.unwrap(scope[name]).__code__)
+    assert not any(changed(*one) for one in right["tiny"])
+    assert any(complains(one[0]) for one in right["real"] if changed(*one))
+
+
+def changed(entry, known):
+    """Whether the numbers of an entry differ from those known, so that its check may too."""
+    return bool(same_bits(numbers(entry), known))
 
 
 def complains(entry):

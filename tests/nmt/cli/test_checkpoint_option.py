@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import re
+import shutil
 import sys
 
 import pytest
@@ -32,17 +33,25 @@ OF_WEIGHTS = [  # of them alone, so that best and last differ too little here
 ]
 
 
-@pytest.fixture
-def runs(trained, monkeypatch):
-    """`model`, `other` and `lm`, whose best parameters are weak ones; we are in their directory."""
-    monkeypatch.chdir(trained)
-    assert nmt("train", "model/recipe.yaml", "--output", "other", "--train.seed", 2,
-               "--train.epochs", 3) == 0
+@pytest.fixture(scope="module")
+def _weakened(_trained, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("weakened") / "runs"
+    shutil.copytree(_trained, directory)
+    assert nmt("train", directory / "model/recipe.yaml", "--output", directory / "other",
+               "--train.seed", 2, "--train.epochs", 3) == 0
     for name in ("model", "other", "lm"):
-        saved = checkpoint.load(trained / name / BEST)
+        saved = checkpoint.load(directory / name / BEST)
         weak = {key: -0.3 * array for key, array in saved.arrays.items()}
-        checkpoint.save(trained / name / BEST, weak, saved.metadata)
-    return trained
+        checkpoint.save(directory / name / BEST, weak, saved.metadata)
+    return directory
+
+
+@pytest.fixture
+def runs(_weakened, tmp_path, monkeypatch):
+    """`model`, `other` and `lm`, whose best parameters are weak ones; we are in their directory."""
+    shutil.copytree(_weakened, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path / "runs")
+    return tmp_path / "runs"
 
 
 @pytest.fixture

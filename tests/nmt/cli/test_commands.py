@@ -130,18 +130,18 @@ def test_a_loss_that_is_not_finite_stops_training(corpus, capsys) -> None:
     explode = ["--train.optimizer", "sgd", "--train.max_norm", "null", "--train.learning_rate"]
     message = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out",
                         *explode, "1e39")
-    assert re.fullmatch(r"update 2: parameter '[\w.]+' is not finite; no checkpoint was written",
+    assert re.fullmatch(r"update 2: parameter '[\w.]+' is not finite; no update was saved",
                         message)
     assert files_in(corpus) == before
     message = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out",
                         *explode, "1e39", "--train.batch_size", "80")  # one update an epoch
-    assert re.fullmatch(r"update 1: parameter '[\w.]+' is not finite; no checkpoint was written",
+    assert re.fullmatch(r"update 1: parameter '[\w.]+' is not finite; no update was saved",
                         message)
     assert files_in(corpus) == before
     message = complaint(capsys, "train", corpus / "r.yaml", "--output", corpus / "out",
                         *explode, "1e34", "--train.checkpoint_every", "1", "--train.epochs", "9")
-    assert re.fullmatch(rf"update \d+: .* is not finite; {corpus}/out/{LAST} holds the last good "
-                        "state", message)
+    assert re.fullmatch(rf"update \d+: .* is not finite; {corpus}/out/{LAST} holds the state "
+                        r"after update \d+", message)
     kept = checkpoint.load(corpus / "out" / LAST).select(checkpoint.PARAMETERS)
     assert all(np.isfinite(array).all() for array in kept.values())
 

@@ -4,9 +4,11 @@ import importlib.util
 import re
 
 import numpy as np
+import pytest
 from tiny_run import complaint, files_in, nmt
 
-from nmt.cli import demo
+from backend.errors import UserError
+from nmt.cli import demo, demo_files
 from nmt.system import Translation
 
 SMALL = ["--phrases", 40, "--epochs", 1, "--data.dev_size", 6, "--data.test_size", 12,
@@ -47,10 +49,14 @@ def two_files(directory):
 
 def test_an_older_demo_is_replaced_and_other_directories_are_not(tmp_path, capsys) -> None:
     assert run(tmp_path / "demo") == 0
-    (tmp_path / "demo" / "left over").touch()
+    mine = {"thesis.tex": "years", "attention.html": "mine", ".hidden": "too"}
+    for name, text in mine.items():
+        (tmp_path / "demo" / name).write_text(text)
+    first = (tmp_path / "demo" / "best.safetensors").read_bytes()
     assert run(tmp_path / "demo", "--target", "de", "--seed", 2) == 0
-    assert "left over" not in files_in(tmp_path / "demo")
+    assert {name: (tmp_path / "demo" / name).read_text() for name in mine} == mine
     before = (tmp_path / "demo" / "best.safetensors").read_bytes()
+    assert before != first
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").touch()
     for wrong, message in (
@@ -66,10 +72,44 @@ def test_an_older_demo_is_replaced_and_other_directories_are_not(tmp_path, capsy
     assert (tmp_path / "demo" / "best.safetensors").read_bytes() == before  # the old one stands
 
 
+MANIFEST = '["recipe.yaml", "source.vocab", "best.safetensors", "attention.png", "a", "../x.vocab"]'
+
+
+@pytest.mark.parametrize("manifest", ["", MANIFEST], ids=["empty", "list"])
+@pytest.mark.parametrize("name", ["recipe.yaml", "source.vocab", "best.safetensors",
+                                  "attention.png"])
+def test_a_marker_is_not_enough(tmp_path, name, manifest) -> None:
+    """What is listed and does not begin as the demo's files do is a stranger's; so is a link."""
+    (tmp_path / ".demo").write_text(manifest)
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(UserError, match=f"{name}: expected what an earlier demo wrote, found"):
+        demo_files.replace(tmp_path, [])
+    assert (tmp_path / name).read_text() == "years of work"
+    (tmp_path / name).rename(tmp_path / "far")
+    (tmp_path / name).symlink_to("far")
+    with pytest.raises(UserError, match="found something else"):
+        demo_files.check(tmp_path)
+
+
+def test_what_a_demo_wrote_is_replaced_other_names_stay(tmp_path) -> None:
+    inside = tmp_path / "demo"
+    inside.mkdir()
+    (inside / ".demo").write_text(MANIFEST)
+    for place in (inside / "source.vocab", inside / "target.vocab", tmp_path / "x.vocab"):
+        place.write_text("<unk>\n</s>\n")
+    (inside / "a").touch()
+    assert demo_files.replace(inside, ["log.jsonl"]) == {"target.vocab", "a"}
+    assert files_in(tmp_path) == {"demo", "demo/.demo", "demo/target.vocab", "demo/a", "x.vocab"}
+    for damaged in ("[", "3", "null"):
+        (inside / ".demo").write_text(damaged)
+        with pytest.raises(UserError, match=r"\.demo: expected a list of the files"):
+            demo_files.check(inside)
+
+
 def test_a_directory_that_cannot_be_made(tmp_path, capsys) -> None:
     (tmp_path / "file").touch()
     message = complaint(capsys, "demo", "--phrases", 40, "--output", tmp_path / "file" / "demo")
-    assert message == f"{tmp_path}/file/demo: Not a directory"
+    assert message == f"{tmp_path}/file/demo: cannot make the directory: Not a directory"
     assert files_in(tmp_path) == {"file"}
 
 

@@ -155,7 +155,7 @@ def test_evaluate(system, trained, capsys) -> None:
 def test_evaluate_writes_pictures(system, trained, capsys) -> None:
     pytest.importorskip("matplotlib")
     printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out")
-    assert files_in(trained / "out") == {"evaluation.json", "bleu-by-length.png",
+    assert files_in(trained / "out") == {"evaluation.json", "outputs.txt", "bleu-by-length.png",
                                          "learning-curves.png", "bleu-by-perplexity.png"}
 
 
@@ -165,7 +165,7 @@ def test_without_matplotlib_there_are_numbers_and_a_word_about_it(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     shown = printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--output", "out")
     assert "no pictures: matplotlib is not installed (pip install matplotlib" in shown
-    assert files_in(trained / "out") == {"evaluation.json"}
+    assert files_in(trained / "out") == {"evaluation.json", "outputs.txt"}
     said = complaint(capsys, "attention", "test.en", "--model", "model", "--png", "maps")
     assert said.startswith("--png: matplotlib is not installed")
     assert not (trained / "maps").exists()

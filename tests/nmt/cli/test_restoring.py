@@ -118,8 +118,8 @@ def test_systems_of_all_methods_stand_side_by_side(capsys) -> None:
     assert re.search(r"^BLEU, unk replaced \(annotation\)( +[\d.]+){4}$", shown, re.MULTILINE)
     assert re.search(r"^  replaced \(annotation\) 1-8( +[\d.]+){4}$", shown, re.MULTILINE)
     assert files_in(Path("e")) == {
-        "evaluation.json", "bleu-by-length.png", "bleu-by-rarity.png", "bleu-replaced.png",
-        "bleu-by-perplexity.png", "learning-curves.png"}
+        "evaluation.json", "outputs.txt", "bleu-by-length.png", "bleu-by-rarity.png",
+        "bleu-replaced.png", "bleu-by-perplexity.png", "learning-curves.png"}
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -154,7 +154,7 @@ def test_wrong_requests(capsys, arguments, message) -> None:
 @pytest.mark.usefixtures("no_pictures")
 def test_bad_links_are_left_out_if_so_told(capsys) -> None:
     shown, _ = evaluated(capsys, "--model", "m-posunk", "--restore", "--links", "far",
-                         "--drop-bad-links")
+                         "--skip-bad-links")
     assert shown.startswith("far: 1 links do not fit their sentences and are left out\n")
 
 

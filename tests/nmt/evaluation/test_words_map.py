@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from backend.errors import UserError
-from nmt.evaluation.words_map import draw_words, principal_components, t_sne
+from nmt.evaluation.words_map import (
+    draw_words,
+    label_offsets,
+    principal_components,
+    t_sne,
+    unit_length,
+)
 
 RNG = np.random.default_rng(2)
 
@@ -49,6 +55,24 @@ def test_t_sne_without_scikit_learn(monkeypatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"t-SNE: scikit-learn is not installed .*'map'"):
         t_sne(np.zeros((9, 2)))
+
+
+def test_labels_avoid_points_and_each_other() -> None:
+    """Of two neighbours the second goes elsewhere; one in an empty place stands to the right."""
+    places = np.array([[0.0, 0.0], [2.0, 3.0], [200.0, 0.0]])
+    widths = np.array([30.0, 30.0, 30.0])
+    boxes = [np.concatenate([place + offset, place + offset + (30, 8)])
+             for place, offset in zip(places, label_offsets(places, widths, 8.0), strict=True)]
+    for i, box in enumerate(boxes):
+        assert not ((places > box[:2]) & (places < box[2:])).all(axis=1).any()
+        assert all((box[:2] >= other[2:]).any() or (box[2:] <= other[:2]).any()
+                   for other in boxes[:i])
+    assert (boxes[2][:2] > places[2]).all()
+
+
+def test_directions_have_length_one() -> None:
+    found = unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0.0, 0.0]])
 
 
 def test_the_picture_names_every_word(tmp_path, monkeypatch) -> None:

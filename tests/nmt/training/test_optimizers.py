@@ -181,7 +181,7 @@ def test_state_goes_on_exactly(kind, rate):
     adam = kind(rate)
     adam.update(parameters, gradients)
     other, copy = kind(rate), copies(parameters)
-    other.load_state_arrays(adam.state_arrays())
+    other.load_state_arrays(adam.state_arrays(), parameters)
     adam.update(parameters, gradients)
     other.update(copy, gradients)
     for name in parameters:
@@ -192,11 +192,11 @@ def test_state_arrays_that_do_not_fit_are_refused():
     adam = Adam()
     adam.update(*make())
     with pytest.raises(ValueError, match=r"expected the state of SGD \(nothing\), got 'm/"):
-        SGD().load_state_arrays(adam.state_arrays())
+        SGD().load_state_arrays(adam.state_arrays(), {})
     with pytest.raises(ValueError, match=r"state of Adam \(m/, v/, t/\), each for the same"):
-        Adam().load_state_arrays({"m/W": np.zeros(2)})
+        Adam().load_state_arrays({"m/W": np.zeros(2)}, {})
     with pytest.raises(ValueError, match=r"state of Adadelta \(g2/, d2/, t/\), got 'm/"):
-        Adadelta().load_state_arrays(adam.state_arrays())
+        Adadelta().load_state_arrays(adam.state_arrays(), {})
 
 
 def test_state_is_named_after_the_paper():

@@ -12,14 +12,14 @@ from strict.module import strict, to_strict
 
 import backend
 from backend import array_module, to_device
-from backend.errors import UserError
+from backend.errors import Terminated, UserError
 from backend.rows import gather, row_index, sum_rows
 from nmt.data.batches import Batch, Side
 from nmt.training import checkpoint
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer
-from nmt.training.trainer import BEST, LAST, LOG, Trainer
+from nmt.training.trainer import BEST, LAST, LOG, Trainer, saved_step
 
 WORDS, CLASSES, SIZE, EXAMPLES = 11, 4, 6, 30
 
@@ -333,7 +333,7 @@ class Poisoned(SoftmaxModel):
 def test_a_bad_gradient_stops_before_the_update(tmp_path, name, value):
     t = trainer(tmp_path, model=Poisoned(14, name, value), checkpoint_every=13)
     with pytest.raises(UserError, match=f"update 14: the gradient of '{name}' is not finite; .*"
-                                        "last.safetensors holds the last good state"):
+                                        "last.safetensors holds the state after update 13"):
         t.train()
     saved = checkpoint.load(tmp_path / LAST)
     assert saved.metadata["training"]["counters"]["step"] == 13
@@ -344,7 +344,7 @@ def test_a_bad_gradient_stops_before_the_update(tmp_path, name, value):
 def test_a_bad_parameter_is_named(tmp_path):
     parameters = SoftmaxModel().initial_parameters()
     parameters["W"][1, 1] = np.nan
-    with pytest.raises(UserError, match=r"update 1: parameter 'W' .*; no checkpoint was written"):
+    with pytest.raises(UserError, match=r"update 0: parameter 'W' .*; no update was saved"):
         trainer(tmp_path, parameters=parameters).train()
 
 
@@ -362,7 +362,7 @@ def test_bad_parameters_are_never_saved(tmp_path):
     observer.parameters = t.parameters
     with pytest.raises(UserError, match="parameter 'b' is not finite"):
         t.train()
-    assert not (tmp_path / LAST).exists() and not (tmp_path / BEST).exists()
+    assert saved_step(tmp_path) == 0 and not (tmp_path / BEST).exists()
 
 
 @pytest.fixture
@@ -389,7 +389,7 @@ def test_on_a_device_it_waits_only_for_the_log(tmp_path, device):
     t._observer = Count()
     strict.counts.reset()
     t.train()
-    assert fetched[2] == 0 and fetched[3] == fetched[6] > 0
+    assert fetched[0] == fetched[2] < fetched[3] == fetched[6]
     for name, array in t.parameters.items():
         np.testing.assert_allclose(backend.to_host(array), host.parameters[name], rtol=1e-5)
 
@@ -550,9 +550,78 @@ def test_second_ctrl_c_stops_at_once(tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt, match="stopped at once"):
+    with pytest.raises(KeyboardInterrupt, match="stopped at once; no update was saved"):
         trainer(tmp_path, observer=Twice()).train()
-    assert not (tmp_path / LAST).exists()
+    resumed = trainer(tmp_path, checkpoint_every=5, observer=InterruptAt(5))
+    resumed.resume()
+    assert resumed.counters.step == 0
+    with pytest.raises(KeyboardInterrupt, match="after update 5"):
+        resumed.train()
+    resumed = trainer(tmp_path, observer=Twice())
+    resumed.resume()
+    with pytest.raises(KeyboardInterrupt,
+                       match=f"stopped at once; {tmp_path}/{LAST} holds the state after update 5$"):
+        resumed.train()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_run_that_was_killed_before_its_first_update_is_resumed(tmp_path, optimizer):
+    """From the checkpoint that it begins with."""
+    class Kill(Observer):
+        def on_batch(self, progress):
+            raise Crash
+
+    whole = trainer(tmp_path / "whole", optimizer=optimizer)
+    whole.train()
+    with pytest.raises(Crash):
+        trainer(tmp_path / "cut", optimizer=optimizer, observer=Kill()).train()
+    resumed = trainer(tmp_path / "cut", optimizer=optimizer)
+    resumed.resume()
+    resumed.train()
+    assert_equal(resumed.parameters, whole.parameters)
+
+
+def test_sigterm_saves_as_ctrl_c_does(tmp_path):
+    class Terminate(Observer):
+        def on_batch(self, progress):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(Terminated, match="stopped after update 1; resume from"):
+            trainer(tmp_path, observer=Terminate()).train()
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert saved_step(tmp_path) == 1
+
+
+def test_what_the_process_was_told_to_ignore_it_goes_on_ignoring(tmp_path):
+    """A shell's background job, `nohup`."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert trainer(tmp_path, observer=InterruptAt(2)).train().epoch == 5
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_nothing_is_written_where_the_check_refuses(tmp_path):
+    """The first checkpoint, the log's lines, each later checkpoint."""
+    for allowed in range(6):
+        calls = iter(range(allowed))
+
+        def check(calls=calls):
+            if next(calls, None) is None:
+                raise UserError("gone")
+
+        directory = tmp_path / str(allowed)
+        directory.mkdir()
+        t = Trainer(SoftmaxModel(), SoftmaxModel().initial_parameters(), Source(),
+                    TrainOptions(**OPTIONS), directory, validate, check_directory=check)
+        with pytest.raises(UserError, match="gone"):
+            t.train()
+        assert (directory / LAST).exists() == (allowed > 1)
+        assert (directory / LOG).exists() == (allowed > 2)
 
 
 @pytest.mark.parametrize("changes, message", [

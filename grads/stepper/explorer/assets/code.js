@@ -1,10 +1,10 @@
 // The algorithm's lines, the current one lit; beside a backward line, its forward partner's.
 
-import { data, makerOf, sources, steps, variants } from "./data.js";
+import { data, keptFrom, sources, steps } from "./data.js";
 import { el, prose, iterations } from "./format.js";
 import { state } from "./state.js";
 
-/** The panel on the left. */
+/** The panel on the left; listings that it shows already stay, with other lines lit. */
 export function showCode(panel) {
   const step = steps[state.step];
   const backward = step.pass === "backward";
@@ -12,8 +12,19 @@ export function showCode(panel) {
     lit: span(step), mark: "current",
   })];
   if (backward) parts.push(...partner(step));
-  panel.replaceChildren(...parts.flat());
+  const boxes = (all) => [...all].filter((one) => one.matches(".lines"));
+  const [before, now] = [boxes(panel.children), boxes(parts.flat())];
+  if (before.length && before.length === now.length && now.every((box, k) => box === before[k])) replaceOthers(panel, parts.flat());
+  else panel.replaceChildren(...parts.flat());
   requestAnimationFrame(() => panel.querySelectorAll(".lines").forEach(scroll)); // when all panels are drawn: one layout
+}
+
+/** What stands around listings that stay where they are. */
+function replaceOthers(panel, parts) {
+  if (panel.children.length !== parts.length) return panel.replaceChildren(...parts);
+  return [...panel.children].forEach((old, k) => {
+    if (old !== parts[k] && !old.isEqualNode(parts[k])) old.replaceWith(parts[k]);
+  });
 }
 
 /** Bring the lit line of a listing to its middle. */
@@ -31,7 +42,7 @@ function wholeLine(box, from) {
 /** The forward lines that a backward line differentiates, and those whose values it reads. */
 function partner(step) {
   const of = step.partner === null || step.partner === undefined ? null : steps[step.partner];
-  const kept = (step.cached ?? []).map((id) => steps[makerOf(id)]).filter(Boolean);
+  const kept = (step.cached ?? []).map((id) => steps[keptFrom(id)]).filter(Boolean);
   const shown = of ?? kept[0];
   if (!shown) return [];
   const lines = kept.filter((one) => one.source === shown.source).map(span);
@@ -48,30 +59,49 @@ function span(step) {
 
 function listing(step, { lit, mark, kept = [] }) {
   const source = sources.get(step.source);
-  const edit = state.variant?.function === source.function ? state.variant : null;
-  const [open, close] = source.doc ?? [0, 0]; // the docstring is folded away
-  const shown = source.lines.map((text, k) => ({ text, number: source.first + k }))
-    .filter(({ number }) => number < open || number > close);
-  const box = el("ol", { class: "lines", tabindex: 0, "aria-label": `Lines of ${source.function}` },
-    shown.map(({ text, number }) => {
-      const marks = ["line", lit.includes(number) ? mark : null, kept.includes(number) ? "kept" : null];
-      const current = lit.includes(number) && mark === "current";
-      return el("li", { class: marks.filter(Boolean).join(" "), "aria-current": current ? "step" : null },
-        ...line(text, number, source, step, edit));
-    }));
+  const { box, lines } = built(source, mark);
+  for (const { number, item, link } of lines) {
+    const marks = ["line", lit.includes(number) ? mark : null, kept.includes(number) ? "kept" : null];
+    set(item, "class", marks.filter(Boolean).join(" "));
+    if (mark === "current") set(item, "aria-current", lit.includes(number) ? "step" : null);
+    if (link) set(link, "href", `#step=${nearest(source.id, number, step) + 1}${state.variant ? `&break=${state.variant.id}` : ""}`);
+  }
   const where = el("p", { class: "function" }, el("code", {}, source.function),
     step.loops?.length ? ` at ${iterations(step.loops)}` : "", el("span", { class: "file" }, source.file));
   return [where, el("p", { class: "title" }, prose(source.title ?? "")), box];
 }
 
-function line(text, number, source, step, edit) {
+/** Set an attribute that differs. */
+function set(node, name, value) {
+  if (node.getAttribute(name) === value) return;
+  if (value === null) node.removeAttribute(name);
+  else node.setAttribute(name, value);
+}
+
+const listings = new Map(); // source, place on the page and variant -> its lines, drawn once
+
+function built(source, mark) {
+  const edit = state.variant?.function === source.function ? state.variant : null;
+  const name = `${source.id} ${mark} ${edit?.id ?? ""}`;
+  if (!listings.has(name)) {
+    const [open, close] = source.doc ?? [0, 0]; // the docstring is folded away
+    const lines = source.lines.map((text, k) => ({ text, number: source.first + k }))
+      .filter(({ number }) => number < open || number > close)
+      .map(({ text, number }) => {
+        const item = el("li", {}, ...line(text, number, source, edit));
+        return { number, item, link: item.querySelector("a.code") };
+      });
+    listings.set(name, { lines, box: el("ol", { class: "lines", tabindex: 0, "aria-label": `Lines of ${source.function}` }, lines.map(({ item }) => item)) });
+  }
+  return listings.get(name);
+}
+
+function line(text, number, source, edit) {
   const { code, comment } = split(text);
-  const target = nearest(source.id, number, step);
   const body = edited(code, edit);
   return [
     el("span", { class: "number", "aria-hidden": "true" }, String(number)), el("span", { class: "text" },
-    target === null ? el("span", { class: "code" }, ...body)
-      : el("a", { class: "code", href: `#step=${target + 1}${state.variant ? `&break=${state.variant.id}` : ""}` }, ...body),
+    runs.has(`${source.id}:${number}`) ? el("a", { class: "code" }, ...body) : el("span", { class: "code" }, ...body),
     comment ? el("span", { class: "comment" }, prose(comment)) : null),
   ];
 }
@@ -97,7 +127,6 @@ data.steps.forEach((step, number) => {
 /** The step that ran a line, in the iterations of the loops that the reader is in or nearest to it. */
 function nearest(source, number, step) {
   const found = runs.get(`${source}:${number}`);
-  if (!found) return null;
   const here = steps.indexOf(step);
   return found.reduce((best, one) => (Math.abs(one - here) < Math.abs(best - here) ? one : best));
 }

@@ -38,6 +38,15 @@ export function makerOf(id) {
   return makers.get(id) ?? makers.get(original(id));
 }
 
+/** The step of the forward pass that a cached tensor comes from; a backward line may have given it
+    another name in between. */
+export function keptFrom(id) {
+  for (let one = id; one !== null; one = before(one)) {
+    if (steps[makers.get(one)]?.pass === "forward") return makers.get(one);
+  }
+  return undefined;
+}
+
 /** The tensor whose very numbers these are, one step back; null for one that has its own. */
 export const before = (id) => tensors[id].same_as ?? null;
 

@@ -14,6 +14,18 @@ const ROOM = 30; // rows of one group that are shown at once
 const ROOMS = 65; // of all groups, but that each shows its first tensor
 const CAPTION = 2; // rows that a caption takes
 
+/** Pick a number by a click, read it out under the pointer: one listener for all cells. */
+export function listenToCells(panel) {
+  const cellOf = (event) => event.target.closest?.(".cell");
+  panel.addEventListener("click", (event) => {
+    const cell = cellOf(event);
+    if (cell) pick(Number(cell.closest("[data-tensor]").dataset.tensor), Number(cell.dataset.entry));
+  });
+  for (const kind of ["mouseover", "focusin"]) panel.addEventListener(kind, (event) => {
+    if (cellOf(event)) readOut(cellOf(event).title);
+  });
+}
+
 /** The panel on the right: what the step writes, what it reads. */
 export function showTensors(panel) {
   const step = steps[state.step];
@@ -128,9 +140,6 @@ function cell(id, entry, { values, exponent, columns, right, largest, integer })
   return el("td", {}, el("button", {
     type: "button", class: `cell ${number ? (value < 0 ? "negative" : value > 0 ? "positive" : "zero") : "odd"}${differs ? " differs" : ""}`,
     title, "data-entry": entry, "--size": number ? Math.abs(value) / largest : 0, tabindex: entry ? -1 : 0,
-    onclick: () => pick(id, entry),
-    onmouseenter: () => readOut(title),
-    onfocus: () => readOut(title),
   }, text));
 }
 

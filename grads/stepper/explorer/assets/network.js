@@ -1,6 +1,6 @@
 // The network unrolled in time and depth, and the playhead that runs forward, then backward.
 
-import { data, makerOf, stepIsWrong, steps, firstBackward, valuesOf } from "./data.js";
+import { data, keptFrom, stepIsWrong, steps, firstBackward, valuesOf } from "./data.js";
 import { draw, el, short } from "./format.js";
 import { goTo, state } from "./state.js";
 
@@ -190,7 +190,7 @@ export function showNetwork(box, legend) {
     if (number <= state.step && step.pass === "forward") seen.forward.add(key(step.cell.side, step.cell.t, "embed"));
     if (number <= state.step && stepIsWrong(step, state.variant)) wrong.add(name);
   });
-  const kept = new Set((now.cached ?? []).map((id) => steps[makerOf(id)]).filter(Boolean).map(cellKey));
+  const kept = new Set((now.cached ?? []).map((id) => steps[keptFrom(id)]).filter(Boolean).map(cellKey));
   const partner = now.partner === null || now.partner === undefined ? null : cellKey(steps[now.partner]);
   for (const [name, node] of nodes) {
     const states = { forward: seen.forward.has(name), backward: seen.backward.has(name),
@@ -200,8 +200,9 @@ export function showNetwork(box, legend) {
   box.querySelectorAll(".edge").forEach((line) => {
     const [from, to] = [line.dataset.from, line.dataset.to];
     const back = seen.backward.has(to) && (seen.backward.has(from) || from === cellKey(now));
-    line.classList.toggle("backward", back);
+    line.classList.toggle("backward", back); // as all below: what stays as it is costs no layout
     line.classList.toggle("forward", seen.forward.has(from) && seen.forward.has(to));
+    if (line.hasAttribute(back ? "marker-start" : "marker-end")) return;
     line.setAttribute(back ? "marker-start" : "marker-end", "url(#tip)");
     line.removeAttribute(back ? "marker-end" : "marker-start");
   });
@@ -233,6 +234,9 @@ function columnOf(number) {
 }
 
 function describe(legend, now) {
+  const shown = `${now.pass} ${Boolean(state.variant)}`;
+  if (legend.dataset.shown === shown) return;
+  legend.dataset.shown = shown;
   const sample = (kind, text) => el("span", { class: `sample ${kind}` }, text);
   legend.replaceChildren(
     sample("now", "this step"), sample("forward", "forward done"),

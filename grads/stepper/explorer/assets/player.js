@@ -6,7 +6,7 @@ import { showCode } from "./code.js";
 import { showFlow } from "./flow.js";
 import { showFormula } from "./formula.js";
 import { count, el, short, iterations } from "./format.js";
-import { showPicked, showTensors } from "./heatmap.js";
+import { listenToCells, showPicked, showTensors } from "./heatmap.js";
 import { listen, otherCell } from "./keys.js";
 import { drawAlignment, showAlignment } from "./alignment.js";
 import { drawGuide } from "./guide.js";
@@ -78,7 +78,7 @@ function showAbout() {
 
 /** What a user's backward returns, in view; other notes behind a click, so that the page begins with the network. */
 function showNotes(notes) {
-  const verdicts = notes.filter((note) => note.startsWith("What the backward returns"));
+  const verdicts = notes.filter((note) => note.startsWith("What the backward returns") || note.startsWith("WRONG"));
   const others = notes.filter((note) => !verdicts.includes(note));
   byId("notes").replaceChildren(...verdicts.map((note) => el("p", { class: `note verdict${note.includes("WRONG") ? " wrong" : ""}` }, note)),
     ...(others.length ? [el("details", {}, el("summary", {}, `About this run: ${count(others.length, "note")}`), others.map((note) => el("p", { class: "note" }, note)))] : []));
@@ -90,6 +90,7 @@ function start() {
   drawNetwork(byId("network"));
   drawAlignment(byId("alignment"));
   drawJumps(byId("jump"), byId("all"));
+  listenToCells(byId("tensors"));
   byId("slider").max = steps.length;
   byId("slider").addEventListener("input", (event) => goTo(Number(event.target.value) - 1));
   const clicks = { first: () => goTo(advance(1, -1)), "back-cell": () => goTo(otherCell(-1)), previous: () => goTo(advance(-1)),

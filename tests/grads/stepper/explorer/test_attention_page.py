@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from explored import data
 
 from grads.stepper.explorer import build
 from tests.grads.stepper.explorer.test_page import NARROW, values
@@ -136,8 +137,7 @@ def test_the_end_of_the_backward_is_labelled_and_not_endless(opened: Any, made: 
 
 
 def test_the_softmax_of_attention_has_its_own_equation() -> None:
-    data = build("attention")
-    found = {step["formula"]: step for step in data["steps"]
+    found = {step["formula"]: step for step in data("attention")["steps"]
              if step["text"].startswith("e = np.exp(")}
     assert len(found) == 2
     for formula, step in found.items():
@@ -146,10 +146,11 @@ def test_the_softmax_of_attention_has_its_own_equation() -> None:
 
 
 def test_titles_say_the_variant() -> None:
-    data = build("attention", score="concat", window="local-p")
-    assert "(concat, local-p, with input feeding)" in data["title"]
+    one = build("attention", sentence="a ||| b", score="concat", window="local-p", layers=1,
+                hidden=1)
+    assert "(concat, local-p, with input feeding)" in one["title"]
     assert build("attention-step", score="dot")["title"].endswith("dot, global")
-    context = build("gru-context")
+    context = data("gru-context")
     assert "with a context" in context["title"] and len(context["variants"]) == 3
 
 

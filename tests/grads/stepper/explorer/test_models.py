@@ -12,6 +12,7 @@ from grads.stepper.explorer import build, models
 from grads.stepper.explorer.models import open_model
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.language_models import LanguageSystem
+from nmt.models.contract import losses
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System
@@ -20,6 +21,7 @@ from nmt.training.trainer import BEST
 
 BOTH = {"bidirectional": True, "bridge": True}
 SEARCH = {"architecture": "rnnsearch", "layer_size": 2}
+HYBRID = {"architecture": "hybrid", "character_embedding_size": 2, "output_bias": True}
 KINDS = {  # model and data sections of translators, and the derivation, if one is the whole model
     "both ends": ({**BOTH, "layers": 2}, {}, None),
     "both ends, reversed, of gru": (
@@ -36,6 +38,10 @@ KINDS = {  # model and data sections of translators, and the derivation, if one 
                           {"reverse_source": True}, "attention"),
     "search": ({**SEARCH, "deep_state": "now"}, {"source_end": True}, "rnnsearch"),
     "search, of rnn": ({**SEARCH, "unit": "rnn", "layer": "tanh"}, {"reverse_source": True}, None),
+    "separate path": (HYBRID, {"reverse_source": True}, "hybrid"),
+    "same path": ({**HYBRID, "path": "same", "alpha": 0.5, "character_layers": 2}, {},
+                  "hybrid-same"),
+    "spelled only": ({**HYBRID, "source_characters": False, "score": "dot"}, {}, "hybrid"),
     "search, asked with the word": ({**SEARCH, "query": "state-word"}, {}, "rnnsearch"),
     "search, of rnn, asked with the word": (
         {**SEARCH, "query": "state-word", "unit": "rnn"}, {}, None),
@@ -81,10 +87,13 @@ def test_every_kind_of_translator(name, tmp_path):
     sizes |= {} if "architecture" in model else {"layers": 1}
     recipe = {"data": {"corpus": "cldr", **data}, "model": {**sizes, **model}}
     system = fresh(tmp_path / "run", recipe, System, Recipe)
-    found, loss = checked(tmp_path / "run", "one two nine", "three")
-    pair = (["one", "two", "nine"], ["three"])
-    assert loss == pytest.approx(2 * np.log(system.perplexity([pair])), rel=1e-6)
-    assert found.unknown == ["nine"] and found.derivation.name == (derivation or "translator")
+    x, y = ["one", "two", "nine"], ["three", "ten"] if system.spellings else ["three"]
+    found, loss = checked(tmp_path / "run", " ".join(x), " ".join(y))
+    [batch] = system.batches([(x, y)], 1).in_order()
+    words, characters = losses(*system.model.loss(system.parameters, batch))
+    assert loss == pytest.approx(float(words + (characters or 0)), rel=1e-6)
+    assert found.unknown == ["nine", *y[1:]]
+    assert found.derivation.name == (derivation or "translator")
     if derivation:
         assert found.derivation.forward is DERIVATIONS[derivation].forward
 
@@ -95,7 +104,7 @@ def test_an_architecture_that_is_not_covered(tmp_path, monkeypatch):
     fresh(tmp_path / "run", recipe, System, Recipe)
     monkeypatch.setattr(models, "name_of", lambda config: "another")
     with pytest.raises(UserError, match="run: expected a model of the architecture luong, "
-                                        "rnnsearch or language_model, got another"):
+                                        "rnnsearch, hybrid or language_model, got another"):
         open_model(tmp_path / "run", "one", None, "best")
 
 
@@ -145,17 +154,32 @@ def test_translator(directory, name, model):
     assert ("The encoder reads the sentence from its end." in d["notes"]) == (model == "reversed")
 
 
-@pytest.mark.parametrize(("name", "model", "kind"), [
-    ("lstm", "lm", LanguageSystem), ("attention", "attention", System)])
-def test_the_last_checkpoint(directory, name, model, kind, tmp_path):
-    shutil.copytree(directory / model, tmp_path / model)
-    saved = checkpoint.load(tmp_path / model / BEST)
-    checkpoint.save(tmp_path / model / BEST, {key: 0 * array for key, array in
-                                              saved.arrays.items()}, saved.metadata)
-    given = {"model": tmp_path / model, "sentence": "eins zwei"}
-    best, last = build(name, **given), build(name, **given, checkpoint="last")
-    assert build(name, **given, checkpoint="best")["loss"] == best["loss"] != last["loss"]
-    assert last["loss"] == build(name, model=directory / model, sentence="eins zwei")["loss"]
+@pytest.fixture
+def weakened(directory, tmp_path):
+    """Run directories whose best parameters are zeros, and their last ones are not."""
+    for name in ("lm", "attention"):
+        shutil.copytree(directory / name, tmp_path / name)
+        saved = checkpoint.load(tmp_path / name / BEST)
+        zeros = {key: 0 * array for key, array in saved.arrays.items()}
+        checkpoint.save(tmp_path / name / BEST, zeros, saved.metadata)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["lm", "attention"])
+def test_either_checkpoint_is_opened(directory, weakened, name):
+    def loss(path, which):
+        run = open_model(path, "eins zwei", None, which).derivation.run()
+        return float(run.loss(run.forward.result))
+
+    best, last = (loss(weakened / name, which) for which in ("best", "last"))
+    assert last == loss(directory / name, "best") != best
+
+
+def test_the_last_checkpoint(directory, weakened):
+    given = {"model": weakened / "lm", "sentence": "eins zwei"}
+    best, last = build("lstm", **given), build("lstm", **given, checkpoint="last")
+    assert build("lstm", **given, checkpoint="best")["loss"] == best["loss"] != last["loss"]
+    assert last["loss"] == build("lstm", model=directory / "lm", sentence="eins zwei")["loss"]
     assert "--checkpoint last" in last["command"] and "--checkpoint" not in best["command"]
 
 

@@ -165,7 +165,7 @@ def test_bugs_are_left_out_where_they_make_a_page_too_large(
 
 def test_a_path_that_cannot_be_written(made: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="expected to write it"):
+    with pytest.raises(UserError, match="cannot be written"):
         write_page(made("lstm")[0], tmp_path / "file" / "page.html")
 
 

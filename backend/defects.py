@@ -1,0 +1,53 @@
+"""What is said of an error that nobody foresaw, and the file that tells where it happened."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+import traceback
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGE = "lstm-nmt-reference"
+HERE = Path(__file__).resolve().parents[1]
+
+
+def told(name: str, error: Exception) -> str:
+    """One line on the error; its traceback goes to a file of its own among temporary ones."""
+    what = f"unexpected {type(error).__name__}: {error} at {_place(error)}"
+    ask = f"this is a defect of {name}"
+    try:
+        descriptor, path = tempfile.mkstemp(prefix=f"{name}-defect-", suffix=".txt")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(_report(name, error))
+    except OSError as problem:
+        return f"{what}; {ask}; its report cannot be written: {problem.strerror}"
+    return f"{what}; {ask}: please report it with {path}"
+
+
+def _place(error: Exception) -> str:
+    """The last of our own lines that the error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if Path(one.filename).is_relative_to(HERE)
+           and "site-packages" not in one.filename]
+    if not frames:
+        return "an unknown place"
+    last = (own or list(frames))[-1]
+    return f"{last.filename.removeprefix(f'{HERE}/')}:{last.lineno}"
+
+
+def _report(name: str, error: Exception) -> str:
+    """What helps to find the defect: the command, versions, the traceback."""
+    try:
+        release = version(PACKAGE)
+    except PackageNotFoundError:
+        release = "not installed"
+    numpy = getattr(sys.modules.get("numpy"), "__version__", "not loaded")
+    return "\n".join([
+        f"A defect of {name}. This file holds the command as it was given, file names included.",
+        f"arguments: {sys.argv[1:]!r}",
+        f"{PACKAGE} {release}, Python {platform.python_version()}, NumPy {numpy}, "
+        f"{platform.platform()}",
+        "", *traceback.format_exception(error)])

@@ -1,0 +1,53 @@
+"""Text of others on a terminal: control characters are shown, not obeyed.
+
+A word of a vocabulary, a key of a recipe or a file's name may hold the codes that colour, move or
+rename a terminal, or that turn the direction of text. In pipes and files text stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+import rich.console
+from rich.segment import Segment
+
+# Controls but tab and line end, what turns the direction of text, other ends of lines, and halves
+# of surrogate pairs.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+                     "\ud800-\udfff]")
+
+
+def escaped(text: str) -> str:
+    r"""The text with control characters as `\x1b` and the like."""
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class Terminal:
+    """A stream to a terminal, through which no control characters go."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream  # rich, which has codes of its own, writes there
+
+    def write(self, text: str) -> int:
+        """Write the text, escaped."""
+        self.rich_proxied_file.write(escaped(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each line, escaped."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+class Console(rich.console.Console):
+    """rich's, whose own codes reach the terminal and those in the texts do not."""
+
+    def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
+        """The segments of something to print, their text escaped."""
+        for one in super().render(*args, **kwargs):
+            yield one if one.control else Segment(escaped(one.text), one.style)

@@ -1,0 +1,129 @@
+"""Directions that cross kinks: what brings the kinks is left out, and the rest is compared.
+
+Along a direction through a kink there is no derivative: complex step finds the slope of one side of
+it, Ridders' differences the mean of both, and a right gradient need be neither. Kinks of several
+entries even cancel in part, so that differences look smooth. So a direction that is not right is
+halved down to an entry; if the function has a kink there, the entry is left out, with all of the
+same value (zeros before a ReLU), and the direction is taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.check.case import Case
+from grads.check.diagnosis.elsewhere import right_nearby
+from grads.check.directions import Analytic, Arrays, Line, Slope, bisect, slopes
+from grads.check.evaluate import Evaluator
+from grads.check.kinks import find_kink, find_kink_along
+from grads.check.report import Row
+
+MOST = 48  # kinks along a direction, of different values, that are left out
+
+
+class Cleared(NamedTuple):
+    """A direction without the entries that bring a kink, and what was found along it."""
+
+    line: Line
+    slope: Slope
+    kinks: tuple[tuple[str, int], ...]  # tensor and flat position; of one value the first
+    entry: tuple[str, int] | None  # where it is wrong although there is no kink, if it is
+
+    @property
+    def crosses(self) -> bool:
+        """Whether it is wrong and has kinks that no entry brings alone, or too many."""
+        return self.slope.status == "wrong" and self.entry is None
+
+
+def cleared(
+    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line,
+    method: str,
+) -> Cleared:
+    """The direction after all entries that make it wrong, or uncertain, by a kink are left out."""
+    weights = {name: d for name, d in upstream.items() if choice in ("all", name)}
+    kinks: list[tuple[str, int]] = []
+    while True:
+        slope = _slope(evaluate, analytic, upstream, choice, line, method)
+        if slope.status == "ok" or len(kinks) == MOST:
+            return Cleared(line, slope, tuple(kinks), None)
+        crosses = find_kink_along(evaluate, weights, line.direction) is not None
+        if not crosses and slope.status == "inconclusive":
+            return Cleared(line, slope, tuple(kinks), None)
+        at = bisect(evaluate, analytic, upstream, choice, line.direction, method)
+        if find_kink(evaluate, evaluate.inputs, weights, *at, case.decisions) is None:
+            alone = _slope(evaluate, analytic, upstream, choice, _only(line, *at), method)
+            wrong = slope.status == "wrong" and (not crosses or alone.status == "wrong")
+            return Cleared(line, slope, tuple(kinks), at if wrong else None)
+        kinks.append(at)
+        line = _without(line, evaluate, *at)
+
+
+def _slope(
+    evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line, method: str
+) -> Slope:
+    return slopes(evaluate, {choice: analytic[choice]}, upstream, [line.direction], method
+                  )[choice][0]
+
+
+def _only(line: Line, name: str, entry: int) -> Line:
+    """One entry of the line."""
+    alone = np.zeros_like(line.direction[name])
+    alone.reshape(-1)[entry] = line.direction[name].reshape(-1)[entry]
+    return line._replace(direction={name: alone})
+
+
+def _without(line: Line, evaluate: Evaluator, name: str, entry: int) -> Line:
+    """The line that does not move the entries of this value."""
+    x = evaluate.inputs[name]
+    still = np.where(x == x.reshape(-1)[entry], 0.0, line.direction[name])
+    return line._replace(direction={**line.direction, name: still})
+
+
+def decided(
+    case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line,
+    methods: Sequence[str],
+) -> tuple[str, tuple[str, ...]]:
+    """What all methods together say of a direction that one of them found wrong: its status, and
+    the hint that belongs to it."""
+    weights = {name: d for name, d in upstream.items() if choice in ("all", name)}
+    if find_kink_along(evaluate, weights, line.direction) is None:
+        sure = all(_slope(evaluate, analytic, upstream, choice, line, method).status == "wrong"
+                   for method in methods)
+        return ("wrong", ()) if sure else ("disagree", (_apart(methods),))
+    found = [cleared(case, evaluate, analytic, upstream, choice, line, method)
+             for method in methods]
+    doubtful = [one for one in found if one.entry or one.crosses]
+    if not doubtful or all(right_nearby(case, evaluate, weights, name) for name in line.direction):
+        return "inconclusive", ("random directions cross kinks; beside them the gradient is right",)
+    alone = [_only(line, *one.entry) for one in doubtful if one.entry]
+    if any(all(_slope(evaluate, analytic, upstream, choice, entry, method).status == "wrong"
+               for method in methods) for entry in alone):
+        return "wrong", ()
+    return "disagree", (_apart(methods) if alone else "a random direction crosses kinks that "
+                        "cannot be told apart: nothing is decided there; check at other values",)
+
+
+def _apart(methods: Sequence[str]) -> str:
+    return f"along a random direction {' and '.join(methods)} disagree"
+
+
+def judged(
+    row: Row, case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays,
+    lines: Sequence[Line], methods: tuple[str, ...],
+) -> Row:
+    """A row that is wrong along directions, as all methods together see it."""
+    if row.status != "wrong":
+        return row
+    order = ("wrong", "disagree", "inconclusive")
+    own = [line for line in lines if line.row == row.name]
+    wrong = [line for line, slope in zip(own, slopes(
+        evaluate, {row.upstream: analytic[row.upstream]}, upstream,
+        [line.direction for line in own], methods[0])[row.upstream], strict=True)
+        if slope.status == "wrong"]
+    status, hints = min((decided(case, evaluate, analytic, upstream, row.upstream, line, methods)
+                         for line in wrong), key=lambda one: order.index(one[0]))
+    return replace(row, status=status, hints=hints)

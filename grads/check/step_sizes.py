@@ -1,0 +1,117 @@
+"""The error of numerical derivatives against the step size, for one entry.
+
+A difference is off by truncation, which falls with the step, and by rounding, which rises: it has
+a best step. A complex step subtracts nothing and stays at rounding error.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from grads.check.evaluate import Array, Entries, Evaluator, NotAnalytic, weights_of
+from grads.check.report import BAD, Row, StepErrors
+
+STEPS = 10.0 ** -np.arange(16)
+FLOOR, TOP = 1e-18, 10.0  # of the axis of errors; what is equal lies on the floor
+WIDTH, HEIGHT = 380, 230
+LEFT, RIGHT, UPPER, LOWER = 52, WIDTH - 12, 12, HEIGHT - 38  # of the axes
+SAID = {"forward": "forward difference", "central": "central difference",
+        "complex": "complex step"}
+
+
+def step_errors(real: Array, along: Array, exact: float, steps: Array = STEPS) -> StepErrors:
+    """The errors, from the values of a function along an entry.
+
+    Arguments: real, (2 n + 1,) at the steps, at minus the steps, and without one; along, (n,)
+    at i times the steps; exact, the derivative.
+    """
+    n = len(steps)
+    right, left, middle = real[:n], real[n:-1], real[-1]
+
+    def error(slopes: Array) -> Array:
+        return np.abs(slopes - exact) / (abs(exact) or 1.0)
+
+    return StepErrors(steps, error(along.imag / steps), error((right - left) / (2 * steps)),
+                      error((right - middle) / steps))
+
+
+def errors_of(
+    evaluate: Evaluator, upstream: Mapping[str, Array], name: str, entry: int,
+    at: tuple[int, ...], exact: float,
+) -> StepErrors:
+    """The errors for an entry (flat position, index `at`), whose derivative is `exact`."""
+    weights, place = weights_of(evaluate, upstream), Entries(evaluate.inputs, name, [entry])
+
+    def values(steps: Array) -> Array:
+        found = evaluate.at(place, np.zeros(len(steps), np.int64), steps)
+        return np.array(sum(found[output] @ weight for output, weight in weights.items()))
+
+    with np.errstate(all="ignore"):
+        real = values(np.concatenate([STEPS, -STEPS, [0.0]]))
+        try:
+            along = values(1j * STEPS)
+        except NotAnalytic:
+            along = np.full(len(STEPS), complex(np.nan, np.nan))
+        return step_errors(real, along, exact)._replace(at=at)
+
+
+def with_steps(row: Row, evaluate: Evaluator, upstream: Mapping[str, Array], gradient: Array
+               ) -> Row:
+    """The row with the errors of its worst entry; where all is right, of its largest gradient."""
+    if row.shape is None or not row.size or row.upstream != "all":
+        return row
+    bad = row.status in BAD and len(row.at) == len(row.shape)
+    entry = (int(np.ravel_multi_index(row.at, row.shape)) if bad and row.shape
+             else int(np.argmax(np.abs(gradient))))
+    at = tuple(int(i) for i in np.unravel_index(entry, row.shape))
+    exact = row.numeric if bad else float(gradient.reshape(-1)[entry])
+    return replace(row, steps=errors_of(evaluate, upstream, row.name, entry, at, exact))
+
+
+def chart(name: str, errors: StepErrors) -> str:
+    """The drawing, both axes logarithmic, as a <figure>."""
+    kinds = [kind for kind in SAID if np.isfinite(getattr(errors, kind)).any()]
+    where = f"{name} at {errors.at}" if errors.at else name
+    label = html.escape(f"Error against step size for {where}", quote=True)
+    key = "".join(f'<span class="{kind}">{SAID[kind]}</span>' for kind in kinds)
+    lines = "".join(f'<path class="series {kind}" d="{_path(errors, kind)}"/>' for kind in kinds)
+    ticks = "".join(
+        f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{_y(e):.1f}" y2="{_y(e):.1f}"/>'
+        f'<text class="tick" x="{LEFT - 6}" y="{_y(e) + 4:.1f}" text-anchor="end">{_ten(e)}</text>'
+        for e in (1.0, 1e-4, 1e-8, 1e-12, 1e-16))
+    ticks += "".join(f'<text class="tick" x="{_x(h):.1f}" y="{LOWER + 16}" text-anchor="middle">'
+                     f"{_ten(h)}</text>" for h in 10.0 ** -np.arange(0, 16, 3))
+    return (f'<figure class="steps"><figcaption><code>{html.escape(where)}</code></figcaption>'
+            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+            f'{ticks}<line class="axis" x1="{LEFT}" x2="{RIGHT}" y1="{LOWER}" y2="{LOWER}"/>'
+            f'<text class="axis-title" x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 4}" '
+            f'text-anchor="middle">step size h</text>{lines}</svg>'
+            f'<p class="axes">{key}</p></figure>')
+
+
+def _x(h: float) -> float:
+    return LEFT + (RIGHT - LEFT) * (np.log10(h) - np.log10(STEPS[-1])) / -np.log10(STEPS[-1])
+
+
+def _y(error: float) -> float:
+    held = np.log10(min(max(error, FLOOR), TOP))
+    return LOWER - (LOWER - UPPER) * float((held - np.log10(FLOOR)) / np.log10(TOP / FLOOR))
+
+
+def _ten(value: float) -> str:
+    power = round(float(np.log10(value)))
+    return "1" if not power else f'10<tspan dy="-4" font-size="8">−{-power}</tspan>'
+
+
+def _path(errors: StepErrors, kind: str) -> str:
+    """The line through the errors; one that is not finite leaves a gap."""
+    parts, pen = [], "M"
+    for h, error in zip(errors.steps, getattr(errors, kind), strict=True):
+        if np.isfinite(error):
+            parts.append(f"{pen}{_x(h):.1f} {_y(float(error)):.1f}")
+        pen = "L" if np.isfinite(error) else "M"
+    return "".join(parts)

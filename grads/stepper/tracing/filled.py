@@ -1,0 +1,50 @@
+"""Arrays of a user's backward that are filled part by part, or written over where they were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.pairing import root_of
+from grads.stepper.tracing.record import belongs
+from grads.stepper.tracing.values import at, is_array
+
+
+def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
+    """The array that these assignments filled, as the run has left it; None if none is known."""
+    step, root = trace.steps[assignments[0][0]], root_of(trace.target(assignments[0]).name)
+    for origin, value in zip(trace.memory, trace.alive, strict=True):
+        one = trace.steps[origin[0]]
+        if one.frame == step.frame and trace.target(origin).name == root:
+            return np.asarray(value)
+    return None
+
+
+def readings_after(trace: Trace, last: Origin) -> Iterator[int]:
+    """The readings of a variable, by number, from its last assignment on."""
+    frame, root = trace.steps[last[0]].frame, root_of(trace.target(last).name)
+    for number, one in enumerate(trace.readings):
+        if one.frame == frame and one.name == root and any(
+                origin == last for name, (origin, _) in one.known.items() if belongs(name, root)):
+            yield number
+
+
+def written_over(trace: Trace, given: Sequence[Any]) -> Origin | None:
+    """The first assignment that wrote into the first argument, the upstream gradient."""
+    held_by = dict(zip(trace.memory, trace.alive, strict=True))
+    changed = [i for i, target in enumerate(trace.steps[0].targets)
+               if target.place and target.place[0] == 0 and (0, i) in held_by and is_array(
+                   held_by[0, i]) and not np.array_equal(
+                   held_by[0, i], at(given, target.place), equal_nan=True)]
+    for i in changed:
+        for origin, value in zip(trace.memory, trace.alive, strict=True):
+            step = trace.steps[origin[0]]
+            into = trace.program.sites[step.site].augmented or (
+                "[" in trace.target(origin).written)
+            if step.kind == "assign" and into and np.shares_memory(value, held_by[0, i]):
+                return origin
+    return None

@@ -1,0 +1,200 @@
+"""Guesses at what a line of a user's backward is the gradient of, where no name tells.
+
+A gradient that is carried from step to step belongs to the variable of another iteration than the
+one it is assigned in; `dz` to what stands inside a tanh, which no variable holds; `da` to several
+variables joined. A guess accuses nobody: it counts where it is confirmed by the numbers
+(`grads.stepper.tracing.verify_own`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import combinations, permutations, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.trace import Origin, Step, Trace
+from grads.stepper.tracing.pairing import Pairs, Partner, root_of, squeezed
+from grads.stepper.tracing.parts import PART
+from grads.stepper.tracing.replay import assigned
+
+JOINED = 4  # variables that a gradient may be joined of
+SITES = 3  # lines that assign one variable of the forward, each of which may be left out
+
+
+class Candidate(NamedTuple):
+    """What a gradient may be the gradient of: a place in a trace of the forward."""
+
+    trace: Trace
+    partner: Partner  # its name is the text of an expression where no variable holds it
+    named: bool  # whether it has the name that the gradient speaks of
+
+
+Guess = dict[Origin, Candidate]  # one for each assignment of a line
+
+
+class Guesses:
+    """Guesses for the lines of one backward.
+
+    Arguments: pairs, of its traces; parts, makes the trace of the forward in which the parts of
+    expressions are recorded, asked for once.
+    """
+
+    def __init__(self, pairs: Pairs, parts: Callable[[], Trace]) -> None:
+        self.pairs, self.forward, self.backward = pairs, pairs.forward, pairs.backward
+        self.make = parts
+
+    def of(self, line: Sequence[Origin]) -> Iterator[Guess]:
+        """Guesses for the assignments of one line, those by name first."""
+        step, target = self.backward.steps[line[0][0]], self.backward.target(line[0])
+        if np.asarray(target.value).dtype.kind != "f":
+            return
+        seen = set()
+        for trace, sequence, is_named in self.sequences(step, root_of(target.name)):
+            for guess in self.orders(line, trace, sequence):
+                places = tuple((origin, id(trace), *found) for origin, found in guess.items())
+                if places not in seen and self.fits(guess, trace):
+                    seen.add(places)
+                    yield {origin: Candidate(trace, self.partner(trace, found), is_named)
+                           for origin, found in guess.items()}
+
+    def whole(self, assignments: Sequence[Origin]) -> Partner | None:
+        """The forward variable of an array that these assignments fill, if it is assigned at once
+        and has not the name of one of its entries."""
+        step, target = (self.backward.steps[assignments[-1][0]],
+                        self.backward.target(assignments[-1]))
+        frame, name = self.pairs.frame_of(step), self.pairs.forward_name(step, target)
+        if frame is None or name is None or "[" not in target.name:
+            return None
+        found = self.pairs.variables[frame].get(root_of(name), [])
+        return self.pairs.whole(found[-1]) if found and is_real(
+            self.forward.target(found[-1]).value) else None
+
+    # --- what the forward assigned, one after another
+
+    def sequences(self, step: Step, gradient: str) -> Iterator[tuple[Trace, list[Origin], bool]]:
+        """Assignments of one variable, from all lines or some; then those of each part."""
+        function = self.pairs.pairing.partners.get(step.function)
+        name = self.pairs.forward_name(step, self.backward.target((step.number, 0))) or ""
+        by_site = self.by_site(self.forward, function, root_of(name) or gradient)
+        for left_out in range(min(len(by_site), SITES)):
+            for without in combinations(by_site, left_out):
+                yield self.forward, sorted(origin for site, origins in by_site.items()
+                                           for origin in origins if site not in without), True
+        parts = [origins for origins in self.parts.values()
+                 if self.trace.steps[origins[0][0]].function == function]
+        parts.sort(key=lambda origins: -len(self.partner(self.trace, origins[0]).name))
+        for is_named in (True, False):
+            for origins in parts:
+                text = self.partner(self.trace, origins[0]).name
+                if (root_of(text) == root_of(name)) == is_named:
+                    yield self.trace, origins, is_named
+
+    def by_site(self, trace: Trace, function: str | None, name: str) -> dict[int, list[Origin]]:
+        """The assignments of a variable of a function, by line."""
+        found: dict[int, list[Origin]] = defaultdict(list)
+        for step in trace.steps:
+            if step.kind != "return" and step.function == function:
+                for i, target in enumerate(step.targets):
+                    if root_of(target.name) == name and is_real(target.value):
+                        found[step.site].append((step.number, i))
+        return found
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The forward with the parts of its expressions."""
+        return self.make()
+
+    @cached_property
+    def parts(self) -> dict[int, list[Origin]]:
+        """The values of each part of an expression that is an array or a number, in order."""
+        found: dict[int, list[Origin]] = defaultdict(list)
+        for step in self.trace.steps:
+            if step.kind == "assign" and len(step.targets) == 1 and (
+                    step.targets[0].name.startswith(PART) and is_real(step.targets[0].value)):
+                found[step.site].append((step.number, 0))
+        return found
+
+    # --- which of them belongs to which assignment of the line
+
+    def orders(self, line: Sequence[Origin], trace: Trace, sequence: list[Origin]
+               ) -> Iterator[dict[Origin, Origin]]:
+        """Ways to lay a line's assignments beside what the forward assigned: in the same
+        iterations; the last first, all or with the last one left out; call by call; the only one,
+        or the last, for what a sum comes to."""
+        yield self.same_iterations(line, trace, sequence)
+        if len(sequence) > 1:
+            yield dict(zip(line, reversed(sequence), strict=False))
+            yield dict(zip(line, reversed(sequence[:-1]), strict=False))
+        calls, made = self.by_call(self.backward, line), self.by_call(trace, sequence)
+        if len(calls) > 1 and len(calls) == len(made):
+            for order in (made, made[::-1]):
+                yield {one: other for mine, its in zip(calls, order, strict=True)
+                       for one, other in zip(mine, reversed(its), strict=False)}
+        yield {line[-1]: sequence[-1]}
+
+    def same_iterations(self, line: Iterable[Origin], trace: Trace, sequence: Iterable[Origin]
+                        ) -> dict[Origin, Origin]:
+        """Those assigned with the same loop indices."""
+        by_loops = {frozenset(trace.steps[one[0]].own_loops): one for one in sequence}
+        return {one: by_loops[loops] for one in line
+                if (loops := frozenset(self.backward.steps[one[0]].own_loops)) in by_loops}
+
+    def by_call(self, trace: Trace, origins: Iterable[Origin]) -> list[list[Origin]]:
+        """Assignments by the call of the function that they were made in."""
+        found: dict[int, list[Origin]] = defaultdict(list)
+        for origin in origins:
+            found[trace.steps[origin[0]].frame].append(origin)
+        return list(found.values())
+
+    def fits(self, guess: dict[Origin, Origin], trace: Trace) -> bool:
+        """Whether shapes agree; a gradient may be a column of what a part of an expression is."""
+        def shapes(one: Origin, other: Origin) -> tuple[Any, Any]:
+            return self.backward.target(one).shape or (), trace.target(other).shape or ()
+
+        return bool(guess) and all(
+            trace.target(other).place is not None and (
+                squeezed(mine) == squeezed(its) or (
+                    trace is not self.forward and len(mine) == 1 and mine == (np.prod(its),)))
+            for one, other in guess.items() for mine, its in [shapes(one, other)])
+
+    def partner(self, trace: Trace, origin: Origin) -> Partner:
+        """What stands at an origin, to be perturbed where it is assigned."""
+        target = trace.target(origin)
+        name = target.name
+        if name.startswith(PART) and trace.program.parts is not None:
+            name = trace.program.parts[int(name.removeprefix(PART))]
+        shape = tuple(target.shape or ())
+        return Partner(name, origin[0], assigned(trace, origin), shape,
+                       np.arange(int(np.prod(shape))))
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is of real numbers."""
+    return not isinstance(value, str) and np.asarray(value).dtype.kind == "f"
+
+
+# --- several variables joined --------------------------------------------------------------------
+
+
+def joints(pieces: Iterable[Sequence[tuple[Partner, np.ndarray]]]
+           ) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Orders and axes in which the pieces of each assignment of a line can be joined."""
+    known = list(pieces)
+    count, axes = len(known[0]), min((one.ndim for found in known for _, one in found), default=0)
+    if 2 <= count <= JOINED and all(len(found) == count for found in known):
+        yield from product(permutations(range(count)), range(axes))
+
+
+def joined_of(pieces: Sequence[tuple[Partner, np.ndarray]], order: Sequence[int], axis: int
+              ) -> tuple[str, np.ndarray]:
+    """The names of pieces and their numbers, joined in an order; nothing where they do not fit."""
+    chosen = [pieces[i] for i in order]
+    name = ", ".join(partner.name for partner, _ in chosen)
+    try:
+        return f"{name} joined", np.concatenate([one for _, one in chosen], axis)
+    except ValueError:
+        return name, np.zeros(0)

@@ -1,0 +1,62 @@
+"""Runs a user's backward with a variable corrected: does that make what it returns right?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from backend.errors import UserError
+from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.replay import Replay
+from grads.stepper.tracing.returned import Returned
+from grads.stepper.tracing.values import at
+
+
+class Put(Replay):
+    """A run in which variables are given other values where they are assigned or read."""
+
+    def other(self, old: Any, added: Any) -> Any:
+        return np.array(added).reshape(np.shape(old))[()]  # a copy: the run may write into it
+
+
+class Mending:
+    """A backward that returns something wrong, to be run again.
+
+    Arguments: given, what it is called with; returned, its gradients, and statuses, what is known
+    of each; verdict, the status of another value of one of them, by its number.
+    """
+
+    def __init__(self, backward: Trace, given: Sequence[Any], returned: Sequence[Returned],
+                 statuses: Sequence[str], verdict: Callable[[int, Any], str]) -> None:
+        self.backward, self.given, self.returned = backward, given, returned
+        self.statuses, self.verdict = statuses, verdict
+
+    @property
+    def needed(self) -> bool:
+        """Whether anything returned is wrong."""
+        return "wrong" in self.statuses
+
+    def by(self, assigned: Mapping[Origin, np.ndarray],
+           read: Mapping[int, np.ndarray] | None = None) -> int:
+        """How many wrong results become right with these values in the place of what is assigned
+        there or (by numbers of readings) read; 0 if a right one becomes wrong."""
+        replay = Put(self.backward, [], np.zeros(0))
+        for origin, value in assigned.items():
+            target = self.backward.target(origin)
+            if target.sliced or target.place is None:
+                return 0
+            replay.steps[origin[0]].append((target.place, value))
+        for number, value in (read or {}).items():
+            replay.readings[number].append(((), value))
+        try:
+            with np.errstate(all="ignore"):
+                result = replay.run(self.given, {})
+            after = [self.verdict(i, at(result, one.path)) for i, one in enumerate(self.returned)]
+        except (UserError, ArithmeticError, LookupError, TypeError, ValueError):
+            return 0
+        both = list(zip(self.statuses, after, strict=True))
+        if any(was != "wrong" and now == "wrong" for was, now in both):
+            return 0
+        return sum(was == "wrong" and now != "wrong" for was, now in both)

@@ -1,0 +1,81 @@
+"""Gives a name to every part of a function's expressions, so that a trace has their values.
+
+`h[t] = np.tanh(x[t] @ W.T + b)` becomes `h[t] = np.tanh((_part_2 := (_part_0 := x[t]) @ ...))`: a
+user's `dz` is the gradient of what stands inside tanh, which no variable holds.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from grads.stepper.tracing.syntax import chain_of, names_of
+
+PART = "_part_"
+WRAPPED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.Name)
+
+
+class Parts(ast.NodeTransformer):
+    """Names the parts of one function; `texts` is appended to, a name's number is the place."""
+
+    def __init__(self, node: ast.FunctionDef, texts: list[str]) -> None:
+        self.node, self.names, self.texts = node, names_of(node), texts
+
+    def named(self) -> ast.FunctionDef:
+        """The function, its parts with names."""
+        self.generic_visit(self.node)
+        return self.node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        node.value = self.inside(node.value)  # the whole has the target's name
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        node.value = self.expression(node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.value = None if node.value is None else self.inside(node.value)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        node.value = None if node.value is None else self.expression(node.value)
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        node.value = self.inside(node.value)
+        return node
+
+    # --- expressions
+
+    def expression(self, node: ast.expr) -> ast.expr:
+        """An expression and its parts with names; what is no variable's has none."""
+        chain = chain_of(node)
+        if not isinstance(node, WRAPPED) or (chain and chain[0].id not in self.names):
+            return self.inside(node)
+        text, value = ast.unparse(node), node if chain else self.inside(node)
+        self.texts.append(text)
+        name = ast.Name(f"{PART}{len(self.texts) - 1}", ast.Store())
+        made = ast.NamedExpr(target=name, value=value)
+        for child in (made, name):
+            ast.copy_location(child, node)
+        return made
+
+    def inside(self, node: ast.expr) -> ast.expr:
+        """An expression whose parts have names."""
+        if isinstance(node, ast.BinOp):
+            node.left, node.right = self.expression(node.left), self.expression(node.right)
+        elif isinstance(node, ast.UnaryOp):
+            node.operand = self.expression(node.operand)
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            node.elts = [one if isinstance(one, ast.Starred) else self.expression(one)
+                         for one in node.elts]
+        elif isinstance(node, ast.IfExp):
+            node.body, node.orelse = self.expression(node.body), self.expression(node.orelse)
+        elif isinstance(node, ast.Call):
+            node.args = [one if isinstance(one, ast.Starred) else self.expression(one)
+                         for one in node.args]
+            if isinstance(node.func, ast.Attribute) and chain_of(node.func) is None:
+                node.func.value = self.expression(node.func.value)
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and chain_of(node) is None:
+            node.value = self.expression(node.value)
+        return node

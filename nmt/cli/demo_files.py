@@ -1,0 +1,87 @@
+"""What `nmt demo` leaves in its directory: the next demo there replaces that, and nothing else.
+
+The manifest, `.demo`, lists the names. A file is the demo's if it is listed and begins as one of
+its kind does; what is not listed stays. Demos before there was a list left an empty `.demo`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from backend.errors import UserError
+from backend.files import UNFINISHED, make_directory, write_text
+from nmt.run_directory import RECIPE
+from nmt.training.directory_lock import FILE as LOCK
+from nmt.training.directory_lock import DirectoryLock
+from nmt.training.trainer import BEST, LAST, LOG
+
+MANIFEST = ".demo"
+PICTURE = "attention.png"
+BEFORE = (RECIPE, "source.vocab", "target.vocab", LAST, BEST, LOG, PICTURE)  # there was a list
+HEAD = 4096  # bytes of a file that tell its kind
+KINDS = {  # how files begin, by the ends of their names
+    RECIPE: rb"data:\n(.*\n)*model:\n",
+    ".vocab": rb"<unk>\n</s>\n",
+    ".safetensors": rb'.{8}\{"__metadata__":\{"nmt-checkpoint":',
+    LOG: rb'(\{"event"|$)',
+    PICTURE: rb"\x89PNG\r\n",
+}
+
+
+def check(directory: Path) -> None:
+    """Raise UserError unless a demo may write here: nothing yet, or what a demo left."""
+    if not directory.exists():
+        return
+    found = {MANIFEST} if not directory.is_dir() else {
+        name for name in os.listdir(directory) if name != LOCK and not UNFINISHED.fullmatch(name)}
+    if found and not (directory / MANIFEST).is_file():
+        raise UserError(f"{directory}: expected a new directory or an earlier demo's, found other "
+                        "files")
+    for name in _listed(directory):
+        if os.path.lexists(directory / name) and not _is_ours(directory / name):
+            raise UserError(f"{directory / name}: expected what an earlier demo wrote, found "
+                            "something else; move it, or choose another directory")
+
+
+def replace(directory: Path, names: Iterable[str]) -> set[str]:
+    """Make way for a demo that will write files of these names; return those of other files.
+
+    Raises UserError as `check`, and where a process is training there.
+    """
+    make_directory(directory)
+    with DirectoryLock(directory, ()):
+        check(directory)
+        for name in _listed(directory):
+            (directory / name).unlink(missing_ok=True)
+        write_text(directory / MANIFEST, json.dumps([*names, PICTURE]) + "\n")
+        return set(os.listdir(directory)) - {MANIFEST, LOCK}
+
+
+def _listed(directory: Path) -> list[str]:
+    """The files that the manifest names, of the kinds that a demo writes."""
+    try:
+        text = (directory / MANIFEST).read_text("utf-8")
+        names = json.loads(text) if text else BEFORE
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError):
+        names = None
+    if not isinstance(names, list | tuple):
+        raise UserError(f"{directory / MANIFEST}: expected a list of the files that a demo wrote")
+    return [name for name in names if isinstance(name, str) and "/" not in name
+            and name.endswith(tuple(KINDS))]
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a regular one that begins as its kind does."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    [begins] = [kind for end, kind in KINDS.items() if path.name.endswith(end)]
+    return re.match(begins, head, re.DOTALL if b".{8}" in begins else 0) is not None

@@ -1,0 +1,132 @@
+"""A run directory has one process that writes in it: a lock that ends with the process."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from backend.errors import UserError
+from backend.files import sweep
+
+FILE = ".lock"
+SIZE = 4096  # bytes of the file, filled up with spaces
+
+
+class DirectoryLock:
+    """A with-block in which this process alone writes in a run directory.
+
+    Entering raises UserError that names the process which holds it, or where no file can be made;
+    files that killed processes left unfinished are swept. The lock is the system's (`flock`): it
+    ends with the process, however that ends. A file system without locks has none.
+    """
+
+    def __init__(self, directory: Path, files: Sequence[str]) -> None:
+        """Arguments: directory, which is there; files, those that every run has from its start."""
+        self._directory, self._files = directory, list(files)
+        self._lock = self._open = -1
+
+    def __enter__(self) -> DirectoryLock:
+        self._lock = _acquire(self._directory)
+        self._open = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        holder = {"process": os.getpid(), "host": socket.gethostname(),
+                  "since": time.strftime("%Y-%m-%d %H:%M:%S"), "files": self._files}
+        # In one call over all that stood there: a process may be killed between any two.
+        os.pwrite(self._lock, json.dumps(holder).encode().ljust(SIZE), 0)
+        for place in {self._directory, *((self._directory / name).parent for name in self._files)}:
+            sweep(place)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if _same(self._directory / FILE, self._lock):
+            with suppress(OSError):
+                os.unlink(self._directory / FILE)
+        os.close(self._open)
+        os.close(self._lock)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the directory is where it was."""
+        return _same(self._directory, self._open)
+
+    def check(self) -> None:
+        """Raise UserError unless the directory is where it was, with the files of its start."""
+        if not self.stands:
+            raise UserError(f"{self._directory}: expected the directory of this run, "
+                            f"{self._what_became()}")
+        for name in self._files:
+            if not (self._directory / name).exists():
+                raise UserError(f"{self._directory / name}: expected this run's file, found "
+                                "nothing: it was deleted during the run")
+
+    def _what_became(self) -> str:
+        """Where the directory is now, as far as the system tells."""
+        if not os.fstat(self._open).st_nlink:
+            return "which was deleted during the run"
+        with suppress(OSError):
+            return f"which was moved to {os.readlink(f'/proc/self/fd/{self._open}')} during the " \
+                   "run; resume it there"
+        return "which was moved or deleted during the run"
+
+
+def left_by_killed(directory: Path) -> set[str]:
+    """The files of the start of a run whose process was killed, as far as it may have come."""
+    files = _read(directory / FILE).get("files")
+    return {FILE, *(str(name) for name in files)} if isinstance(files, list) else set()
+
+
+def _acquire(directory: Path) -> int:
+    """The lock's file, open and locked."""
+    path = directory / FILE
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            with suppress(OSError):
+                _lock_or_refuse(descriptor, directory)
+            if _same(path, descriptor):  # not one that its holder has just removed
+                return descriptor
+        except UserError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock_or_refuse(descriptor: int, directory: Path) -> None:
+    """Lock a file. Raises UserError where another process has, OSError without locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _read(directory / FILE)
+        raise UserError(
+            f"{directory}: expected a run that no process is training, process "
+            f"{holder.get('process')} on {holder.get('host')} has been since "
+            f"{holder.get('since')}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a lock's file says; nothing where there is none, or none of ours."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read(SIZE))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _same(path: Path, descriptor: int) -> bool:
+    """Whether a path leads to what is open."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False

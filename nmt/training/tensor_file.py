@@ -1,0 +1,46 @@
+"""The safetensors format, written array by array.
+
+The library's own writer makes a file that only its owner may read, leaves it behind when it is
+killed, and does not flush it. A file is 8 bytes, the length of a JSON header; the header, padded
+with spaces; the arrays' memory, in the header's order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from backend.files import Part
+
+NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
+         "int16": "I16", "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16",
+         "uint8": "U8", "bool": "BOOL"}
+ALIGNED = 8  # bytes: where the arrays begin, and so each of them at a multiple of its item
+
+
+def parts(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Iterator[Part]:
+    """The pieces of a file, those of arrays as views of their memory.
+
+    Arguments: arrays, contiguous and of the machine's byte order (x86 and ARM: the format's);
+    metadata, for the header. Arrays of larger items come first, as the library has them, so that
+    all are aligned. Raises ValueError for a dtype that the format does not have.
+    """
+    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    header: dict[str, object] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name in order:
+        array, begin = arrays[name], end
+        if array.dtype.name not in NAMES or not array.flags.c_contiguous:
+            raise ValueError(f"{name}: expected a contiguous array of {', '.join(NAMES)}, got "
+                             f"{array.dtype}")
+        end += array.nbytes
+        header[name] = {"dtype": NAMES[array.dtype.name], "shape": list(array.shape),
+                        "data_offsets": [begin, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % ALIGNED)
+    yield len(text).to_bytes(8, "little") + text
+    for name in order:
+        if arrays[name].size:
+            yield arrays[name].reshape(-1).view(np.uint8).data

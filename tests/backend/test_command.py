@@ -1,0 +1,133 @@
+"""The boundary of the command lines: whatever happens is one line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backend.command import DEFECT, above_zero, at_least_zero, count, guarded, natural
+from backend.errors import UserError
+from backend.terminal import Console, Terminal, escaped
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def said(capsys, error: BaseException) -> tuple[int, str]:
+    """Exit status and the one line of a command that raises."""
+
+    def run():
+        raise error
+
+    status = guarded("nmt", run)
+    line = capsys.readouterr().err
+    assert line.startswith("nmt: ") and line.count("\n") == 1 and line.endswith("\n"), line
+    return status, line[5:-1]
+
+
+@pytest.mark.parametrize("error, status, line", [
+    (UserError("x:\n y"), 2, "x: y"), (MemoryError(), 2, "out of memory"),
+    (MemoryError("Unable to allocate 8 TiB"), 2, "out of memory: Unable to allocate 8 TiB"),
+    (OSError(28, "No space left on device"), 2, "No space left on device"),
+    (OSError(2, "No such file", "a\x1b[31m"), 2, "a\\x1b[31m: No such file"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+])  # fmt: skip
+def test_what_a_command_raises_is_one_line(capsys, error, status, line):
+    assert said(capsys, error) == (status, line)
+
+
+@pytest.mark.parametrize("error", [ValueError("a\nb\x1b]0;c"), RecursionError("deep"), KeyError(3)])
+def test_what_nobody_foresaw_is_one_line_and_a_file(capsys, tmp_path, monkeypatch, error):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    status, line = said(capsys, error)
+    (report,) = tmp_path.iterdir()
+    kind = type(error).__name__
+    assert status == DEFECT == 70 and f"unexpected {kind}" in line and "\x1b" not in line
+    assert line.endswith(f"this is a defect of nmt: please report it with {report}")
+    assert re.search(r"at tests/backend/test_command.py:\d+;", line)
+    text = report.read_text("utf-8")
+    assert "Traceback (most recent call last):" in text and repr(sys.argv[1:]) in text
+    assert report.stat().st_mode & 0o777 == 0o600  # it holds what was typed
+
+
+def test_a_report_that_cannot_be_written_is_said(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    status, line = said(capsys, ValueError("x"))
+    assert status == 70 and line.endswith("its report cannot be written: No such file or directory")
+
+
+def test_what_was_quoted_at_length_is_cut(capsys):
+    _, line = said(capsys, UserError(f"expected a number, got {'9' * 5000}"))
+    assert len(line) < 400 and line.startswith("expected a number, got 999") and "9...9" in line
+
+
+PRINT = ("import sys; from backend.command import guarded\n"
+         "sys.exit(guarded('nmt', lambda: print('x' * 9)))")
+
+
+def shell(command: str, code: str = PRINT) -> subprocess.CompletedProcess:
+    """The code as a process whose streams the shell has prepared."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(["bash", "-c", f'exec "$0" -c "$1" {command}', sys.executable, code],
+                          capture_output=True, text=True, env=environment)
+
+
+def test_closed_streams_and_a_full_device():
+    """Nothing is lost silently, nothing is printed twice, no file gets a stream's descriptor."""
+    assert shell("<&-").stdout == "x" * 9 + "\n"
+    closed = shell(">&-")
+    assert closed.returncode == 2
+    assert closed.stderr == "nmt: <stdout>: expected a place for the output, found it closed\n"
+    without = shell("2>&-", PRINT.replace("print('x' * 9)", "print(1, file=sys.stderr)"))
+    assert (without.returncode, without.stdout) == (0, "")
+    full = shell("> /dev/full")
+    assert (full.returncode, full.stderr) == (2, "nmt: No space left on device\n")
+    opened = shell("<&- 2>&-", PRINT.replace("print('x' * 9)", "print(open('/dev/null').fileno())"))
+    assert int(opened.stdout) > 2
+
+
+def test_words_do_not_command_a_terminal():
+    """What is printed by hand and by rich; rich's own codes go through, a pipe's text is as is."""
+    code = ("import sys\nfrom backend.command import guarded\n"
+            "from backend.terminal import Console\n"
+            "word = 'a\\x1b[2Jb\\u202ec\\x9b'\n"
+            "def run():\n    print(word)\n    Console(highlight=False).print('[bold]' + word)\n"
+            "sys.exit(guarded('nmt', run))")
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", code], stdout=theirs, check=True,
+                   env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"})
+    os.close(theirs)
+    shown = os.read(ours, 10000).decode()
+    assert shown.count("a\\x1b[2Jb\\u202ec\\x9b") == 2 and "\x1b[2J" not in shown
+    assert "\x1b[1m" in shown  # rich's bold
+    assert "a\x1b[2Jb\u202ec\x9b\n" in shell("", code).stdout
+
+
+def test_a_stream_to_a_terminal_is_a_stream():
+    stream = io.StringIO()
+    terminal = Terminal(stream)
+    terminal.writelines(["a\tb\n", "c\rd"])
+    assert stream.getvalue() == "a\tb\nc\\rd" and terminal.write("\ud800") == 1
+    assert not terminal.isatty() and Console(file=stream).file is stream
+    assert escaped("ü 漢 \u00a0") == "ü 漢 \u00a0"
+
+
+@pytest.mark.parametrize("kind, text", [
+    (natural, "9" * 5000), (natural, "-1"), (natural, "٣"), (natural, "1e3"), (natural, "9" * 20),
+    (count, "10000001"), (above_zero, "inf"), (above_zero, "nan"), (above_zero, "0"),
+    (above_zero, "1e999"), (at_least_zero, "-1e-9"), (at_least_zero, "nan"), (above_zero, "x"),
+])  # fmt: skip
+def test_a_number_that_is_none_is_refused(kind, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a"):
+        kind(text)
+
+
+def test_numbers():
+    assert (natural("0"), count("7"), above_zero("1e-300"), at_least_zero("0")) == (0, 7, 1e-300, 0)

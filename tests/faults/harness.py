@@ -1,0 +1,188 @@
+"""Processes that meet a fault at a chosen system call, and what must be true of their runs after.
+
+A process is a fork of this one, so that a hundred of them take no start-up time. Python's functions
+for system calls that change files are counted in it; before the n-th one the fault happens.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tiny_run import nmt
+
+from nmt.training import checkpoint
+from nmt.training.directory_lock import FILE as LOCK
+from nmt.training.trainer import BEST, LAST, LOG
+
+CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "fchmod", "fchown", "replace", "unlink",
+         "close", "mkdir", "rmdir")
+TIMES = ("target_tokens_per_second", "elapsed_seconds", "cpu_seconds")
+Fault = Callable[[], None]
+SAID = tempfile.TemporaryFile(mode="a+b")
+
+
+def kill() -> None:
+    """What kill -9 does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def failing(number: int) -> Fault:
+    """A fault that makes the call fail with an error number."""
+    def fail() -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def count_calls(fault: Fault | None = None, at: int = 0, always: bool = False) -> list[int]:
+    """Count the calls of this process from here; before number `at`, from 1, the fault happens.
+
+    always: before all later ones too. Returns a list whose one number rises.
+    """
+    made = [0]
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*arguments: Any, **settings: Any) -> Any:
+            made[0] += 1
+            if fault is not None and (made[0] == at or (always and made[0] > at)):
+                fault()
+            return call(*arguments, **settings)
+
+        return wrapper
+
+    for name in CALLS:
+        setattr(os, name, counted(getattr(os, name)))
+    return made
+
+
+def start(work: Callable[[], int]) -> int:
+    """Do the work in a process of its own; its number. What it says is kept for `said`."""
+    sys.stdout.flush()
+    SAID.truncate(0)
+    child = os.fork()
+    if not child:
+        status = 70
+        try:
+            for stream in (1, 2):
+                os.dup2(SAID.fileno(), stream)
+            status = work()
+        finally:
+            os._exit(status)
+    return child
+
+
+def said() -> str:
+    """What the process that was started last has said."""
+    SAID.seek(0)
+    return SAID.read().decode()
+
+
+def end(child: int) -> int:
+    """Wait for a process: its exit status, or minus the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run(work: Callable[[], int]) -> int:
+    """Do the work in a process of its own, to its end."""
+    return end(start(work))
+
+
+def calls_of(work: Callable[[], int], place: Path) -> int:
+    """How many calls the work makes; place, for a file of its own."""
+    def counted() -> int:
+        made = count_calls()
+        status = work()
+        place.write_text(str(made[0]))
+        return status
+
+    assert run(counted) == 0
+    return int(place.read_text())
+
+
+@dataclass
+class Case:
+    """A recipe with its data, and the run that no fault met."""
+
+    directory: Path  # of the recipe
+    seconds: float = 0.0  # that the run takes
+    calls: int = 0  # that it makes
+
+    def train(self, name: str) -> int:
+        """The command that begins a run."""
+        return nmt("train", self.directory / "r.yaml", "--output", self.directory / name)
+
+    def resume(self, name: str) -> int:
+        """The command that goes on with one."""
+        return nmt("train", "--resume", self.directory / name)
+
+    def go_on(self, name: str) -> int:
+        """What a user does after a fault: resume, or where nothing is yet, begin."""
+        return self.resume(name) if (self.directory / name / LAST).exists() else self.train(name)
+
+    def make_whole(self) -> None:
+        """Train without a fault."""
+        before = time.monotonic()
+        self.calls = calls_of(lambda: self.train("whole"), self.directory / "calls")
+        self.seconds = time.monotonic() - before
+
+    def check(self, name: str) -> None:
+        """Raise AssertionError unless a run, once finished, is the one that no fault met."""
+        status = run(lambda: self.go_on(name))
+        assert status == 0, said()
+        ours, whole = self.directory / name, self.directory / "whole"
+        assert sorted(os.listdir(ours)) == sorted(os.listdir(whole))
+        for file in (LAST, BEST):
+            _same_checkpoint(checkpoint.load(ours / file), checkpoint.load(whole / file))
+        for file in ("recipe.yaml", "source.vocab", "target.vocab"):
+            assert (ours / file).read_bytes() == (whole / file).read_bytes()
+        assert _records(ours / LOG) == _records(whole / LOG)
+
+
+def _same_checkpoint(ours: checkpoint.Checkpoint, whole: checkpoint.Checkpoint) -> None:
+    """All bits of all arrays, and all that is said but times."""
+    assert ours.arrays.keys() == whole.arrays.keys()
+    for name, array in ours.arrays.items():
+        assert array.dtype == whole.arrays[name].dtype
+        assert np.array_equal(array.view(np.uint8) if array.ndim else array,
+                              whole.arrays[name].view(np.uint8) if array.ndim else
+                              whole.arrays[name]), name
+    for saved in (ours, whole):
+        saved.metadata.get("training", {}).pop("meter", None)
+    assert ours.metadata == whole.metadata
+
+
+def _records(log: Path) -> list[dict[str, Any]]:
+    """A log without times."""
+    return [{key: value for key, value in json.loads(line).items() if key not in TIMES}
+            for line in log.read_text("utf-8").splitlines()]
+
+
+def killed_at_random(work: Callable[[], int], longest: float, rng: random.Random) -> int:
+    """Kill a process after up to `longest` seconds; its status, 0 where it was done before."""
+    child, until = start(work), time.monotonic() + rng.uniform(0, longest)
+    while time.monotonic() < until:
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            break
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    return end(child)
+
+
+def hidden(directory: Path) -> list[str]:
+    """What a killed process left, but its lock."""
+    return [name for name in os.listdir(directory) if name.startswith(".") and name != LOCK]
+
+
+FULL, READ_ONLY = failing(errno.ENOSPC), failing(errno.EROFS)

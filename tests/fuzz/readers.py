@@ -1,0 +1,339 @@
+"""What reads files that a stranger may have written, each with valid inputs to begin from.
+
+A reader returns, or raises UserError that names the file in one line. All else is a defect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from fuzz.mutate import mutated, odd_json
+
+from backend.errors import UserError
+from nmt.data.align import GoldOptions, number_of_pairs, read_gold
+from nmt.data.annotation import METHODS
+from nmt.data.batches import TextBatches
+from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.data.rare_words import read_dictionary, write_dictionary
+from nmt.data.restoration import resolve
+from nmt.data.tokenise import TOKENISERS, tokeniser
+from nmt.data.vocabulary import Vocabulary
+from nmt.evaluation.curves import read_curve
+from nmt.evaluation.similarity import read_pairs
+from nmt.evaluation.speed import read_speed
+from nmt.models.translator import ModelConfig, Translator
+from nmt.pruning.schemes import SCHEMES
+from nmt.recipe import AnyRecipe
+from nmt.recipe.file import as_text, load_recipe
+from nmt.training import checkpoint, tensor_file
+from nmt.training.log import Log
+from nmt.training.options import TrainOptions
+from nmt.training.trainer import LAST, LOG, Trainer
+
+assert SCHEMES  # importing it makes the modules of pruned runs known
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A kind of file."""
+
+    read: Callable[[Path], None]  # of a file in a directory of its own
+    make: Callable[[Random], bytes]  # an input
+    file: str = "input"
+    inputs: int = 100_000
+
+
+# --- recipes --------------------------------------------------------------------------------------
+
+FILES = "data: {train_source: a, train_target: b, dev_source: c, dev_target: d"
+RECIPES = [text.encode() for text in (
+    f"{FILES}}}\nmodel: {{layers: 1, hidden_size: 8, dropout: 0.1}}\n",
+    f"{FILES}, max_length: null}}\ntrain:\n  epochs: 2.5\n  optimizer: adam\n  max_norm: null\n",
+    f"{FILES}}}\nmodel:\n  architecture: hybrid\n  alpha: 0.5\nsearch: {{beam: 3, unknown: no}}\n",
+    f"{FILES}}}\nmodel: {{architecture: rnnsearch}}\nparametrize:\n  frozen: ['*.b']\n"
+    "  normalized: {encoder.W_e: 1.5}\n",
+    "text: {train: t, level: words}\nmodel: {architecture: language_model, unit: gru}\n",
+    "data: &a {corpus: cldr, seed: 3}\nmodel: {score: dot}\nevaluate: {bleu: false}\n",
+    "data: {corpus: reverse}\ntrain: {schedule: plateau, plateau_factor: 0.5}\n# end\n",
+    "base: input\ndata: {corpus: reverse}\n",
+)]
+WORDS = tuple(word.encode() for word in (
+    "model", "layers", "tied", "architecture", "data.seed", "base: x\n", "? ", "!!int ", "!!float ",
+    "!!set", "!!binary ", "!!timestamp ", "!!bool ", "!!omap ", "!!python/object:os.system",
+    "2001-01-01", "2001-99-99", "190:20:30", ".inf", ".nan", "0b", "{a: 1}", "&a [*a]", "---\n",
+))
+
+
+def read_recipe(path: Path) -> None:
+    """And what it says when it is written is what it said."""
+    recipe = load_recipe(AnyRecipe, path)
+    again = path.with_name("again.yaml")
+    again.write_text(as_text(recipe), "utf-8")
+    assert load_recipe(AnyRecipe, again) == recipe
+
+
+def read_overrides(path: Path) -> None:
+    """A line each, as the command line gives them."""
+    given = path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
+    plain = path.with_name("plain.yaml")
+    plain.write_bytes(RECIPES[0])
+    try:
+        load_recipe(AnyRecipe, plain, given)
+    except UserError as error:
+        assert "override" in str(error) or str(plain) in str(error), str(error)
+        raise UserError(str(path)) from None
+
+
+OVERRIDES = [text.encode() for text in (
+    "--model.layers=2", "--train.epochs=1e1\n--search.beam=4", "--model.architecture=hybrid",
+    "--parametrize.frozen=[a, b]", "--parametrize.tied={a: b}", "--data.max_length=null",
+    "--model.unit=rnn\n--model.dropout=.5", "--train.optimizer=sgd", "--model.biases=no",
+)]
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+class _Nothing(TextBatches):
+    """A source of batches that none are taken from."""
+
+    def __init__(self) -> None:
+        pass
+
+
+@cache
+def _model() -> tuple[Translator, dict[str, np.ndarray]]:
+    model = Translator(ModelConfig(layers=1, hidden_size=2, embedding_size=2), 4, 4)
+    return model, model.initial_parameters(np.random.default_rng(1))
+
+
+@cache
+def _checkpoint() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the document of a run after its first update."""
+    parameters = _model()[1]
+    arrays = {f"parameters/{name}": array for name, array in parameters.items()}
+    for kind in ("m", "v"):
+        arrays |= {f"optimizer/{kind}/{name}": np.zeros_like(array)
+                   for name, array in parameters.items()}
+    arrays |= {f"optimizer/t/{name}": np.array(1) for name in parameters}
+    mask = np.ones(parameters["decoder.W_e"].shape, bool)
+    trainer = _trainer(Path("."))
+    trainer.counters.step = 1
+    caught: list[Any] = []
+    save, checkpoint.save = checkpoint.save, lambda *given, **_: caught.append(given)
+    try:
+        trainer._save_last()
+    finally:
+        checkpoint.save = save
+    return arrays | {"mask/decoder.W_e": mask}, {"epoch": 1, **caught[0][2]}
+
+
+def _trainer(directory: Path) -> Trainer:
+    model, parameters = _model()
+    options = TrainOptions(optimizer="adam", schedule="plateau")
+    return Trainer(model, {name: array.copy() for name, array in parameters.items()}, _Nothing(),
+                   options, directory, lambda _: {"perplexity": 1.0},
+                   metadata={"kind": "translator", "source": "x", "recipe": {"model.layers": 1}})
+
+
+def make_checkpoint(rng: Random) -> bytes:
+    """Bytes changed; or the document, or the arrays, and a checksum that fits them."""
+    arrays, metadata = dict(_checkpoint()[0]), _checkpoint()[1]
+    how = rng.random()
+    if how < 0.3:
+        return mutated(rng, _checkpoint_seeds())
+    if how < 0.6:
+        _odd_array(rng, arrays)
+    packing: dict[str, Any] = {}
+    with suppress(IndexError, KeyError, TypeError):  # of odd arrays
+        arrays, packing = checkpoint.pack(arrays, rng.random() < 0.5)
+    document: Any = {"version": checkpoint.VERSION, "metadata": metadata} | packing
+    text = odd_json(rng, document) if how > 0.5 else json.dumps(document)
+    if rng.random() < 0.05:
+        text = mutated(rng, [text.encode()]).decode("utf-8", "replace")
+    header = {"nmt-checkpoint": text}
+    if rng.random() < 0.9:
+        header["nmt-checksum"] = checkpoint._checksum(arrays, text)
+    return b"".join(map(bytes, tensor_file.parts(arrays, header)))
+
+
+@cache
+def _checkpoint_seeds() -> list[bytes]:
+    arrays, metadata = _checkpoint()
+    arrays, packing = checkpoint.pack(arrays, False)
+    document = json.dumps({"version": checkpoint.VERSION, "metadata": metadata} | packing)
+    header = {"nmt-checkpoint": document,
+              "nmt-checksum": checkpoint._checksum(arrays, document)}
+    few = {name: arrays[name] for name in sorted(arrays)[:3]}
+    small = {"nmt-checkpoint": json.dumps({"version": checkpoint.VERSION, "metadata": {}})}
+    return [b"".join(map(bytes, tensor_file.parts(*one)))
+            for one in ((arrays, header), (few, small))]
+
+
+def _odd_array(rng: Random, arrays: dict[str, np.ndarray]) -> None:
+    name = rng.choice(sorted(arrays))
+    array, what = arrays[name], rng.randrange(7)
+    if what == 0:
+        del arrays[name]
+    elif what == 1:
+        kind = rng.choice(("float64", "float16", "int64", "int8", "uint8", "bool"))
+        arrays[name] = array.astype(kind)
+    elif what == 2:
+        arrays[name] = np.full_like(array, rng.choice((np.nan, np.inf)), dtype=np.float32)
+    elif what == 3:
+        arrays[name] = array.reshape(-1)[: rng.randrange(3)]
+    elif what == 4:
+        arrays[rng.choice(("", "x", "parameters/", "optimizer/m/x", "mask/x", "carried/0.0",
+                           "carried/x", "optimizer/", "\x1b"))] = array
+    elif what == 5:
+        arrays[name] = array[None]
+    else:
+        arrays[name] = np.zeros((0, 3), np.float32)
+
+
+def read_checkpoint(path: Path) -> None:
+    """As a command opens it, and as a run resumes it."""
+    try:
+        saved = checkpoint.load(path)
+        parameters = _model()[1]
+        checkpoint.parameters_of(saved, path, parameters)
+    except UserError as error:
+        assert str(path) in str(error)
+    (path.parent / LOG).write_text('{"event": "update", "step": 1, "epoch": 1}\n')
+    trainer = _trainer(path.parent)
+    trainer.resume()
+    trainer._schedule.rate_at(1, 0.5), trainer._meter.close_window(), trainer._meter.close_epoch()
+    trainer._schedule.epoch_end(1, 2.0)
+
+
+# --- links, logs, words ---------------------------------------------------------------------------
+
+LINKS = [b"0-0 1-1 2?1\n\n0p0\n", b"1 1 1\n1 2 2 S\n2 1 1 P 0.5\n", b"0-0\n1-0 0-1\n0-2\n",
+         b"3 9 9\n", b"\xef\xbb\xbf0-0\n\n\n"]
+
+
+def read_links(path: Path) -> None:
+    """With and without the sentences."""
+    errors = []
+    known = partial(read_gold, path, [(2, 3), None, (1, 1)], GoldOptions(drop=True))
+    for read in (known, partial(read_gold, path, [None] * 3, GoldOptions(first=1, swapped=True)),
+                 partial(number_of_pairs, path)):
+        try:
+            read()
+        except UserError as error:
+            errors.append(error)
+    for error in errors[1:]:
+        assert str(path) in str(error)
+    if errors:
+        raise errors[0]
+
+
+RECORDS: list[Any] = [
+    {"event": "note", "step": 0, "epoch": 1, "text": "x"},
+    {"event": "update", "step": 2, "epoch": 1, "loss": 1.5, "perplexity": 4.5, "target_tokens": 30,
+     "target_tokens_per_second": 1e3, "elapsed_seconds": 0.1, "cpu_seconds": 0.2,
+     "gradient_norm": 1.0, "learning_rate": 0.1},
+    {"event": "epoch", "step": 2, "epoch": 1, "loss": None, "perplexity": 4.0, "improved": True,
+     "scores": {"perplexity": 4.0, "bleu": 12.5}},
+]
+LOGS = ["".join(json.dumps(one) + "\n" for one in RECORDS).encode(),
+        *(json.dumps(one).encode() for one in RECORDS)]
+
+
+def make_log(rng: Random) -> bytes:
+    """Bytes changed, or a record's values."""
+    if rng.random() < 0.5:
+        return mutated(rng, LOGS)
+    lines = [odd_json(rng, one) if rng.random() < 0.5 else json.dumps(one)
+             for one in rng.choices(RECORDS, k=rng.randrange(1, 4))]
+    return "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
+
+
+def read_logs(path: Path) -> None:
+    """As a resumed run, learning curves and speeds read it."""
+    before = path.read_bytes()
+    Log(path).keep(lambda record: record["step"] <= 2 and record["event"] != "epoch")
+    path.write_bytes(before)
+    curve = read_curve(path.parent, "x")
+    assert np.isfinite([value for _, value in curve.train_cost + curve.test_cost]).all()
+    read_speed(path.parent)
+
+
+def read_vocabulary(path: Path) -> None:
+    """What was read is what is written."""
+    words = Vocabulary.read(path)
+    again = path.with_name("again")
+    words.write(again)
+    assert Vocabulary.read(again).words == words.words
+
+
+def read_words(path: Path) -> None:
+    """A dictionary likewise."""
+    found = read_dictionary(path)
+    again = path.with_name("again")
+    write_dictionary(again, found)
+    assert read_dictionary(again) == found
+
+
+def read_corpus(path: Path) -> None:
+    """A corpus with itself: all tokenisers, line by line, and back to one line each."""
+    lines = read_lines(path)
+    assert len(read_parallel(path, path)[0]) == len(lines)
+    for name in TOKENISERS:
+        cut = tokeniser(name, "en")
+        words = [cut.tokenise(line) for line in lines]
+        for one in words:
+            assert not any(word == "" or " " in word or "\n" in word for word in one), one
+            assert "\n" not in cut.detokenise(one)
+    prepared = prepare_pairs(lines, lines, 5, cut=True)
+    assert len(prepared.pairs) + prepared.empty == len(lines)
+    again = path.with_name("again")
+    write_lines(again, lines)
+    assert read_lines(again) == [line.removesuffix("\r").removeprefix("\ufeff" * (not number))
+                                 for number, line in enumerate(lines)]
+
+
+CORPUS = ["one two  three\n\nvier, fünf.\n".encode(),
+          "Don't — \u201cquote\u201d & <b> 3.5%\r\n".encode(),
+          "漢字 かな\n\u0440\u0443\u0441 e\u0301\u00a0x\n".encode(), b"a|b [c] {d} &amp; @-@ \tq\n"]
+
+
+def read_symbols(path: Path) -> None:
+    """Annotated translations, restored by every method."""
+    source = "a b c d".split()
+    for number, line in enumerate(read_lines(path), 1):
+        for method in METHODS:
+            try:
+                found = resolve(split_words(line), source, method, frozenset("ab"))
+            except ValueError as error:  # of another method, as `nmt restore` says
+                assert str(error).startswith(f"expected symbols of {method}"), number
+            else:
+                assert all(0 <= i < 4 for i, _ in found.links)
+
+
+SYMBOLS = [b"a <unk> b\n", b"<unk_1> c <unk_0> <unk_7>\n", b"a <p_-1> <unk> <p_2> b <p_null>\n",
+           b"<unkpos_1> x <unkpos_-7> <unkpos_null>\n"]
+
+READERS = {
+    "recipe": Reader(read_recipe, lambda rng: mutated(rng, RECIPES, WORDS)),
+    "overrides": Reader(read_overrides, lambda rng: mutated(rng, OVERRIDES, WORDS), inputs=20_000),
+    "vocabulary": Reader(read_vocabulary, lambda rng: mutated(
+        rng, [b"<unk>\n</s>\none\nzwei\n", b"<unk>\n</s>\n"])),
+    "checkpoint": Reader(read_checkpoint, make_checkpoint, LAST),
+    "links": Reader(read_links, lambda rng: mutated(rng, LINKS)),
+    "log": Reader(read_logs, make_log, LOG),
+    "dictionary": Reader(read_words, lambda rng: mutated(
+        rng, [b"eins\tone\nzwei\ttwo words\n\n", "ü\tu e\n".encode()])),
+    "corpus": Reader(read_corpus, lambda rng: mutated(rng, CORPUS)),
+    "symbols": Reader(read_symbols, lambda rng: mutated(rng, SYMBOLS)),
+    "rated words": Reader(lambda path: [read_pairs(path)] and None, lambda rng: mutated(
+        rng, [b"a b 3.5 1 2\nc\td\t0\n", b"x y 1e3\n"])),
+}

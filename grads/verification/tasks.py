@@ -101,10 +101,11 @@ def build(config: TasksConfig, tables: Tables) -> SumOverTasks:
 
 def variants() -> dict[str, Variants]:
     """All of it, at tiny and at real sizes."""
-    choices = {"share": tuple(SHARES), "attention": ("global", "none"), "alike": (True, False),
-               "layers": (2, 1)}
-    return {"tiny": Variants(choices | {"hidden_size": (2,)}, ("share", "attention", "alike")),
-            "real": Variants(choices | {"hidden_size": (24,)}, ("share", "attention", "alike"))}
+    together = ("share", "attention", "alike")
+    return {tier: Variants({"hidden_size": (size,), "share": tuple(SHARES),
+                            "attention": ("global", "none"), "alike": (True, False),
+                            "layers": (2, 1)}, together)
+            for tier, size in (("tiny", 2), ("real", 24))}
 
 
 ARCHITECTURE = Architecture(TasksConfig, build, variants)

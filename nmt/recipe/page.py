@@ -15,6 +15,7 @@ from typing import NamedTuple
 from nmt.models.registry import MODELS
 from nmt.recipe import DEFAULT_ARCHITECTURE
 from nmt.recipe.keys import ARCHITECTURE, Key, keys_of
+from nmt.recipe.tasks import VOCABULARY_CHOICES
 
 OPENING = """# The keys of a recipe
 
@@ -28,6 +29,11 @@ recipe as it is used, every default filled in; training writes the same into its
 other recipe says, and its base in turn: mappings merge by key, all else replaces. Where
 `model.architecture` differs from the base's, the base's model section is dropped. A table of a
 paper is one base and a row each: see [`thesis/`](../nmt/recipes/thesis).
+
+**Several tasks.** A recipe may name others in place of the sections: `tasks` (by name; the first is
+the reference), `ratios` (updates for one of the reference, default 1), `share` (`[encoder]`,
+`[decoder]`, both, or for each part the tasks that share one) and `vocabularies` (of a shared side:
+JOINED). See [multi-task.md](multi-task.md).
 
 **Architectures.** `model.architecture` (one of ARCHITECTURES; default
 `DEFAULT`) says which keys the model section has, and whether the recipe has `data`, `search` and
@@ -48,6 +54,7 @@ def page() -> str:
     """The whole page."""
     names = ", ".join(f"`{name}`" for name in MODELS)
     opening = OPENING.replace("ARCHITECTURES", names).replace("DEFAULT", DEFAULT_ARCHITECTURE)
+    opening = opening.replace("JOINED", " or ".join(f"`{one}`" for one in VOCABULARY_CHOICES))
     sections = sorted(_sections(), key=lambda one: one[0].startswith("`model`"))
     return "\n".join([opening, *(_section(name, one) for name, one in sections)])
 

@@ -189,7 +189,7 @@ def _check_shape(path: Path, metadata: Any) -> None:
                 raise _wrong(path, key, "an integer of at least 0", found)
     for key in _OF_NUMBERS:
         for found in _leaves(_at(metadata, key, {})):
-            fits = math.isfinite(found) if isinstance(found, float) else \
+            fits = not math.isnan(found) if isinstance(found, float) else \
                 found is None or (not isinstance(found, str) and abs(found) < 2**63)
             if not fits:
                 raise _wrong(path, key, "numbers", found)

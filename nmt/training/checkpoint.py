@@ -191,8 +191,10 @@ def _check_shape(path: Path, metadata: Any) -> None:
         for found in _leaves(_at(metadata, key, {})):
             fits = not math.isnan(found) if isinstance(found, float) else \
                 found is None or (not isinstance(found, str) and abs(found) < 2**63)
-            if not fits:
+            if not fits:  # a perplexity may be infinite, and the best one too
                 raise _wrong(path, key, "numbers", found)
+    if _at(metadata, "training.schedule.rate", 0) in (math.inf, -math.inf):
+        raise _wrong(path, "training.schedule.rate", "a finite number", math.inf)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

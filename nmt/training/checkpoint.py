@@ -194,7 +194,7 @@ def _check_shape(path: Path, metadata: Any) -> None:
             if not fits:  # a perplexity may be infinite, and the best one too
                 raise _wrong(path, key, "numbers", found)
     if _at(metadata, "training.schedule.rate", 0) in (math.inf, -math.inf):
-        raise _wrong(path, "training.schedule.rate", "a finite number", math.inf)
+        raise _wrong(path, "training.schedule", "a finite rate", math.inf)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

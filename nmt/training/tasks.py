@@ -62,7 +62,7 @@ class Mixture:
     def _order(self, n: int, rng: np.random.Generator) -> list[str]:
         """Whose each update is: drawn until the reference has had n. Alone it needs no draw."""
         order: list[str] = []
-        chances = self._alpha / self._alpha.sum()  # alpha_i / sum_j alpha_j (6.1.1)
+        chances = self._alpha / self._alpha.sum()  # alpha_i / sum_j alpha_j  (6.1.1 mixing)
         while n:
             drawn = (rng.choice(len(chances), 2 * n, p=chances) if len(chances) > 1
                      else np.zeros(n, np.int64))

@@ -65,12 +65,12 @@ def test_a_number_without_a_line_is_named(source):
         f"thesis {number}: no derivation and no kernel cites it" for number in ("2.36", "6.2")]
 
 
-@pytest.mark.parametrize("number, complaint", [
-    ("2.63", "lstm/a.py:7: thesis has no '2.63'"),
-    ("6.1.1 mixing", "thesis 6.1.1 mixing: listed as not implemented yet, but lstm/a.py:7 is it"),
+@pytest.mark.parametrize("key, complaint", [
+    ((THESIS, "2.63"), "lstm/a.py:7: thesis has no '2.63'"),
+    (("Sennrich", "bpe"), "Sennrich bpe: listed as not implemented yet, but lstm/a.py:7 is it"),
 ])
-def test_a_number_out_of_place_is_named_with_its_line(source, number, complaint):
-    named = Citation((THESIS, number), "lstm/a.py", 7, "read_source", True)
+def test_a_number_out_of_place_is_named_with_its_line(source, key, complaint):
+    named = Citation(key, "lstm/a.py", 7, "read_source", True)
     assert problems(source._replace(citations=[*source.citations, named])) == [complaint]
 
 
@@ -190,7 +190,8 @@ def test_checks_are_what_calls_the_function(source):
 
     assert checks("grads/derivations/lstm.py", "lstm")[0] == "derivation lstm"
     assert checks("lstm/cells/lstm.py", "lstm_forward") == [
-        "model luong", "model hybrid", "model language_model", "model parametrized"]
+        "model luong", "model hybrid", "model language_model", "model parametrized",
+        "model tasks"]
     assert checks("nmt/models/language_model.py", "LanguageModel") == ["model language_model"]
     assert checks("nmt/search/sample.py", "sample") == ["tests/nmt/search/test_sample.py"]
 

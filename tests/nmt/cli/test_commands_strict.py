@@ -44,6 +44,17 @@ def test_train_and_resume(corpus) -> None:
     assert_parameters_close(corpus / "out" / LAST, corpus / "numpy" / LAST)
 
 
+def test_several_tasks(corpus) -> None:
+    recipe = corpus / "mixed.yaml"
+    recipe.write_text("tasks: {en-de: r.yaml, copy: {base: r.yaml, data: {corpus: copy}}}\n"
+                      "ratios: {copy: 0.5}\nshare: [encoder]\n")
+    on_stand_in("train", recipe, "--output", corpus / "out", "--train.epochs", 1)
+    on_stand_in("train", "--resume", corpus / "out", "--train.epochs", 2)
+    assert nmt("train", recipe, "--output", corpus / "numpy") == 0
+    for file in (LAST, f"copy/{BEST}", f"en-de/{LAST}"):
+        assert_parameters_close(corpus / "out" / file, corpus / "numpy" / file)
+
+
 def test_translate(trained, monkeypatch, capsys, tmp_path) -> None:
     command = ["translate", "--model", trained / "model", "--nbest", 2, "--alignments",
                tmp_path / "links"]

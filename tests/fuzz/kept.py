@@ -24,6 +24,7 @@ KEPT: dict[str, list[bytes]] = {
         b'{"event": "epoch", "step": 1, "scores": {"perplexity": 0}}',
         b'{"event": "epoch", "step": 2, "target_tokens_per_second": 1000.0, "cpu_seconds": 0.2}',
     ],
+    "dictionary": [b"eins\tone\r \n"],  # a word that cannot be written as it is read
     "symbols": [b"<unk_" + b"9" * 4500 + b"> <p_-" + b"9" * 4500 + b">"],
     "checkpoint": [b"", b"\xff" * 8, (2**40).to_bytes(8, "little")],
 }

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Collection
 from pathlib import Path
 
-from backend.command import PlainParser, above_zero
+from backend.command import PlainParser
+from backend.command import seconds as time_above_zero
 from backend.errors import UserError
 from benchmarks.record import RESULTS
 
@@ -23,7 +24,7 @@ def make_parser(
     )
     parser.add_argument("--quick", action="store_true",
                         help="tiny sizes, in seconds: to see that it runs, not how fast")
-    parser.add_argument("--seconds", type=above_zero, default=seconds,
+    parser.add_argument("--seconds", type=time_above_zero, default=seconds,
                         help=f"about how long each comparison may be timed, default {seconds:g}")
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="directory of the record and the picture, default benchmarks/results")

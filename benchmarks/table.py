@@ -55,9 +55,15 @@ def main(arguments: list[str]) -> None:
 
 
 def read(directory: Path) -> dict[str, dict[str, Any]]:
-    """All result files of a directory, by name. Raises UserError where one measures nothing."""
-    records = {path.stem: json.loads(path.read_text(encoding="utf-8"))
-               for path in sorted(directory.glob("*.json"))}
+    """All result files of a directory, by name. Raises UserError where there is none, or one
+    measures nothing."""
+    if not directory.is_dir():
+        raise UserError(f"{directory}: expected a directory of result files, found none")
+    try:
+        records = {path.stem: json.loads(path.read_text(encoding="utf-8"))
+                   for path in sorted(directory.glob("*.json"))}
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{directory}: expected JSON in its result files, got: {error}") from error
     for name, record in records.items():
         if record.get("options", {}).get("quick"):
             raise UserError(f"{name}.json: expected a measurement, got a run with --quick")

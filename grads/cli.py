@@ -14,6 +14,7 @@ from backend.command import (
     natural,
     positive,
     run_command,
+    seconds,
 )
 from grads import commands
 from grads.derivations.scores import SCORES
@@ -57,7 +58,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rtol", type=at_least_zero, metavar="R",
                         help="let relative errors up to R through (default: what rounding "
                              "explains)")
-    parser.add_argument("--time-limit", type=above_zero, metavar="SECONDS",
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
                         help="end each check after so long and say what was covered: exit "
                              "status 3, unless that is wrong")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
@@ -131,6 +132,11 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
                        help="at most this many target words per source word")
 
 
+def _size(text: str) -> int:
+    """A size of an example to step through, of which every number is kept and shown."""
+    return natural(text, 1, 1000)
+
+
 def _add_example(parser: argparse.ArgumentParser) -> None:
     """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
     names = ", ".join([*DERIVATIONS, commands.SEARCH])
@@ -139,7 +145,7 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
                         help="words between spaces (of a translation, the source)")
     parser.add_argument("--target", metavar="WORDS", help="of a translation")
     for size in ("hidden", "embedding", "layers"):
-        parser.add_argument(f"--{size}", type=positive, metavar="N")
+        parser.add_argument(f"--{size}", type=_size, metavar="N")
     parser.add_argument("--score", help=f"of attention: {', '.join(SCORES)}")
     parser.add_argument("--window", help="of attention: local-m or local-p")
     parser.add_argument("--no-feeding", action="store_const", const=False, dest="feeding",

@@ -61,7 +61,7 @@ def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any) -> Any:
         vocabulary.write(path / f"{name}.vocab")
     save_recipe(loaded, path / "recipe.yaml")
     rng = np.random.default_rng(1)
-    arrays = {f"parameters/{name}": rng.normal(scale=0.5, size=one.shape)
+    arrays = {f"parameters/{name}": rng.normal(scale=0.5, size=one.shape).astype(one.dtype)
               for name, one in system.parameters.items()}
     checkpoint.save(path / BEST, arrays, {"model": system.metadata()})
     return kind.open(path)

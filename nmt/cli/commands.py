@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -188,8 +187,6 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     if options.sample is not None:
         if options.beam is not None or options.nbest is not None or options.every_beam:
             raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
-        if not 0 < options.sample < math.inf:
-            raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
     elif options.draws is not None:
         raise UserError("--draws: expected --sample beside it")
     return chosen(search, options.beam, options.nbest, options.length_factor,

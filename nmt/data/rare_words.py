@@ -56,7 +56,7 @@ def read_dictionary(path: str | Path) -> dict[str, list[str]]:
     The words are those of the model's tokenisation. Blank lines are passed over, a byte order
     mark at the beginning is no part of the first word.
     Raises UserError, with file and line: no tab or more than one, a source that is not one word,
-    no translation, a source word that stands on an earlier line.
+    no translation, a carriage return within the line, a source word that stands on an earlier line.
     """
     entries: dict[str, list[str]] = {}
     lines: dict[str, int] = {}
@@ -64,7 +64,7 @@ def read_dictionary(path: str | Path) -> dict[str, list[str]]:
         if not split_words(line):
             continue
         parts = [split_words(part) for part in line.split("\t")]
-        if len(parts) != 2 or len(parts[0]) != 1 or not parts[1]:
+        if len(parts) != 2 or len(parts[0]) != 1 or not parts[1] or "\r" in line:
             raise UserError(f"{path}:{number}: expected a source word, a tab and its translation, "
                             f"got {line!r}")
         ((word,), translation) = parts

@@ -32,8 +32,10 @@ def beyond_limits(key: str, value: Any) -> str | None:
     for number in _numbers(value):
         if isinstance(number, float) and not math.isfinite(number):
             return "a finite number"
-        if not least <= number <= most:
-            return f"a number from {least:,} to {most:,}"
+        if number > most:
+            return f"at most {most:,.15g}"
+        if number < least:
+            return f"at least {least:,.15g}"
     return None
 
 

@@ -107,9 +107,7 @@ def _merged(below: Tree, above: Tree) -> Tree:
 def _parse(path: Path) -> Tree:
     """The file itself."""
     try:
-        raw = _read_bytes(path)
-        _check_extent(path, raw)
-        loader = yaml.SafeLoader(raw)
+        loader = _Loader(path, _read_bytes(path))
         node = loader.get_single_node()
         tree = _value(loader, node, path, "") if node is not None else None
     except OSError as error:
@@ -136,25 +134,30 @@ def _read_bytes(path: Path) -> bytes:
     return raw
 
 
-def _check_extent(path: Path, raw: bytes) -> None:
-    """Raise UserError, naming the line, where mappings and lists nest deeper than DEEPEST, or
-    aliases repeat what they stand for until there are more than MOST values."""
-    sizes: dict[str, int] = {}  # values that an anchor stands for
-    inside: list[tuple[str | None, int]] = []  # anchor, and the values before it
-    count = 0
-    for event in yaml.parse(raw, yaml.SafeLoader):
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = inside.pop()
-            sizes |= {} if anchor is None else {anchor: count - before}
-        elif isinstance(event, yaml.NodeEvent):
-            alias = isinstance(event, yaml.AliasEvent)
-            if isinstance(event, yaml.CollectionStartEvent):
-                inside.append((event.anchor, count))
-            count += sizes.get(event.anchor or "", 1) if alias else 1
-            if len(inside) > DEEPEST or count > MOST:
-                raise UserError(f"{path}:{_line(event)}: expected at most {DEEPEST} mappings and "
-                                f"lists within each other and {MOST:,} values, aliases written "
-                                "out, got more")
+class _Loader(yaml.SafeLoader):
+    """One that raises UserError, naming the line, where mappings and lists nest deeper than
+    DEEPEST, or aliases repeat what they stand for until there are more than MOST values."""
+
+    def __init__(self, path: Path, raw: bytes) -> None:
+        super().__init__(raw)
+        self._path, self._depth, self._count = path, 0, 0
+        self._sizes: dict[str, int] = {}  # values that an anchor stands for
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """PyYAML's step from what comes next to a node."""
+        event, before = self.peek_event(), self._count
+        alias = isinstance(event, yaml.AliasEvent)
+        self._count += self._sizes.get(event.anchor, 1) if alias else 1
+        self._depth += isinstance(event, yaml.CollectionStartEvent)
+        if self._depth > DEEPEST or self._count > MOST:
+            raise UserError(f"{self._path}:{_line(event)}: expected at most {DEEPEST} mappings and "
+                            f"lists within each other and {MOST:,} values, aliases written out, "
+                            "got more")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= isinstance(event, yaml.CollectionStartEvent)
+        if not alias and event.anchor is not None:
+            self._sizes[event.anchor] = self._count - before
+        return node
 
 
 def _line(found: yaml.Event | yaml.Node) -> int:

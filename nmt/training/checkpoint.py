@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -188,8 +189,12 @@ def _check_shape(path: Path, metadata: Any) -> None:
                 raise _wrong(path, key, "an integer of at least 0", found)
     for key in _OF_NUMBERS:
         for found in _leaves(_at(metadata, key, {})):
-            if isinstance(found, str) or not (found is None or abs(found) < 2**63):
+            fits = not math.isnan(found) if isinstance(found, float) else \
+                found is None or (not isinstance(found, str) and abs(found) < 2**63)
+            if not fits:  # a perplexity may be infinite, and the best one too
                 raise _wrong(path, key, "numbers", found)
+    if _at(metadata, "training.schedule.rate", 0) in (math.inf, -math.inf):
+        raise _wrong(path, "training.schedule", "a finite rate", math.inf)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

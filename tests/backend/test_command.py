@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.command import DEFECT, above_zero, at_least_zero, count, guarded, natural
+from backend.command import DEFECT, above_zero, at_least_zero, count, guarded, natural, seconds
 from backend.errors import UserError
 from backend.terminal import Console, Terminal, escaped
 
@@ -123,6 +123,7 @@ def test_a_stream_to_a_terminal_is_a_stream():
     (natural, "9" * 5000), (natural, "-1"), (natural, "٣"), (natural, "1e3"), (natural, "9" * 20),
     (count, "10000001"), (above_zero, "inf"), (above_zero, "nan"), (above_zero, "0"),
     (above_zero, "1e999"), (at_least_zero, "-1e-9"), (at_least_zero, "nan"), (above_zero, "x"),
+    (seconds, "1e308"),
 ])  # fmt: skip
 def test_a_number_that_is_none_is_refused(kind, text):
     with pytest.raises(argparse.ArgumentTypeError, match="expected a"):

@@ -146,7 +146,7 @@ bidirectional_wrong = [
     ("dx += dx_right[::-1]", "dx += dx_right", "dx", "not turned back in time"),
     ("run_backward(dright[::-1],", "run_backward(dright,", "dz",
      "the gradient not reversed in time"),
-    ("dleft, dright = np.hsplit(dy, 2)", "dright, dleft = np.hsplit(dy, 2)", "dright",
-     "the directions exchanged; both are wrong, dright stands first"),
+    ("dleft, dright = np.hsplit(dy, 2)", "dright, dleft = np.hsplit(dy, 2)", "dleft",
+     "the directions exchanged"),
     ("dU += np.outer(dz, hs[t])", "dU += np.outer(dz, hs[t + 1])", "dU", "the wrong index in time"),
 ]

@@ -89,6 +89,8 @@ def test_no_number_of_a_recipe_is_infinite_nan_or_astronomic(tmp_path, architect
     numeric = [name for name, key in keys_of(architecture).items()
                if "int" in key.written or "float" in key.written]
     assert len(numeric) > 20
+    if architecture != "luong":  # those that it has not
+        numeric = [name for name in numeric if name not in keys_of("luong")]
     for name in numeric:
         for value in (".inf", ".nan", "-.inf", "1" + "0" * 30):
             given = f"{{x: {value}}}" if name == "parametrize.normalized" else value

@@ -199,7 +199,7 @@ def test_what_annotate_refuses(files, capsys) -> None:
             == f"{option[0]}: expected TARGET beside it, got none"
     links = ["--links", "links"]
     assert complaint(capsys, *start, *links, "--source-vocabulary", 1, "--target-vocabulary", 4) \
-        == "--source-vocabulary: expected at least 2, got 1"
+        == "--source-vocabulary: expected an integer of at least 2, got '1'"
     assert complaint(capsys, *start, *links, "--source-vocabulary", 4, "--target-vocabulary",
                      "none").startswith("none: cannot be read")
     assert complaint(capsys, *start[:-1], ".", *links, *SIZES) \

@@ -249,7 +249,8 @@ def rnnsearch(unit, T=3):
 
     def forward(v):
         memory = memory_forward(v["states"], padding, variant, v, "attention")
-        run, cache = searching_forward("decoder", v, ids, v["s_0"], memory, unit, Workspace())
+        run, cache = searching_forward("decoder", v, ids, v["s_0"], memory, unit, False,
+                                       Workspace())
         return run._asdict(), (cache, v)
 
     def backward(d, cache, clip=None):

@@ -321,7 +321,7 @@ class Lines:
                 raise ValueError(f"directions: expected {name!r} of shape {x.shape}, got {d.shape}")
             with np.errstate(over="ignore"):
                 parts.append((d, x[d != 0], d * x))
-        return tuple(length(vectors) for vectors in zip(*parts, strict=True))
+        return tuple(length(vectors) for vectors in zip(*parts, strict=True)) or (0.0, 0.0, 0.0)
 
     def __len__(self) -> int:
         return len(self._directions)

@@ -62,7 +62,7 @@ def mixed_forward(
     l, own = {}, {}
     for u, i in enumerate(tasks, start=1):
         x_i, y_i = pair_of(i, x, y)
-        l[u], own[u] = forward(of_task(parameters, i), x_i, y_i)  # J_i, (2.51)
+        l[u], own[u] = forward(of_task(parameters, i), x_i, y_i)  # J_i
     J = sum(l.values())                                          # (6.1.1 mixing)
     return J, MixedTrace(tuple(tasks), l, own)
 
@@ -135,6 +135,14 @@ MISTAKES = {
     "last update only": Mistake(
         f"{HERE}.mixed_backward", "gradients[name] + d for", "d for",
         "a shared weight gets the gradient of one task, not the sum over all that read it."),
+    "shared weights averaged": Mistake(
+        f"{HERE}.mixed_backward", "gradients[name] + d for",
+        "gradients[name] + (d if '/' in name else d / 2) for",
+        "a shared weight gets the mean of two tasks' gradients, not their sum."),
+    "mean over updates": Mistake(
+        f"{HERE}.mixed_backward", "gradients[name] + d for",
+        "gradients[name] + d / len(trace.tasks) for",
+        "J is the sum over the updates, and so is its gradient; this is that of their mean."),
 }
 DECLARATIONS = (Declaration(
     "multitask", "Translation and two autoencoders that share, 6.1", mixed_forward, mixed_backward,

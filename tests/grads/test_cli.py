@@ -196,4 +196,4 @@ def test_a_time_limit_is_status_3_and_says_what_was_covered(capsys, tmp_path):
     assert (status, err) == (3, "") and "1 check, 0 wrong, 1 not finished" in out
     assert "nothing of x, W" in out and "WRONG" not in out
     status, _, err = run(capsys, "check", f"{path}:slow", "--time-limit", "0")
-    assert status == 2 and "--time-limit: expected seconds above 0, got 0" in err
+    assert status == 2 and "--time-limit: expected seconds above 0 and at most 1e8, got '0'" in err

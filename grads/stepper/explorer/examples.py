@@ -29,7 +29,7 @@ ONLY = {key: tuple(name for name, one in DERIVATIONS.items() if key in one.setti
         for key in ("sentence", "target", "layers", "model", "checkpoint", "score", "window",
                     "feeding")}
 OWN = ("hidden", "embedding", "layers", "score", "window", "feeding", "seed")  # a trained model's
-COMPARED = 400  # gradients that are all compared where tensors are shown in part
+COMPARED = 1000  # gradients that are all compared where tensors are shown in part
 KEPT = (4096, 256, 64, 36, 16, 9, 4)  # numbers of one tensor that are kept: the most that fit
 LIMIT = 16_000  # numbers of all tensors together
 TRAINED = 1e-8  # relative error of a verified gradient; where p is near 1, p - 1_y loses digits

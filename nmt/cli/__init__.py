@@ -143,7 +143,7 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     sample = sub.add_parser("sample", help="draw text from a language model")
     add_model(sample)
     sample.add_argument("--temperature", type=above_zero, default=1.0)
-    sample.add_argument("--length", type=count, default=300, help="words or characters to draw")
+    sample.add_argument("--length", type=positive, default=300, help="words or characters to draw")
     sample.add_argument("--prompt", default="", help="text to go on from")
     sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -145,8 +144,6 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
     if options.sample is not None:
         if options.beam is not None or options.nbest is not None:
             raise UserError("--sample: expected no --beam and no --nbest beside it")
-        if not 0 < options.sample < math.inf:
-            raise UserError(f"--sample: expected a positive temperature, got {options.sample}")
     return chosen(search, options.beam, options.nbest, options.length_factor,
                   options.length_normalisation)
 

@@ -188,8 +188,15 @@ def _check_shape(path: Path, metadata: Any) -> None:
                 raise _wrong(path, key, "an integer of at least 0", found)
     for key in _OF_NUMBERS:
         for found in _leaves(_at(metadata, key, {})):
-            if isinstance(found, str) or not (found is None or abs(found) < 2**63):
+            if not (found is None or _is_number(found)):
                 raise _wrong(path, key, "numbers", found)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is an integer of 64 bits, or a float but NaN: the best perplexity so far may
+    be infinite."""
+    return abs(value) < 2**63 if isinstance(value, int) else (
+        isinstance(value, float) and value == value)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -164,6 +164,8 @@ def _take_streams() -> None:
             os.fstat(descriptor)
             continue
         os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+    if sys.stdin is None:
+        sys.stdin = _ClosedInput()
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
     if sys.stdout is None:
@@ -174,6 +176,17 @@ def _take_streams() -> None:
             found.reconfigure(encoding="utf-8", errors="backslashreplace")
         if found.isatty():
             setattr(sys, stream, Terminal(found))
+
+
+class _ClosedInput:
+    """Stands for a stdin that is closed, until it is read from."""
+
+    def isatty(self) -> bool:
+        """It is no terminal."""
+        return False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise UserError("<stdin>: expected text, found it closed")
 
 
 def _let_go(stream: Any) -> None:

@@ -197,6 +197,13 @@ def _check_shape(path: Path, metadata: Any) -> None:
         raise _wrong(path, "training.schedule", "a finite rate", math.inf)
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a value is an integer of 64 bits, or a float but NaN: the best perplexity so far may
+    be infinite."""
+    return abs(value) < 2**63 if isinstance(value, int) else (
+        isinstance(value, float) and value == value)
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     """What stands in mappings and lists."""
     if isinstance(value, dict | list):

@@ -82,6 +82,10 @@ def shell(command: str, code: str = PRINT) -> subprocess.CompletedProcess:
 def test_closed_streams_and_a_full_device():
     """Nothing is lost silently, nothing is printed twice, no file gets a stream's descriptor."""
     assert shell("<&-").stdout == "x" * 9 + "\n"
+    for read in ("sys.stdin.buffer", "input()"):
+        unread = shell("<&-", PRINT.replace("print('x' * 9)", read))
+        assert unread.returncode == 2, unread
+        assert unread.stderr == "nmt: <stdin>: expected text, found it closed\n"
     closed = shell(">&-")
     assert closed.returncode == 2
     assert closed.stderr == "nmt: <stdout>: expected a place for the output, found it closed\n"

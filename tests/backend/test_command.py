@@ -130,7 +130,7 @@ def test_a_stream_to_a_terminal_is_a_stream():
     (seconds, "1e308"),
 ])  # fmt: skip
 def test_a_number_that_is_none_is_refused(kind, text):
-    with pytest.raises(argparse.ArgumentTypeError, match="expected (an? |seconds )"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"expected (an? |seconds )"):
         kind(text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from functools import partial
 
 import numpy as np
@@ -14,8 +13,6 @@ from grads.check.case import Labels
 from grads.check.heatmap import ORDER, fold, heat_map, level
 from grads.check.page import LIMIT, html_page
 from grads.check.report import ErrorMap, Report, Row
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
 
 def row_of(shape, where, relative, status=None, name="W", axes=()):
@@ -119,16 +116,6 @@ def test_a_page_of_many_checks_is_bounded_and_shows_wrong_ones_first():
     assert len(page.encode()) < LIMIT + 50_000 < 1e6
     assert page.index("<h2>the wrong one") < page.index("<h2>check 0<")
     assert "are in the table only" in page and page.count("<tr class=\"ok\"><td>check") > 0
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Debian's chromium."""
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium")
-    with api.sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=CHROMIUM)
 
 
 def test_in_a_browser_nothing_overflows_nothing_is_loaded(browser, tmp_path):

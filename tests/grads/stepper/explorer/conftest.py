@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from grads.stepper.explorer.page import write_page
 from nmt.recipe import Recipe
 from nmt.system import System
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 PAIR = "wir lesen die Seite ||| we read the page"
 # By name of a page: of which derivation, on what; with random weights but for the last two
 PAGES: dict[str, dict[str, Any]] = {
@@ -82,19 +79,6 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = write_recipe(directory / "lm.yaml", TEXT_RECIPE, train={"epochs": 1})
     assert nmt("lm", "train", recipe, "--output", directory / "lm") == 0
     return directory
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Debian's chromium, driven by Playwright."""
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium")
-    with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield running
-        with suppress(api.Error):
-            running.close()
 
 
 AGAIN = """(address) => {

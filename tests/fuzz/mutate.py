@@ -6,6 +6,7 @@ number.
 
 from __future__ import annotations
 
+import copy
 import json
 from random import Random
 from typing import Any
@@ -104,7 +105,7 @@ def odd_json(rng: Random, document: Any) -> str:
 
 def _odd(rng: Random, value: Any) -> Any:
     if not value or not isinstance(value, dict | list) or rng.random() < 0.1:
-        return rng.choice(ODD)
+        return copy.deepcopy(rng.choice(ODD))  # what is changed next is this input's alone
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     key = rng.choice(keys)
     what = rng.random()

@@ -44,7 +44,6 @@ from grads.derivations.rnn import embed, embed_grad
 from grads.derivations.scores import additive_score, additive_score_grad
 
 FORWARD, BACKWARD, DECODER = "encoder.0.forward", "encoder.0.backward", "decoder.0"
-BIASES = ("b", "b_z", "b_r")
 DEEP_STATES = ("before", "now")
 QUERIES = ("state", "state-word")
 

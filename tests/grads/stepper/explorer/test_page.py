@@ -94,6 +94,7 @@ def processor(session: Any) -> float:
     return 1000 * sum(float(found[part]) for part in parts)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["lstm", "attention"])
 def test_a_step_takes_less_than_30_ms(name: str, opened: Any, made: Any) -> None:
     """Of the processor's time; 40 steps from the first to the last, the best of three."""
@@ -185,7 +186,7 @@ def test_links(opened: Any, made: Any) -> None:
     assert window.step() == 37
     assert "sign" in window.page.input_value("#break")
     window.page.keyboard.press("ArrowRight")
-    assert window.page.evaluate("location.hash").startswith("#step=38&break=sign")
+    assert window.address().startswith("#step=38&break=sign")
     window.page.evaluate("location.hash = '#step=5'")
     window.page.wait_for_selector("#where b:text-is('Step 5')")
     assert window.page.input_value("#break") == ""

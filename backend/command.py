@@ -202,8 +202,8 @@ def _let_go(stream: Any) -> None:
 
 @contextmanager
 def _terminating() -> Iterator[None]:
-    """Let SIGTERM raise `Terminated` in this process, so that nothing is left unfinished; where it
-    is ignored, or handled already, it stays so."""
+    """Let SIGTERM raise `Terminated` in this process, so that nothing is left unfinished, and
+    Ctrl-C `KeyboardInterrupt`; where a signal is ignored, or handled already, it stays so."""
     process = os.getpid()
 
     def handle(number: int, frame: object) -> None:
@@ -212,15 +212,16 @@ def _terminating() -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)  # a worker's: it ends as it would have
         signal.raise_signal(number)
 
-    if threading.current_thread() is not threading.main_thread() \
-            or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, handle)
+    handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.default_int_handler}
+    ours = [number for number in handlers if signal.getsignal(number) == signal.SIG_DFL
+            and threading.current_thread() is threading.main_thread()]
+    for number in ours:
+        signal.signal(number, handlers[number])
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _complain(name: str, message: str, status: int) -> int:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends it in silence
 
 from backend.command import guarded
 from backend.errors import UserError

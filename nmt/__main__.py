@@ -1,6 +1,16 @@
 """`python -m nmt` is the command `nmt`."""
 
-from nmt.cli import main
+import signal
+
+
+def main() -> None:
+    """The command; Ctrl-C while its modules are imported ends it in silence (a shell's 130)."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `backend.command.guarded`
+    from nmt.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -390,7 +390,11 @@ def check_new(path: Path, beside: Collection[str] = ()) -> None:
 
 def fingerprint(lines: Iterable[str]) -> str:
     """A digest that tells vocabularies and corpora apart."""
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    digest, between = hashlib.sha256(), b""
+    for line in lines:
+        digest.update(between + line.encode())
+        between = b"\n"
+    return digest.hexdigest()[:16]
 
 
 def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:

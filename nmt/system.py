@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,12 @@ from backend.memory import check_fits, too_large
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
-from nmt.data.batches import Rare, Side, TextBatches, make_sources
+from nmt.data.batches import IdPair, Rare, Side, TextBatches, lengths_of, make_sources
 from nmt.data.characters import Spelling
 from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
+from nmt.data.stored import Mapped
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.models.contract import CHARACTERS, Model, losses
@@ -139,17 +141,23 @@ class System(BaseSystem):
     # --- use --------------------------------------------------------------------------------------
 
     def batches(self, pairs: Sequence[Pair], batch_size: int) -> TextBatches:
-        """Word pairs as batches of ids."""
-        ids = [(self.source_ids(x), self.target.ids(y)) for x, y in pairs]
-        return TextBatches(ids, batch_size, self.recipe.data.reverse_source,
-                           self.recipe.train.sorted_within,
-                           (self._rare("source", [x for x, _ in pairs]),
-                            self._rare("target", [y for _, y in pairs])))
+        """Word pairs as batches of ids, which are looked up as a batch is made."""
+        lengths = lengths_of(pairs)
+        if self.recipe.data.source_end:
+            lengths[:, 0] += lengths[:, 0] > 0
+        return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
+                           self.recipe.data.reverse_source, self.recipe.train.sorted_within,
+                           (self._rare("source", Mapped(itemgetter(0), pairs)),
+                            self._rare("target", Mapped(itemgetter(1), pairs))), lengths)
+
+    def _pair_ids(self, pair: Pair) -> IdPair:
+        """What is read of a pair, and what is predicted."""
+        return self.source_ids(pair[0]), self.target.ids(pair[1])
 
     def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
         """The characters of the unknown words of each sentence, where the model reads them."""
         spelling = self.spellings.get(side)
-        return None if spelling is None else [spelling.rare(one) for one in sentences]
+        return None if spelling is None else Mapped(spelling.rare, sentences)
 
     @cached_property
     def spellings(self) -> dict[str, Spelling]:

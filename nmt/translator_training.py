@@ -38,11 +38,16 @@ def side_vocabularies(
 ) -> dict[str, Vocabulary]:
     """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
     the characters too, where its model has them."""
-    data, sentences = recipe.data, [pair[side] for corpus in corpora for pair in corpus.train]
-    words = Vocabulary.build(sentences, data.min_frequency, data.max_vocabulary, always=is_symbol)
+
+    def sentences() -> Iterator[Sequence[str]]:
+        return (pair[side] for corpus in corpora for pair in corpus.train)
+
+    data = recipe.data
+    words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
+                             always=is_symbol)
     found, characters = {System.names[side]: words}, CHARACTERS[side]
     if characters in character_tables(recipe.model):
-        found[characters] = character_vocabulary(sentences, data.max_characters)
+        found[characters] = character_vocabulary(sentences(), data.max_characters)
     return found
 
 

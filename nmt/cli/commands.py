@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,15 @@ from nmt.data.corpora import (
     load_corpus,
     tokenisers,
 )
-from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.data.corpus import (
+    plain_lines,
+    prepare_pairs,
+    read_lines,
+    read_parallel,
+    split_words,
+    write_lines,
+)
+from nmt.data.stored import StoredSentences
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.scores import perplexity as perplexity_of
@@ -150,9 +158,9 @@ def translate(options: argparse.Namespace) -> None:
     replacement = unk_replacement(options, system)
     rng = np.random.default_rng(options.seed)
     cut = tokenisers(system.recipe.data)[0].tokenise
-    sentences = [cut(line) for line in _stdin_lines()]
+    sentences = StoredSentences(map(cut, plain_lines(sys.stdin.buffer, "<stdin>")))
     check_lengths(sentences, system.recipe.data, "<stdin>")
-    links: list[str] = []
+    links = StoredSentences()
     cut_words = smaller = 0
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
@@ -168,7 +176,9 @@ def translate(options: argparse.Namespace) -> None:
                 text = system.text(translation) if replacement is None else \
                     system.text_without_unknown(translation, sentences[number], replacement)
                 print(_output_line(text, number, translation, options.nbest))
-                links.append(pharaoh_line(system.links(translation, options.aligned_word)))
+                if options.alignments is not None:
+                    found_links = system.links(translation, options.aligned_word)
+                    links.append(split_words(pharaoh_line(found_links)))
                 cut_words += translation.cut_words
             smaller += (nbest[0].beam or search.beam) < search.beam
         sys.stdout.flush()
@@ -179,7 +189,7 @@ def translate(options: argparse.Namespace) -> None:
         print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
               "(--longest-word, search.longest_word)", file=sys.stderr)
     if options.alignments is not None:
-        write_lines(options.alignments, links)
+        write_lines(options.alignments, map(" ".join, links))
 
 
 def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
@@ -208,18 +218,6 @@ def _check_alignments(path: Path | None, system: System) -> None:
         return
     need_attention(system, "--alignments")
     check_writable(path)
-
-
-def _stdin_lines() -> Iterable[str]:
-    """Lines of stdin, UTF-8, ending at "\\n" only. Raises UserError naming a bad line."""
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"<stdin>:{number}: expected UTF-8, got byte "
-                            f"0x{raw[error.start]:02x} at column {error.start + 1}") from None
-        line = line.removeprefix("\ufeff") if number == 1 else line
-        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def _output_line(text: str, number: int, translation: Translation, nbest: int | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nmt.data.characters import Spelled, Word, spelled_words
+from nmt.data.stored import StoredPairs
 from nmt.data.vocabulary import END
 
 POOL = 64  # batches sorted together: little padding, yet sentences still meet in new company
@@ -86,9 +87,11 @@ def make_batch(
     corpus's sources and targets, the unknown words, where a model reads their characters.
     Raises ValueError if there is no position or a source sentence is empty.
     """
-    source_rare, target_rare = (own and [own[i] for i in indices] for own in rare)
-    sources = make_sources([pairs[i][0] for i in indices], reverse_source, source_rare)
-    target = _padded([[END, *pairs[i][1], END] for i in indices])
+    places = np.asarray(indices).tolist()
+    source_rare, target_rare = (own and [own[i] for i in places] for own in rare)
+    chosen = [pairs[i] for i in places]
+    sources = make_sources([source for source, _ in chosen], reverse_source, source_rare)
+    target = _padded([[END, *target, END] for _, target in chosen])
     target = Side(target.ids, target.lengths - 1)
     target = _with_characters(target, target.ids[1:], target_rare, False)  # by token (5.3.3)
     return Batch(sources, target, np.array(indices, dtype=np.int64))
@@ -151,25 +154,34 @@ def _check_batch_size(batch_size: int) -> None:
         raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
 
 
+def lengths_of(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> np.ndarray:
+    """(N, 2) int, how long source and target of each pair are."""
+    if isinstance(pairs, StoredPairs):
+        return pairs.lengths
+    return np.array([(len(x), len(y)) for x, y in pairs], dtype=np.int32)
+
+
 class TextBatches:
     """A corpus of id pairs and how it is cut into batches.
 
     pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
     reverse_source: whether the source ids are reversed. pool_size: batches sorted together.
-    rare: see `make_batch`.
+    rare: see `make_batch`. lengths: (N, 2) int, ids of source and target, if they are known: pairs
+    that are made when they are asked for are then asked for in batches only.
     Batches are made on demand, so a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
     Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
     """
 
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
-                 pool_size: int = POOL, rare: tuple[Rare, Rare] = (None, None)) -> None:
+                 pool_size: int = POOL, rare: tuple[Rare, Rare] = (None, None),
+                 lengths: np.ndarray | None = None) -> None:
         _check_batch_size(batch_size)
         if not pairs:
             raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
         self.pool_size, self.rare = pool_size, rare
-        self.lengths = np.array([(len(x), len(y)) for x, y in pairs], dtype=np.int64)  # (N, 2)
+        self.lengths = lengths_of(pairs) if lengths is None else lengths  # (N, 2)
         if not self.lengths[:, 0].all():
             place = int(self.lengths[:, 0].argmin())
             raise ValueError(f"pairs: expected no empty source, got one at position {place}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from nmt.data.corpus import (
     Pair,
     PreparedPairs,
     choose_pairs,
-    prepare_pairs,
-    read_lines,
     read_parallel,
+    stream_lines,
+    stream_parallel,
 )
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import Tokeniser, natural_tokeniser, tokeniser
@@ -35,7 +35,7 @@ class EvaluationSet:
 class ParallelCorpus:
     """Training pairs and evaluation sets, as words."""
 
-    train: list[Pair]
+    train: Sequence[Pair]
     dev: EvaluationSet
     test: EvaluationSet | None
     empty: int  # training pairs left out because a side is empty
@@ -95,8 +95,8 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
     directory = Path(data.directory)
     source, target = directory / data.train_source, directory / data.train_target
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-    train = prepare_pairs(*read_parallel(source, target), data.max_length, cut_source, cut_target,
-                          data.cut_long)
+    pairs = ((cut_source(x), cut_target(y)) for x, y in stream_parallel(source, target))
+    train = choose_pairs(pairs, data.max_length, data.cut_long)
     _need_pairs(train, f"{source}, {target}", data)
     test = None
     if data.test_source:
@@ -139,14 +139,14 @@ def _from_text(data: DataConfig) -> ParallelCorpus:
     return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
 
 
-def _sentences(data: DataConfig, path: Path) -> list[list[str]]:
+def _sentences(data: DataConfig, path: Path) -> Iterator[list[str]]:
     """The lines of a text as words."""
-    return [tokenisers(data)[0].tokenise(line) for line in read_lines(path)]
+    return map(tokenisers(data)[0].tokenise, stream_lines(path))
 
 
 def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
     """An evaluation set of one text; its references are joined as a model's words will be."""
-    sentences = _sentences(data, path)
+    sentences = list(_sentences(data, path))
     check_lengths(sentences, data, str(path))
     pairs = [pair for pair in PAIRINGS[data.corpus](sentences) if all(pair)]
     if not pairs:
@@ -156,7 +156,7 @@ def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
                          pairs)
 
 
-def check_lengths(sources: Sequence[Sequence[str]], data: DataConfig, name: str) -> None:
+def check_lengths(sources: Iterable[Sequence[str]], data: DataConfig, name: str) -> None:
     """Raise UserError, naming `name` and the line, for a sentence too long to be translated."""
     for number, words in enumerate(sources, 1):
         if len(words) > data.max_translate_length:

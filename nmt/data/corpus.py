@@ -7,12 +7,14 @@ corpus. For the same reason words are separated by spaces and tabs only.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from backend.errors import UserError
 from backend.files import write_file
+from nmt.data.stored import Pair, StoredPairs
 
-Pair = tuple[list[str], list[str]]  # source words, target words
+Reading = Callable[[Iterable[bytes], str | Path], Iterator[str]]
 BLOCK = 1 << 20  # bytes written at once
 
 
@@ -20,7 +22,7 @@ BLOCK = 1 << 20  # bytes written at once
 class PreparedPairs:
     """The pairs that can be trained on, and how many were left out and why."""
 
-    pairs: list[Pair]
+    pairs: Sequence[Pair]
     empty: int  # pairs with no word on one side or both
     too_long: int  # pairs with more than max_length words on one side or both
 
@@ -30,57 +32,75 @@ def split_words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
-def decode_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 file, exactly: split at "\\n" only, nothing trimmed.
+def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    """The lines of a UTF-8 file that ends them at "\\n", exactly: nothing else is trimmed.
+
+    Raises UserError, naming `name` and the line, where it is not valid UTF-8.
+    """
+    for number, line in enumerate(lines, 1):
+        try:
+            yield line.removesuffix(b"\n").decode()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}:{number}: expected UTF-8, got byte 0x{line[error.start]:02x} "
+                            f"at column {error.start + 1}") from None
+
+
+def plain_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    """The same without a byte order mark and without "\\r" before "\\n"."""
+    text = decoded(lines, name)
+    for first in islice(text, 1):
+        yield first.removeprefix("\ufeff").removesuffix("\r")
+    for line in text:
+        yield line.removesuffix("\r")
+
+
+def stream_lines(path: str | Path, read: Reading = plain_lines) -> Iterator[str]:
+    """The lines of a UTF-8 text file one after another.
 
     Raises UserError if the file cannot be read, or, with the line, if it is not valid UTF-8.
     """
     try:
-        raw = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            yield from read(file, path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    lines = raw.split(b"\n")
-    if not lines[-1]:
-        lines.pop()  # what follows the last line end is not a line
-    try:
-        return [line.decode("utf-8") for line in lines]
-    except UnicodeDecodeError:
-        raise UserError(_first_bad_line(path, lines)) from None
 
 
-def _first_bad_line(path: str | Path, lines: Sequence[bytes]) -> str:
-    """The message for the first line that is not UTF-8."""
-    for number, line in enumerate(lines, 1):
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
-            return f"{path}:{number}: expected UTF-8, got {byte}"
-    raise AssertionError("every line is UTF-8")
+def decode_lines(path: str | Path) -> list[str]:
+    """The lines of a UTF-8 file, exactly: split at "\\n" only, nothing trimmed. Errors as
+    `stream_lines`."""
+    return list(stream_lines(path, decoded))
 
 
 def read_lines(path: str | Path) -> list[str]:
     """The lines of a UTF-8 text file, without a byte order mark and without "\\r" before "\\n".
+    Errors as `stream_lines`."""
+    return list(stream_lines(path))
 
-    Raises UserError if the file cannot be read, or, with the line, if it is not valid UTF-8.
+
+def stream_parallel(source_path: str | Path, target_path: str | Path) -> Iterator[tuple[str, str]]:
+    """The lines of two files that translate each other line by line.
+
+    Raises UserError if a file cannot be read, and at the end of the shorter one if they do not have
+    the same number of lines.
     """
-    lines = [line.removesuffix("\r") for line in decode_lines(path)]
-    if lines:
-        lines[0] = lines[0].removeprefix("\ufeff")
-    return lines
+    sides = stream_lines(source_path), stream_lines(target_path)
+    for number, (source, target) in enumerate(zip_longest(*sides)):
+        if source is None or target is None:
+            sizes = [number + (line is not None) + sum(1 for _ in rest)
+                     for line, rest in zip((source, target), sides, strict=True)]
+            raise UserError(f"parallel files differ in length: {source_path} has {sizes[0]} lines, "
+                            f"{target_path} has {sizes[1]}")
+        yield source, target
 
 
 def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[list[str], list[str]]:
-    """The lines of two files that translate each other line by line.
-
-    Raises UserError if a file cannot be read or they do not have the same number of lines.
-    """
-    source, target = read_lines(source_path), read_lines(target_path)
-    if len(source) != len(target):
-        raise UserError(
-            f"parallel files differ in length: {source_path} has {len(source)} lines, "
-            f"{target_path} has {len(target)}"
-        )
+    """All lines of two such files. Errors as `stream_parallel`."""
+    source: list[str] = []
+    target: list[str] = []
+    for one, other in stream_parallel(source_path, target_path):
+        source.append(one)
+        target.append(other)
     return source, target
 
 
@@ -137,7 +157,7 @@ def choose_pairs(
     """
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length: expected at least 1, got {max_length}")
-    chosen: list[Pair] = []
+    chosen = StoredPairs()
     empty = too_long = 0
     for source, target in pairs:
         if cut:

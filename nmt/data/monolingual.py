@@ -11,36 +11,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
-from nmt.data.corpus import Pair
-
-Words = list[str]
+from nmt.data.stored import Pair, Words
 
 
-def copies(sentences: Sequence[Words]) -> list[Pair]:
+def copies(sentences: Iterable[Words]) -> Iterator[Pair]:
     """Each sentence and itself."""
-    return [(sentence, sentence) for sentence in sentences]
+    return ((sentence, sentence) for sentence in sentences)
 
 
-def halves(sentences: Sequence[Words]) -> list[Pair]:
+def halves(sentences: Iterable[Words]) -> Iterator[Pair]:
     """The first half of each sentence and its second half.
 
     Which half predicts which, and whose an odd sentence's middle word is, the thesis does not say:
     the first predicts the second, and the middle word is the first's (docs/errata.md, 41). The
     second half of a single word is empty.
     """
-    middles = [(len(sentence) + 1) // 2 for sentence in sentences]
-    return [(sentence[:middle], sentence[middle:])
-            for sentence, middle in zip(sentences, middles, strict=True)]
+    for sentence in sentences:
+        middle = (len(sentence) + 1) // 2
+        yield sentence[:middle], sentence[middle:]
 
 
-def neighbours(sentences: Sequence[Words]) -> list[Pair]:
+def neighbours(sentences: Iterable[Words]) -> Iterator[Pair]:
     """Each sentence and the next; an empty line parts texts, whose sentences are no neighbours."""
-    return [(one, following) for one, following in pairwise(sentences) if one and following]
+    return ((one, following) for one, following in pairwise(sentences) if one and following)
 
 
-PAIRINGS: dict[str, Callable[[Sequence[Words]], list[Pair]]] = {
+PAIRINGS: dict[str, Callable[[Iterable[Words]], Iterator[Pair]]] = {
     "copy": copies, "halves": halves, "neighbours": neighbours,
 }

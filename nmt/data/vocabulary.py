@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 
 from backend.errors import UserError
@@ -64,7 +65,7 @@ class Vocabulary:
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The ids of words; 0 for a word that is not in the vocabulary. No `</s>` is added."""
-        return [self._ids.get(token, UNKNOWN) for token in tokens]
+        return list(map(self._ids.get, tokens, repeat(UNKNOWN)))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words of ids. Raises ValueError for an id outside [0, size)."""

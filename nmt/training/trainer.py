@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from backend import Array, array_module, gemm, to_device, to_host
+from backend import Array, array_module, gemm, to_device
 from backend.errors import UserError
 from backend.files import make_directory
 from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
-from backend.rows import RowGradient
 from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Trainable, losses
 from nmt.training import checkpoint
 from nmt.training.accuracy import precision_cost
+from nmt.training.finite import first_non_finite, is_finite
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log
 from nmt.training.meter import Meter, perplexities
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer, Progress
+from nmt.training.resuming import differs, reading, stream_state
 from nmt.training.schedule import is_better
 
 LAST = "last.safetensors"  # everything a resume needs
@@ -125,22 +124,22 @@ class Trainer:
         state = saved.metadata.get("training")
         if not state:
             raise UserError(f"{path}: expected the state of a training run, found parameters only")
-        with _reading(path):
+        with reading(path):
             difference = self.options.difference(state["options"])
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
         known = saved.metadata.get("model", {})
         for name, value in self._metadata.items():
-            if _differs(known.get(name, value), value):
+            if differs(known.get(name, value), value):
                 raise UserError(f"{path}: cannot resume: its {name!r} is {known[name]}, this "
                                 f"run's {value}: vocabularies or data are not what they were")
         parameters = saved.select(checkpoint.PARAMETERS)
         checkpoint.check_parameters(path, parameters, self.parameters)
         for name, parameter in self.parameters.items():
             parameter[...] = to_device(parameters[name])
-        with _reading(path):
+        with reading(path):
             self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
-            self._stream = _stream_state(saved.select(checkpoint.CARRIED), self._dtype)
+            self._stream = stream_state(saved.select(checkpoint.CARRIED), self._dtype)
             self._load_state(state)
         if changed := differences(state.get("environment", {}), self._environment):
             self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
@@ -270,7 +269,7 @@ class Trainer:
                                      self.options.max_norm)
         # On the host reading the numbers is free; on a device it would mean waiting.
         if self._xp is np or (c.step + 1) % self.options.log_every == 0:
-            if not (_is_finite(loss) and _is_finite(norm)):
+            if not (is_finite(loss) and is_finite(norm)):
                 self._fail(c.step + 1, gradients)
         self._optimizer.update(self.parameters, gradients, scale)
         if self._after_update is not None:
@@ -281,7 +280,7 @@ class Trainer:
 
     def _fail(self, step: int, gradients: Mapping[str, Any]) -> None:
         """Raise UserError that says what is not finite, and where to go on from."""
-        raise self._not_finite(step, _first_non_finite(self.parameters, gradients))
+        raise self._not_finite(step, first_non_finite(self.parameters, gradients))
 
     def _not_finite(self, step: int, what: str) -> UserError:
         """The error to raise when `what` is not finite."""
@@ -294,7 +293,7 @@ class Trainer:
 
     def _check_parameters(self) -> None:
         """Stop if an update has made a parameter infinite or NaN."""
-        if not all(_is_finite(parameter) for parameter in self.parameters.values()):
+        if not all(is_finite(parameter) for parameter in self.parameters.values()):
             self._fail(self.counters.step, {})
 
     def _log_window(self) -> None:
@@ -386,58 +385,6 @@ def saved_step(directory: Path) -> int:
     return int(training.get("counters", {}).get("step", 0))
 
 
-def _differs(before: Any, now: Any) -> bool:
-    """Whether two values differ; of mappings, what both have: another version may know more."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        return any(before[key] != now[key] for key in before.keys() & now)
-    return before != now
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Name the file where what it says of a run is not what a run says."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise UserError(f"{path}: cannot resume: expected the state of a training run: "
-                        f"{type(error).__name__}: {error}") from error
-
-
-def _stream_state(
-    arrays: Mapping[str, np.ndarray], dtype: Any
-) -> list[tuple[Array, ...]] | None:
-    """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`.
-
-    Raises ValueError for what is none.
-    """
-    shapes = {array.shape for array in arrays.values()}
-    if len(shapes) > 1 or any(array.dtype != dtype or array.ndim != 2 for array in arrays.values()):
-        raise ValueError(f"{checkpoint.CARRIED}: expected arrays (B, H) of {dtype}, found others")
-    layers = sorted({int(name.split(".")[0]) for name in arrays})
-    return [tuple(to_device(arrays[name]) for name in sorted(arrays)
-                  if name.startswith(f"{layer}.")) for layer in layers] or None
-
-
 def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays under their names in a checkpoint."""
     return {prefix + name: array for name, array in arrays.items()}
-
-
-def _is_finite(array: Array) -> bool:
-    """Whether all values are finite: a synchronisation on a device."""
-    values = array.values if isinstance(array, RowGradient) else array
-    if not hasattr(values, "shape"):
-        return math.isfinite(values)
-    xp = np if np.isscalar(values) else array_module(values)
-    return bool(to_host(xp.isfinite(values).all()))
-
-
-def _first_non_finite(parameters: Mapping[str, Array], gradients: Mapping[str, Any]) -> str:
-    """The first parameter that is not finite; if all are, the first gradient."""
-    for name, parameter in parameters.items():
-        if not _is_finite(parameter):
-            return f"parameter {name!r}"
-    for name, gradient in gradients.items():
-        if not _is_finite(gradient):
-            return f"the gradient of {name!r}"
-    return "the loss, or the norm of a gradient too large for its number format,"

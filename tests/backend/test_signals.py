@@ -3,10 +3,15 @@
 import argparse
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from backend.command import run_command
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def called(run):
@@ -47,3 +52,22 @@ def test_where_sigterm_is_ignored_it_stays_so():
         assert called(lambda options: os.kill(os.getpid(), signal.SIGTERM) or 3) == 3
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("module", ["nmt", "grads", "benchmarks"])
+def test_ctrl_c_during_the_imports_is_silent(module, tmp_path):
+    """Sent to itself by the first module that NumPy is imported by."""
+    (tmp_path / "numpy.py").write_text("import os, signal, time\n"
+                                       "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n")
+    ended = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, text=True,
+                           capture_output=True, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_after_the_imports_is_one_line():
+    """Where the process began with the system's handling of it, as the commands do."""
+    code = ("import argparse, os, signal, sys\nfrom backend.command import run_command\n"
+            "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+            "run_command('nmt', lambda: os.kill(os.getpid(), signal.SIGINT))")
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "nmt: interrupted\n")

@@ -7,6 +7,7 @@ for system calls that change files are counted in it; before the n-th one the fa
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import random
@@ -31,6 +32,9 @@ CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "fchmod", "fchown", "r
 TIMES = ("target_tokens_per_second", "elapsed_seconds", "cpu_seconds")
 Fault = Callable[[], None]
 SAID = tempfile.TemporaryFile(mode="a+b")
+# Written at its end, wherever that is: a child's place in the file would be that of all before it,
+# in the end beyond any limit on the size of files.
+fcntl.fcntl(SAID, fcntl.F_SETFL, fcntl.fcntl(SAID, fcntl.F_GETFL) | os.O_APPEND)
 
 
 def kill() -> None:

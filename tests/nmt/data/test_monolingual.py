@@ -18,7 +18,7 @@ def config(directory, corpus, text=TEXT, **changes):
 
 
 def test_the_middle_word_belongs_to_the_first_half() -> None:
-    assert halves([["a", "b", "c"], ["a", "b"], ["a"], []]) == [
+    assert list(halves([["a", "b", "c"], ["a", "b"], ["a"], []])) == [
         (["a", "b"], ["c"]), (["a"], ["b"]), (["a"], []), ([], [])]
 
 

@@ -1,0 +1,143 @@
+"""Sentences that need not fit into the memory: their text on disk, an index of offsets in memory.
+
+A corpus is read once, from its first line to its last, so that it may come through a pipe. What a
+training needs of it is read again by place, a sentence at a time: 12 bytes a sentence and the last
+block of text are all that memory holds. A text of one block needs no file.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import IO, Any, TypeVar, overload
+
+import numpy as np
+
+from backend.errors import UserError
+
+T = TypeVar("T")
+BLOCK = 1 << 25  # bytes of text that are kept in memory before they go to the disk
+Words = list[str]
+Pair = tuple[Words, Words]  # source words, target words
+
+
+class Lazy(Sequence[T]):
+    """A sequence whose items are made when they are asked for; equal to one of equal items."""
+
+    @abstractmethod
+    def item(self, place: int) -> T:
+        """The item at a place. Raises IndexError where there is none."""
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        if isinstance(place, slice):
+            return [self.item(i) for i in range(*place.indices(len(self)))]
+        return self.item(place)
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, Sequence) and len(self) == len(other)
+                and all(ours == theirs for ours, theirs in zip(self, other, strict=True)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Mapped(Lazy[T]):
+    """The items of another sequence after a function, which is called anew each time."""
+
+    def __init__(self, function: Callable[[Any], T], items: Sequence[Any]) -> None:
+        self._function, self._items = function, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def item(self, place: int) -> T:
+        return self._function(self._items[place])
+
+
+class StoredSentences(Lazy[Words]):
+    """Tokenised sentences in the order in which they were appended.
+
+    No word may be empty or hold a space: a sentence is kept as its words with spaces between. What
+    is over a block lies in a file without a name, in the folder of temporary files.
+    """
+
+    def __init__(self, sentences: Iterable[Words] = ()) -> None:
+        self._ends = array("q", [0])  # bytes of text up to the end of each sentence
+        self._lengths = array("i")  # words of each
+        self._file: IO[bytes] | None = None
+        self._descriptor = -1  # of the file
+        self._block, self._before = bytearray(), 0  # the last block, and the bytes before it
+        for words in sentences:
+            self.append(words)
+
+    def append(self, words: Words) -> None:
+        """One more sentence. Raises UserError where the disk does not take it."""
+        self._block += " ".join(words).encode()
+        self._ends.append(self._before + len(self._block))
+        self._lengths.append(len(words))
+        if len(self._block) >= BLOCK:
+            self._store()
+
+    def _store(self) -> None:
+        """Put the block on the disk."""
+        try:
+            self._file = self._file or tempfile.TemporaryFile(buffering=0)
+            self._descriptor = self._file.fileno()
+            rest = memoryview(self._block)
+            while rest:
+                rest = rest[self._file.write(rest):]
+        except OSError as error:
+            raise UserError(f"{tempfile.gettempdir()}: cannot keep the sentences there: "
+                            f"{error.strerror}; TMPDIR says where else") from error
+        self._before += len(self._block)
+        self._block = bytearray()
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) int32, words of each."""
+        return np.array(self._lengths, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def item(self, place: int) -> Words:
+        """The words of a sentence."""
+        if not self._lengths[place]:
+            return []
+        place += len(self) if place < 0 else 0
+        start, end = self._ends[place], self._ends[place + 1]
+        if start >= self._before:
+            return self._block[start - self._before : end - self._before].decode().split(" ")
+        return os.pread(self._descriptor, end - start, start).decode().split(" ")
+
+
+class StoredPairs(Lazy[Pair]):
+    """Pairs of sentences."""
+
+    def __init__(self, pairs: Iterable[Pair] = ()) -> None:
+        self._source, self._target = StoredSentences(), StoredSentences()
+        for pair in pairs:
+            self.append(pair)
+
+    def append(self, pair: Pair) -> None:
+        """One more pair. Errors as `StoredSentences.append`."""
+        self._source.append(pair[0])
+        self._target.append(pair[1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N, 2) int32, words of source and target."""
+        return np.stack([self._source.lengths, self._target.lengths], axis=1)
+
+    def __len__(self) -> int:
+        return len(self._target)
+
+    def item(self, place: int) -> Pair:
+        """The words of both sides."""
+        return self._source.item(place), self._target.item(place)

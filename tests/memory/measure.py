@@ -1,0 +1,112 @@
+"""What a training corpus and a text to translate take of the memory, as they get longer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tiny_run import ROOT
+
+from nmt.data.batches import TextBatches
+from nmt.data.corpora import load_corpus
+from nmt.models.translator import ModelConfig
+from nmt.recipe import DataConfig, Recipe
+from nmt.system import System
+from nmt.training.options import TrainOptions
+from nmt.translator_training import build_vocabularies, text_of
+
+WORDS = [f"{name}{number}" for name in ("mot", "wort", "word", "ord") for number in range(250)]
+WRITTEN = 100_000  # lines at once
+MEGABYTE = 1 << 20
+
+
+class Measured(NamedTuple):
+    """The most memory of a process while it did something, and how long that took."""
+
+    what: str
+    megabytes: float
+    seconds: float
+
+
+def resident(process: int | str = "self") -> float:
+    """Memory that a process holds now, in megabytes; 0 once it has ended."""
+    try:
+        text = Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in text.splitlines()
+                 if line.startswith("VmRSS")), 0.0)
+
+
+def write_lines(path: Path, count: int, seed: int) -> None:
+    """Lines of no word to twelve, five in the mean, of a thousand words."""
+    rng = np.random.default_rng(seed)
+    with open(path, "w", encoding="utf-8") as file:
+        for first in range(0, count, WRITTEN):
+            ends = np.cumsum(rng.binomial(12, 0.4, min(WRITTEN, count - first)))
+            words = [WORDS[i] for i in rng.integers(0, len(WORDS), ends[-1])]
+            file.writelines(" ".join(words[start:end]) + "\n" for start, end in
+                            zip([0, *ends[:-1]], ends, strict=True))
+
+
+def recipe_of(directory: Path, pairs: int) -> Recipe:
+    """A recipe of so many pairs, whose files are written."""
+    for number, name in enumerate(("train.x", "train.y", "dev.x", "dev.y")):
+        write_lines(directory / name, pairs if number < 2 else 20, number)
+    data = DataConfig(directory=str(directory), train_source="train.x", train_target="train.y",
+                      dev_source="dev.x", dev_target="dev.y", tokenise="none", max_length=9)
+    return Recipe(data, ModelConfig(layers=1, hidden_size=8, embedding_size=8),
+                  train=TrainOptions(batch_size=64))
+
+
+def epochs_of_batches(recipe: Recipe, epochs: int, every: int = 1000) -> Iterator[Measured]:
+    """Read the corpus, build vocabularies, fingerprint it, then make all batches of each epoch.
+
+    every: batches after which the memory is looked at.
+    """
+    begun, before = time.monotonic(), resident()
+    corpus = load_corpus(recipe.data)
+    count = f"{len(corpus.train):,} pairs, {corpus.empty:,} empty and {corpus.too_long:,} too long"
+    yield Measured(f"read: {count}", max(before, resident()), time.monotonic() - begun)
+    begun = time.monotonic()
+    system = System.create(recipe, build_vocabularies(corpus, recipe))
+    characters = sum(map(len, text_of(corpus)))
+    yield Measured(f"vocabularies; {characters:,} characters read", resident(),
+                   time.monotonic() - begun)
+    batches, rng = system.batches(corpus.train, recipe.train.batch_size), np.random.default_rng(1)
+    for epoch in range(epochs):
+        begun = time.monotonic()
+        number, most = _made(batches, rng, every)
+        yield Measured(f"epoch {epoch + 1}: {number:,} batches", most, time.monotonic() - begun)
+
+
+def _made(batches: TextBatches, rng: np.random.Generator, every: int) -> tuple[int, float]:
+    """How many batches an epoch has, and the most memory while they are made."""
+    keys, most = batches.epoch(rng), 0.0
+    for number, key in enumerate(keys):
+        batches.batch(key)
+        most = most if number % every else max(most, resident())
+    return len(keys), max(most, resident())
+
+
+def translation(run: Path, text: Path, parts: int = 10) -> Iterator[Measured]:
+    """`nmt translate` of a text by greedy search: the most memory in each part of its output."""
+    total = sum(1 for _ in open(text, "rb"))
+    command = [sys.executable, "-m", "nmt", "translate", "--model", str(run), "--beam", "1"]
+    begun, most, done = time.monotonic(), 0.0, 0
+    with open(text, "rb") as lines, subprocess.Popen(
+            command, stdin=lines, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        for _ in process.stdout:
+            done += 1
+            if done % 100 == 0:
+                most = max(most, resident(process.pid))
+            if done * parts // total > (done - 1) * parts // total:
+                yield Measured(f"line {done:,} of {total:,}", most, time.monotonic() - begun)
+                most = 0.0
+    assert process.returncode == 0 and done == total

@@ -1,0 +1,121 @@
+"""A corpus on the disk is the one in memory, and takes little of it; `python -m tests.memory`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tracemalloc
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory.measure import epochs_of_batches, recipe_of
+from tiny_run import complaint, nmt, write_corpus, write_recipe
+
+from nmt.data import stored
+from nmt.data.batches import TextBatches
+from nmt.data.corpora import load_corpus
+from nmt.data.stored import StoredPairs, StoredSentences
+from nmt.models.hybrid import HybridConfig
+from nmt.system import System
+from nmt.translator_training import build_vocabularies
+
+WORD = st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs"]), min_size=1)
+PAIRS = 4000
+
+
+@pytest.fixture(params=[1 << 25, 200], ids=["memory", "disk"])
+def block(request, monkeypatch):
+    """Bytes that are kept in memory: more than there are, and few."""
+    monkeypatch.setattr(stored, "BLOCK", request.param)
+    return request.param
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(WORD)), st.integers(1, 50))
+def test_sentences_come_back(sentences, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored, "BLOCK", block)
+        kept = StoredSentences(sentences)
+    assert list(kept) == sentences == kept == kept[:] and kept[::-2] == sentences[::-2]
+    assert kept.lengths.tolist() == [len(words) for words in sentences]
+    assert [kept[-1 - place] for place in range(len(sentences))] == sentences[::-1]
+    assert kept != [*sentences, []]
+    with pytest.raises(IndexError):
+        kept[len(sentences)]
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["words", "hybrid"])
+def test_batches_are_those_of_pairs_in_memory(tmp_path, block, hybrid):
+    """Bit for bit, over two epochs; a line that is left out is counted."""
+    recipe = recipe_of(tmp_path, 300)
+    data = replace(recipe.data, max_vocabulary=500, reverse_source=True, max_length=8)
+    recipe = replace(recipe, data=data, train=replace(recipe.train, batch_size=9))
+    if hybrid:
+        recipe = replace(recipe, model=HybridConfig(layers=1, hidden_size=8, embedding_size=8))
+    corpus = load_corpus(recipe.data)
+    assert isinstance(corpus.train, StoredPairs)
+    assert corpus.empty and corpus.too_long
+    assert len(corpus.train) + corpus.empty + corpus.too_long == 300
+    system = System.create(recipe, build_vocabularies(corpus, recipe))
+    pairs = list(corpus.train)
+    rare = [spelling and [spelling.rare(pair[side]) for pair in pairs]
+            for side, spelling in enumerate(map(system.spellings.get, System.names))]
+    ids = [(system.source_ids(x), system.target.ids(y)) for x, y in pairs]
+    sources = system.batches(corpus.train, 9), TextBatches(ids, 9, True, rare=tuple(rare))
+    made = [[one.batch(key) for rng in [np.random.default_rng(1)] for _ in range(2)
+             for key in one.epoch(rng)] for one in sources]
+    for ours, theirs in zip(*made, strict=True):
+        assert all(map(np.array_equal, arrays(ours), arrays(theirs)))
+    assert any(batch.target.characters for batch in made[0]) == hybrid
+
+
+def arrays(batch):
+    """All that a batch holds."""
+    return [batch.indices, *chain.from_iterable(
+        (side.ids, side.lengths, *chain.from_iterable(side.characters))
+        for side in (*batch.sources, batch.target))]
+
+
+def test_memory_is_flat_over_epochs(tmp_path, monkeypatch):
+    """An index and one block while it is read; the second epoch takes what the first does."""
+    monkeypatch.setattr(stored, "BLOCK", 1 << 12)
+    recipe, held = recipe_of(tmp_path, PAIRS), []
+    tracemalloc.start()
+    try:
+        for _ in epochs_of_batches(recipe, 2):
+            held.append(tracemalloc.get_traced_memory())
+            tracemalloc.reset_peak()
+    finally:
+        tracemalloc.stop()
+    read, _, first, second = held
+    assert read[1] < 100 * PAIRS  # bytes; as lists of words a pair takes 600 and more
+    assert second[0] < first[0] + 10_000 and second[1] < first[1] + 20_000
+
+
+def test_a_disk_that_does_not_take_the_corpus_is_said(tmp_path, monkeypatch, capsys):
+    write_corpus(tmp_path)
+    recipe = write_recipe(tmp_path / "r.yaml")
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(stored, "BLOCK", 100)
+    monkeypatch.setattr(stored.tempfile, "TemporaryFile", full)
+    said = complaint(capsys, "train", recipe, "--output", tmp_path / "run")
+    assert "cannot keep the sentences there: No space left on device; TMPDIR says where" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_whose_corpus_is_on_the_disk_is_the_same(tmp_path, monkeypatch):
+    """The parameters, and what a checkpoint says of the data."""
+    write_corpus(tmp_path, 24)
+    recipe = write_recipe(tmp_path / "r.yaml", train={"epochs": 1})
+    for name, block in (("memory", 1 << 25), ("disk", 100)):
+        monkeypatch.setattr(stored, "BLOCK", block)
+        assert nmt("train", recipe, "--output", tmp_path / name) == 0
+    best = [(tmp_path / name / "best.safetensors").read_bytes() for name in ("memory", "disk")]
+    assert best[0] == best[1]

@@ -17,6 +17,7 @@ from backend.terminal import Console
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
+from nmt.cli.own_files import DEFAULT, own_recipe, own_values
 from nmt.cli.trees import score_trees
 from nmt.data.align import pharaoh_line
 from nmt.data.cldr import CldrOptions, generate, write
@@ -109,8 +110,10 @@ def _console() -> Console:
 
 def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
     """What there is to train on, and what was left out."""
+    drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
+    taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
     return (f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty side, "
-            f"{pairs.too_long} over {recipe.data.max_length} words")
+            f"{pairs.too_long} over {recipe.data.max_length} words{taken}")
 
 
 def _test_scores(system: System, test: EvaluationSet) -> str:
@@ -135,15 +138,18 @@ def recipe(options: argparse.Namespace) -> None:
 
 def _recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
     """The recipe with its overrides, and where the model goes."""
+    own = own_values(options) if kind is TranslationRecipe else {}
     if options.resume is not None:
-        if options.recipe is not None or options.output is not None:
-            raise UserError("--resume: expected no recipe and no --output beside it; the directory "
-                            "has its own recipe and is where the model goes")
+        if options.recipe is not None or options.output is not None or own:
+            raise UserError("--resume: expected no recipe, no files and no --output beside it; the "
+                            "directory has its own recipe and is where the model goes")
         return resumable(kind, options.resume, options.overrides), options.resume
-    if options.recipe is None:
-        raise UserError("recipe: expected a YAML file or --resume DIR, got neither")
-    recipe = load_recipe(kind, options.recipe, options.overrides)
-    directory = options.output or Path("runs") / options.recipe.stem
+    if options.recipe is None and not own:
+        files = "" if kind is LanguageModelRecipe else "--train SOURCE TARGET, "
+        raise UserError(f"recipe: expected {files}a YAML file or --resume DIR, got none")
+    recipe = own_recipe(options.recipe, own, options.overrides) if own else \
+        load_recipe(kind, options.recipe, options.overrides)
+    directory = options.output or Path("runs") / (options.recipe or Path(DEFAULT)).stem
     check_new(directory)
     return recipe, directory
 

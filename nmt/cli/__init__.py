@@ -33,6 +33,7 @@ from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.translating import translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
 from nmt.search.combine import AVERAGES
@@ -162,7 +163,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                              "and before unknown words are replaced")
     add_replace_unk(parser)
     add_aligned_word(parser)
-    parser.set_defaults(run=commands.translate)
+    parser.set_defaults(run=translate)
 
 
 def _add_lm(parser: argparse.ArgumentParser) -> None:

@@ -247,13 +247,13 @@ def test_blocks_do_not_show(translate, monkeypatch, tmp_path) -> None:
     content = ("\n".join(lines) + "\n").encode()
     options = "--nbest", 2, "--alignments", tmp_path / "links"
     whole, links = translate(content, *options), (tmp_path / "links").read_text()
-    monkeypatch.setattr("nmt.cli.commands.BLOCK", 5)
+    monkeypatch.setattr("nmt.cli.translating.BLOCK", 5)
     assert translate(content, *options) == whole
     assert (tmp_path / "links").read_text() == links
 
 
 def test_a_bad_line_is_found_before_anything_is_printed(trained, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("nmt.cli.commands.BLOCK", 2)
+    monkeypatch.setattr("nmt.cli.translating.BLOCK", 2)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n" * 9 + b"\xff\n")))
     with pytest.raises(SystemExit) as stop:
         main(["translate", "--model", str(trained / "model")])

@@ -141,11 +141,8 @@ class Shown:
     def source(self, name: str, step: Step) -> tuple[int, list[str]]:
         """The number of the first line of a step's function, and its lines."""
         if (name, step.function) not in self.sources:
-            function = next(one for one in self.traces[name].program.copies
-                            if one.__name__ == step.function
-                            and one.__code__.co_filename == step.file
-                            and one.__code__.co_firstlineno <= step.line)
-            lines, first = inspect.getsourcelines(function)
+            lines, first = inspect.getsourcelines(
+                self.traces[name].program.function_at(step.file, step.line))
             self.sources[name, step.function] = first, [line.rstrip("\n") for line in lines]
         return self.sources[name, step.function]
 

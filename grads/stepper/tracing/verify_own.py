@@ -8,7 +8,6 @@ backward, run again with the derivative put in that variable's place, returns it
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.entries import entries_for
 from grads.stepper.tracing.filled import held, readings_after, written_over
 from grads.stepper.tracing.guesses import Candidate, Guesses, joined_of, joints
 from grads.stepper.tracing.mending import Mending
@@ -26,7 +26,6 @@ from grads.stepper.tracing.pairing import (
     Pairs,
     Partner,
     root_of,
-    squeezed,
 )
 from grads.stepper.tracing.replay import Places
 from grads.stepper.tracing.returned import Returned, returned_gradients
@@ -42,7 +41,6 @@ from grads.stepper.tracing.verify import (
 GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
 NAMED = 16  # entries that a guess at a forward variable of the same name counts for
 ROUNDING = 1e-6  # of the largest gradient: what is below is compared as if it were as large
-INDEX = re.compile(r"\[(-?\d+)\]")
 OTHER = ("is not d loss / d {}: a part of it, or another quantity of that name; what the backward "
          "returns does not depend on it being so")
 COMPLETE = "complete here, and {:.1e} from d loss / d {}"
@@ -169,38 +167,12 @@ class Own:
     def inside(self, gradient: AssignedGradient) -> tuple[Partner | None, Numbers | None]:
         """The forward variable of a gradient and its derivative, where there is one by name."""
         target = self.backward.target(gradient.origin)
-        partner = gradient.partner or self.part(gradient)
-        if partner is None or gradient.status in ("partial", "same", "zero"):
+        partner = gradient.partner or entries_for(self.pairs, gradient)
+        if partner is None or gradient.status in ("partial", "zero"):
             return None, None
         if np.asarray(target.value).dtype.kind != "f" or not self.is_real(partner):
             return None, None
         return partner, self.numbers(partner, target.value, target.shape or ())
-
-    def part(self, gradient: AssignedGradient) -> Partner | None:
-        """The entries x[2] of a forward array that dx[2] is the gradient of."""
-        step, target = self.backward.steps[gradient.origin[0]], self.backward.target(
-            gradient.origin)
-        name, frame = self.pairs.forward_name(step, target), self.pairs.frame_of(step)
-        if gradient.status != "unpaired" or name is None or frame is None:
-            return None
-        if "[" not in name:  # dn in the iteration t of a loop, for n[t]
-            found = [one for _, index in reversed(step.own_loops)
-                     for one in self.pairs.variables[frame].get(f"{name}[{index}]", [])]
-            return self.pairs.fitting_whole(found[-1], target) if found else None
-        root, index = name.partition("[")[0], tuple(int(i) for i in INDEX.findall(name))
-        known = self.pairs.variables[frame].get(root, [])
-        if not known or f"{root}{''.join(f'[{i}]' for i in index)}" != name:
-            return None
-        whole = self.pairs.whole(known[-1])
-        if whole is None:
-            return None
-        try:
-            entries = whole.entries.reshape(whole.shape)[index]
-        except IndexError:
-            return None
-        if squeezed(entries.shape) != squeezed(target.shape or ()):
-            return None
-        return whole._replace(name=name, entries=entries.ravel())
 
     def is_real(self, partner: Partner) -> bool:
         """Whether a forward variable has a gradient: no index, no mask."""
@@ -393,7 +365,7 @@ class Own:
         if numbers is not None and partner is not None:
             if numbers.status != "wrong" or guilty:
                 return self.compared(origin, partner, numbers)
-            if last is None:
+            if last is None and gradient.other is None:
                 return unverified(self.backward, origin, "other", OTHER.format(partner.name))
         if last is not None and last > origin:
             return unverified(self.backward, origin, "partial", line_of(self.backward, last,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from backend.errors import UserError
 from grads.stepper.trace import compare, trace
+from grads.stepper.tracing.values import in_words
 
 
 def targets(found, name):
@@ -241,6 +243,24 @@ def test_exceptions_pass_through():
 def unpack_too_much(pair):
     a, b, c = pair
     return a + b + c
+
+
+class Options(NamedTuple):
+    score: str = "dot"
+    fed: bool = False
+
+
+def test_values_that_are_no_arrays_are_shown_in_words():
+    def f(options, start):
+        known, layers = {}, range(2, 4)
+        known["both"] = options, start
+        return layers
+
+    found = trace(f, Options(), None)
+    said = {target.name: in_words(target.value) for step in found.steps for target in step.targets}
+    assert said["options"] == "score dot, fed no" and said["start"] == "none"
+    assert (said["known"], said["layers"], said["known['both']"]) == (
+        "empty", "2, 3", "score dot, fed no, none")
 
 
 def test_values_are_those_of_their_time():

@@ -11,13 +11,14 @@ import numpy as np
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
+from nmt.base_system import BaseSystem
 from nmt.data.batches import Batch, stream_batches
 from nmt.data.corpus import read_lines, split_words
 from nmt.data.vocabulary import END, Vocabulary
 from nmt.evaluation.scores import perplexity
 from nmt.models.language_model import LanguageModel
 from nmt.recipe import LanguageModelRecipe, TextConfig
-from nmt.run_directory import BaseSystem, RunDirectory, Training
+from nmt.run_directory import RunDirectory, Training
 from nmt.search.sample import draw
 from nmt.training.progress import Observer
 

@@ -1,7 +1,8 @@
 # make demo: set up, train a small translator on the embedded corpus, translate, score; then the
 #   page that steps through what it does with a phrase.
 # make test: set up and run the whole test suite, ruff and mypy; tests by two processes that take
-#   whole files in turn, so that what a file prepares is prepared once (pytest-xdist).
+#   whole files in turn, so that what a file prepares is prepared once (pytest-xdist), and after them,
+#   alone, those that measure time.
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test
@@ -16,7 +17,8 @@ demo: $(VENV)/.installed
 		-o runs/demo/attention.html
 
 test: $(VENV)/.installed-test check
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not alone"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m alone
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -29,9 +29,13 @@ from nmt.cli.arguments import (
     add_rarity,
     add_replace_unk,
 )
+from nmt.cli.own_files import add_own_files
+from nmt.cli.own_files import init as run_init
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.translating import translate
 from nmt.cli.trees import add_trees
+from nmt.recipe.page import keys_in_short
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
@@ -43,7 +47,11 @@ def build_parser() -> Parser:
     parser = Parser(prog="nmt", description="Neural machine translation from scratch.")
     sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     _add_demo(sub.add_parser("demo", help="train a small translator on the embedded corpus"))
-    _add_train(sub.add_parser("train", help="train a translator from a recipe"))
+    _add_train(sub.add_parser("train", help="train a translator: from two files, or a recipe"))
+    init = sub.add_parser("init", help="write a commented recipe, to edit and to train by")
+    init.add_argument("recipe", type=Path, metavar="FILE", help="the YAML file to make")
+    add_own_files(init)
+    init.set_defaults(run=run_init)
     _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
@@ -97,12 +105,22 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    add_own_files(parser)
+    parser.usage = ("nmt train [RECIPE] [--train SOURCE TARGET] [--dev SOURCE TARGET]\n"
+                    "                 [--test SOURCE TARGET] [--output DIR] [--SECTION.KEY VALUE]\n"
+                    "       nmt train --resume DIR [--SECTION.KEY VALUE]")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = keys_in_short()
+    parser.set_defaults(run=commands.train)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", nargs="?", type=Path, help="a YAML file")
     parser.add_argument("--output", type=Path, metavar="DIR",
                         help="run directory to make (default: runs/ and the recipe's name)")
     parser.add_argument("--resume", type=Path, metavar="DIR",
                         help="go on where this run directory's last checkpoint stands")
-    parser.set_defaults(run=commands.train)
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -145,13 +163,13 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                              "and before unknown words are replaced")
     add_replace_unk(parser)
     add_aligned_word(parser)
-    parser.set_defaults(run=commands.translate)
+    parser.set_defaults(run=translate)
 
 
 def _add_lm(parser: argparse.ArgumentParser) -> None:
     sub = parser.add_subparsers(dest="lm_command", required=True, parser_class=Parser)
     train = sub.add_parser("train", help="train a language model from a recipe")
-    _add_train(train)
+    _add_run(train)
     train.set_defaults(run=commands.lm_train)
     sample = sub.add_parser("sample", help="draw text from a language model")
     add_model(sample)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,46 +11,36 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
-from backend.files import check_writable
 from backend.terminal import Console
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
-from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
+from nmt.cli.own_files import DEFAULT, own_recipe, own_values
 from nmt.cli.trees import score_trees
-from nmt.data.align import pharaoh_line
 from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import (
     EvaluationSet,
     ParallelCorpus,
-    check_lengths,
     load_corpus,
     tokenisers,
 )
 from nmt.data.corpus import (
-    plain_lines,
     prepare_pairs,
     read_lines,
     read_parallel,
     split_words,
-    write_lines,
 )
-from nmt.data.stored import StoredSentences
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.scores import perplexity as perplexity_of
-from nmt.pruning.inference import use_sparse_products
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe, TranslationRecipe
 from nmt.recipe import page as recipe_page
 from nmt.recipe.file import as_text, load_recipe
 from nmt.recipe.tasks import TasksRecipe
 from nmt.run_directory import resumable
 from nmt.run_files import check_new
-from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation, score_bleu
+from nmt.system import System, score_bleu
 from nmt.training.progress import ConsoleObserver
 from nmt.translator_training import train as train_system
-
-BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -110,8 +99,10 @@ def _console() -> Console:
 
 def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
     """What there is to train on, and what was left out."""
+    drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
+    taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
     return (f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty side, "
-            f"{pairs.too_long} over {recipe.data.max_length} words")
+            f"{pairs.too_long} over {recipe.data.max_length} words{taken}")
 
 
 def _test_scores(system: System, test: EvaluationSet) -> str:
@@ -136,97 +127,20 @@ def recipe(options: argparse.Namespace) -> None:
 
 def _recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
     """The recipe with its overrides, and where the model goes."""
+    own = own_values(options) if kind is TranslationRecipe else {}
     if options.resume is not None:
-        if options.recipe is not None or options.output is not None:
-            raise UserError("--resume: expected no recipe and no --output beside it; the directory "
-                            "has its own recipe and is where the model goes")
+        if options.recipe is not None or options.output is not None or own:
+            raise UserError("--resume: expected no recipe, no files and no --output beside it; the "
+                            "directory has its own recipe and is where the model goes")
         return resumable(kind, options.resume, options.overrides), options.resume
-    if options.recipe is None:
-        raise UserError("recipe: expected a YAML file or --resume DIR, got neither")
-    recipe = load_recipe(kind, options.recipe, options.overrides)
-    directory = options.output or Path("runs") / options.recipe.stem
+    if options.recipe is None and not own:
+        files = "" if kind is LanguageModelRecipe else "--train SOURCE TARGET, "
+        raise UserError(f"recipe: expected {files}a YAML file or --resume DIR, got none")
+    recipe = own_recipe(options.recipe, own, options.overrides) if own else \
+        load_recipe(kind, options.recipe, options.overrides)
+    directory = options.output or Path("runs") / (options.recipe or Path(DEFAULT)).stem
     check_new(directory)
     return recipe, directory
-
-
-def translate(options: argparse.Namespace) -> None:
-    """`nmt translate`: stdin to stdout; lines stay aligned, and a bad one is found before any."""
-    system = System.open_all(options.model, options.average, options.checkpoint)
-    search = _search_options(system.recipe.search, options)
-    if options.sparse:
-        _use_sparse_products(system, options)
-    _check_alignments(options.alignments, system)
-    replacement = unk_replacement(options, system)
-    rng = np.random.default_rng(options.seed)
-    cut = tokenisers(system.recipe.data)[0].tokenise
-    sentences = StoredSentences(map(cut, plain_lines(sys.stdin.buffer, "<stdin>")))
-    check_lengths(sentences, system.recipe.data, "<stdin>")
-    links = StoredSentences()
-    cut_words = smaller = 0
-    for first in range(0, len(sentences), BLOCK):
-        block = sentences[first : first + BLOCK]
-        if options.sample is not None:
-            found = system.sample(block, search, options.sample, rng, options.draws or 1)
-        else:
-            found = system.translate(block, search)
-        if not first:
-            made = [nbest[0].words for nbest in found]
-            tell_precision(system, list(zip(block, made, strict=True)))
-        for number, nbest in enumerate(found, first):
-            for translation in nbest:
-                text = system.text(translation) if replacement is None else \
-                    system.text_without_unknown(translation, sentences[number], replacement)
-                print(_output_line(text, number, translation, options.nbest))
-                if options.alignments is not None:
-                    found_links = system.links(translation, options.aligned_word)
-                    links.append(split_words(pharaoh_line(found_links)))
-                cut_words += translation.cut_words
-            smaller += (nbest[0].beam or search.beam) < search.beam
-        sys.stdout.flush()
-    if search.every_beam and options.sample is None:
-        print(f"{smaller} of {len(sentences)} sentences: a beam below {search.beam} found a better "
-              "translation", file=sys.stderr)
-    if cut_words:
-        print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
-              "(--longest-word, search.longest_word)", file=sys.stderr)
-    if options.alignments is not None:
-        write_lines(options.alignments, map(" ".join, links))
-
-
-def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
-    """The recipe's search settings with those of the command line."""
-    if options.sample is not None:
-        if options.beam is not None or options.nbest is not None or options.every_beam:
-            raise UserError("--sample: expected no --beam, --every-beam or --nbest beside it")
-    elif options.draws is not None:
-        raise UserError("--draws: expected --sample beside it")
-    return chosen(search, options.beam, options.nbest, options.length_factor,
-                  options.length_normalisation, options.longest_word, options.every_beam or None)
-
-
-def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
-    """What `--sparse` does; which weights it is about goes to stderr."""
-    if len(options.model) > 1:
-        raise UserError("--sparse: expected one model, got an ensemble")
-    names = use_sparse_products(system)
-    print(f"sparse products: {', '.join(names) or 'none, more than a tenth of each is left'}",
-          file=sys.stderr)
-
-
-def _check_alignments(path: Path | None, system: System) -> None:
-    """Raise UserError if there will be no alignments, or no place for them, before the work."""
-    if path is None:
-        return
-    need_attention(system, "--alignments")
-    check_writable(path)
-
-
-def _output_line(text: str, number: int, translation: Translation, nbest: int | None) -> str:
-    """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
-    if nbest is None:
-        return text
-    return (f"{number} ||| {text} ||| log_p= {translation.log_probability:.4f} "
-            f"cut= {int(not translation.finished)} ||| {translation.score:.4f}")
 
 
 def score(options: argparse.Namespace) -> None:

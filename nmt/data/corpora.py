@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+
+import numpy as np
 
 from backend.errors import UserError
 from nmt.data import reversal
@@ -13,13 +16,14 @@ from nmt.data.corpus import (
     Pair,
     PreparedPairs,
     choose_pairs,
-    read_parallel,
     stream_lines,
     stream_parallel,
 )
 from nmt.data.monolingual import PAIRINGS
-from nmt.data.tokenise import Tokeniser, natural_tokeniser, tokeniser
+from nmt.data.tokenise import Tokeniser, tokeniser
 from nmt.recipe import DataConfig
+
+LEAST_TO_DRAW = 10  # pairs to draw one from for validation
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,8 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
     languages = [data.source_language, data.target_language]
     if data.corpus in PAIRINGS:
         languages[1] = data.source_language
-    if data.corpus == "cldr":
-        source, target = (natural_tokeniser(language) for language in languages)
-    else:
-        name = "none" if data.corpus == "reverse" else data.tokenise
-        source, target = (tokeniser(name, language) for language in languages)
+    name = {"cldr": "natural", "reverse": "none"}.get(data.corpus, data.tokenise)
+    source, target = (tokeniser(name, language) for language in languages)
     return source, target
 
 
@@ -91,31 +92,69 @@ def _reversal(data: DataConfig) -> ParallelCorpus:
 
 
 def _from_files(data: DataConfig) -> ParallelCorpus:
-    """Line-aligned text files."""
+    """Line-aligned text files; without dev files some of the pairs to train on are drawn for it."""
     directory = Path(data.directory)
     source, target = directory / data.train_source, directory / data.train_target
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-    pairs = ((cut_source(x), cut_target(y)) for x, y in stream_parallel(source, target))
+    places = [] if data.dev_source else _drawn_places(data, source, target)
+    drawn: list[tuple[str, str]] = []
+    lines = _without(stream_parallel(source, target), places, drawn)
+    pairs = ((cut_source(x), cut_target(y)) for x, y in lines)
     train = choose_pairs(pairs, data.max_length, data.cut_long)
     _need_pairs(train, f"{source}, {target}", data)
     test = None
     if data.test_source:
-        test = _evaluation(data, directory / data.test_source, directory / data.test_target)
-    dev = _evaluation(data, directory / data.dev_source, directory / data.dev_target)
+        test = _read_evaluation(data, directory / data.test_source, directory / data.test_target)
+    if data.dev_source:
+        dev = _read_evaluation(data, directory / data.dev_source, directory / data.dev_target)
+    else:
+        dev = _evaluation(data, drawn, source, target, [place + 1 for place in places])
     return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
 
 
-def _evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
+def _drawn_places(data: DataConfig, source: Path, target: Path) -> list[int]:
+    """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
+    pairs = sum(1 for _ in stream_parallel(source, target))
+    if pairs < LEAST_TO_DRAW:
+        raise UserError(f"{source}, {target}: expected dev files, or at least {LEAST_TO_DRAW} "
+                        f"pairs to draw some from for validation, got {pairs}")
+    size = min(data.dev_size, pairs // LEAST_TO_DRAW)
+    return sorted(np.random.default_rng(data.seed).choice(pairs, size, replace=False).tolist())
+
+
+def _without(
+    lines: Iterable[tuple[str, str]], places: Sequence[int], drawn: list[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """The lines but those at places, in order, which are added to `drawn`."""
+    waiting = iter([*places, None])
+    place = next(waiting)
+    for number, line in enumerate(lines):
+        if number == place:
+            drawn.append(line)
+            place = next(waiting)
+        else:
+            yield line
+
+
+def _read_evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
     """An evaluation set from two files."""
+    lines = list(stream_parallel(source, target))
+    return _evaluation(data, lines, source, target, range(1, len(lines) + 1))
+
+
+def _evaluation(
+    data: DataConfig, lines: Sequence[tuple[str, str]], source: Path, target: Path,
+    numbers: Iterable[int],
+) -> EvaluationSet:
+    """An evaluation set of lines, which have these numbers in their files."""
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-    lines, references = read_parallel(source, target)
-    sources = [cut_source(line) for line in lines]
-    targets = [cut_target(line) for line in references]
+    sources = [cut_source(line) for line, _ in lines]
+    targets = [cut_target(reference) for _, reference in lines]
     pairs = [(x, y) for x, y in zip(sources, targets, strict=True) if x and y]
     if not pairs:
         raise UserError(f"{source}, {target}: expected at least one pair of sentences, got none")
-    check_lengths(sources, data, str(source))
-    return EvaluationSet(sources, references, pairs)
+    check_lengths(sources, data, str(source), numbers)
+    return EvaluationSet(sources, [reference for _, reference in lines], pairs)
 
 
 def _need_pairs(train: PreparedPairs, name: str, data: DataConfig) -> None:
@@ -156,9 +195,15 @@ def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
                          pairs)
 
 
-def check_lengths(sources: Iterable[Sequence[str]], data: DataConfig, name: str) -> None:
-    """Raise UserError, naming `name` and the line, for a sentence too long to be translated."""
-    for number, words in enumerate(sources, 1):
+def check_lengths(
+    sources: Iterable[Sequence[str]], data: DataConfig, name: str,
+    numbers: Iterable[int] | None = None,
+) -> None:
+    """Raise UserError, naming `name` and the line, for a sentence too long to be translated.
+
+    numbers: of the sentences' lines, from 1; in their order where there are none.
+    """
+    for number, words in zip(numbers or count(1), sources, strict=False):
         if len(words) > data.max_translate_length:
             raise UserError(f"{name}:{number}: expected at most {data.max_translate_length} "
                             f"words (data.max_translate_length), got {len(words)}")

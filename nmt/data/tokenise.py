@@ -17,7 +17,7 @@ from sacremoses import MosesDetokenizer, MosesTokenizer
 from nmt.data.corpus import split_words
 
 UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th", "yue", "zh"})  # language codes
-TOKENISERS = ("moses", "characters", "letters", "none")
+TOKENISERS = ("moses", "characters", "letters", "none", "natural")
 SPACE = "\u2581"  # stands for a space between `characters` tokens, as in sentencepiece
 
 # What stays whole among characters: a number, a word in Latin letters.
@@ -33,11 +33,14 @@ class Tokeniser:
 
 
 def tokeniser(name: str, language: str) -> Tokeniser:
-    """The tokeniser of a name in TOKENISERS; `none`: words stand between spaces.
+    """The tokeniser of a name in TOKENISERS; `none`: words stand between spaces; `natural`: by the
+    language, see `natural_tokeniser`.
 
-    language: a language code such as en or pt_BR; only `moses` uses it.
+    language: a language code such as en or pt_BR; only `moses` and `natural` use it.
     Raises ValueError for another name.
     """
+    if name == "natural":
+        return natural_tokeniser(language)
     if name == "none":
         return Tokeniser(split_words, " ".join)
     if name == "moses":

@@ -25,7 +25,7 @@ from nmt.training.options import TrainOptions
 DEFAULT_ARCHITECTURE = "luong"
 CORPORA = ("files", *PAIRINGS, "cldr", "reverse")
 REQUIRED = {  # files that a corpus needs
-    "files": ("train_source", "train_target", "dev_source", "dev_target"),
+    "files": ("train_source", "train_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
 BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
@@ -54,17 +54,17 @@ class DataConfig:
     directory: str = "."  # files, one text: where the files below are
     train_source: str = ""  # files, one text: the sources to train on, UTF-8, a sentence a line
     train_target: str = ""  # files: their translations, line by line
-    dev_source: str = ""  # files, one text: validated on at the end of each epoch
+    dev_source: str = ""  # files, one text: validated on after each epoch; files: "" draws dev_size
     dev_target: str = ""  # files: their translations
     test_source: str = ""  # files, one text; optional: scored at the end of training
     test_target: str = ""  # files: their translations
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     target_language: str = "fr"  # the same of the target
-    tokenise: str = "moses"  # files, one text: moses, characters, letters, none (cut at spaces)
+    tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
     train_size: int = 20000  # cldr, reverse: pairs to generate
-    dev_size: int = 500  # cldr, reverse: pairs to validate on
+    dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
-    seed: int = 1  # cldr, reverse: of the pairs drawn
+    seed: int = 1  # of the pairs drawn: cldr, reverse; of files, for validation
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
     cut_long: bool = False  # files: they lose the words behind max_length instead (thesis, 5.4.2)
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
@@ -89,8 +89,9 @@ class DataConfig:
             if not getattr(self, name):
                 raise ValueError(f"{name}: expected the name of a file, got nothing")
         if self.corpus == "files":
-            if bool(self.test_source) != bool(self.test_target):
-                raise ValueError("test_source, test_target: expected both or neither")
+            for name in ("dev", "test"):
+                if bool(getattr(self, f"{name}_source")) != bool(getattr(self, f"{name}_target")):
+                    raise ValueError(f"{name}_source, {name}_target: expected both or neither")
 
 
 @dataclass(frozen=True)

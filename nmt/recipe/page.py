@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -57,6 +58,21 @@ def page() -> str:
     opening = opening.replace("JOINED", " or ".join(f"`{one}`" for one in VOCABULARY_CHOICES))
     sections = sorted(_sections(), key=lambda one: one[0].startswith("`model`"))
     return "\n".join([opening, *(_section(name, one) for name, one in sections)])
+
+
+def keys_in_short(architecture: str = DEFAULT_ARCHITECTURE) -> str:
+    """The names of all keys of an architecture, a paragraph a section: what `--help` shows."""
+    sections: dict[str, list[str]] = {}
+    for key in keys_of(architecture):
+        section, _, name = key.partition(".")
+        sections.setdefault(section, []).append(name)
+    lines = [textwrap.fill(f"--{section}. {', '.join(names)}", 99, break_on_hyphens=False,
+                           initial_indent="  ", subsequent_indent="      ")
+             for section, names in sections.items()]
+    return "\n".join([f"keys of a recipe (model.architecture {architecture}), such as "
+                      "--train.epochs 5; null means none;",
+                      "what each means, and those of other architectures: nmt recipe --doc",
+                      *lines])
 
 
 def meaning(section: type, name: str) -> str:

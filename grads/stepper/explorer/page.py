@@ -39,12 +39,12 @@ class Layout(NamedTuple):
 
 
 DERIVATION = Layout("page", ("katex.css", "page.css"), (
-    "format", "packed", "weights", "data", "evaluate", "state", "code", "heatmap", "network",
-    "alignment", "charts", "formula", "verification", "breaks", "flow", "guide", "jumps", "keys",
-    "play", "player"), "take fewer words, fewer layers or a smaller hidden size")
+    "format", "packed", "weights", "data", "evaluate", "address", "state", "code", "heatmap",
+    "network", "alignment", "charts", "formula", "verification", "breaks", "flow", "guide",
+    "jumps", "keys", "play", "player"), "take fewer words, fewer layers or a smaller hidden size")
 SEARCH = Layout("search", ("page.css", "search.css"), (
-    "format", "packed", "weights", "search_state", "search_tree", "search_panels", "play",
-    "search_player"), "take a smaller beam or a shorter sentence")
+    "format", "packed", "weights", "address", "search_state", "search_tree", "search_panels",
+    "play", "search_player"), "take a smaller beam or a shorter sentence")
 
 
 def write_page(data: dict[str, Any], path: str | Path, layout: Layout = DERIVATION) -> None:

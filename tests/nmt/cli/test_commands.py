@@ -173,9 +173,9 @@ WRONG_TRAINING = [
     (["r.yaml", "--output", "r.yaml/out"], r"r.yaml/out: cannot make the directory: Not a dir"),
     (["--resume", "absent"], r"absent: expected a run directory .*, found no such directory"),
     (["--resume", "directory"], r"directory: expected .*, found no recipe.yaml in it"),
-    (["--resume", "directory", "--output", "out"], r"--resume: expected no recipe and no --output"),
-    (["r.yaml", "--resume", "directory"], r"--resume: expected no recipe and no --output"),
-    ([], r"recipe: expected a YAML file or --resume DIR, got neither"),
+    (["--resume", "directory", "--output", "out"], r"--resume: expected no recipe, no files and"),
+    (["r.yaml", "--resume", "directory"], r"--resume: expected no recipe, no files and no --outp"),
+    ([], r"recipe: expected --train SOURCE TARGET, a YAML file or --resume DIR, got none"),
     (["r.yaml", "--backend", "jax"], r"--backend: invalid choice: 'jax'"),
 ]
 
@@ -247,13 +247,13 @@ def test_blocks_do_not_show(translate, monkeypatch, tmp_path) -> None:
     content = ("\n".join(lines) + "\n").encode()
     options = "--nbest", 2, "--alignments", tmp_path / "links"
     whole, links = translate(content, *options), (tmp_path / "links").read_text()
-    monkeypatch.setattr("nmt.cli.commands.BLOCK", 5)
+    monkeypatch.setattr("nmt.cli.translating.BLOCK", 5)
     assert translate(content, *options) == whole
     assert (tmp_path / "links").read_text() == links
 
 
 def test_a_bad_line_is_found_before_anything_is_printed(trained, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("nmt.cli.commands.BLOCK", 2)
+    monkeypatch.setattr("nmt.cli.translating.BLOCK", 2)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n" * 9 + b"\xff\n")))
     with pytest.raises(SystemExit) as stop:
         main(["translate", "--model", str(trained / "model")])

@@ -19,6 +19,7 @@ const parts = [ // from the bottom up
 const top = 46;
 const height = top + parts.length * ROW + 22;
 const nodes = new Map();
+const lines = []; // the edges but those of attention, {line, from, to}
 const attends = []; // one edge for each source position, into the current step of the decoder
 let playhead;
 
@@ -70,7 +71,9 @@ function edge(kind, a, b) {
     past: () => `M${a.x} ${a.y} C${a.x + 16} ${a.y - 8} ${b.x + 16} ${b.y + 8} ${b.x} ${b.y}`,
   };
   const path = (paths[kind] ?? (() => `M${a.x} ${a.y} L${b.x} ${b.y}`))();
-  return draw("path", { class: `edge ${kind}`, d: path, "data-from": a.key, "data-to": b.key });
+  const line = draw("path", { class: `edge ${kind}`, d: path });
+  lines.push({ line, from: a.key, to: b.key });
+  return line;
 }
 
 const rowOf = (part) => parts.findIndex((one) => one.part === part);
@@ -168,44 +171,51 @@ function words() {
   ]).filter(Boolean);
 }
 
-const cellKey = ({ cell }) => (cell ? key(cell.side, cell.t, cell.part ?? "unit", cell.layer) : null);
+const keys = steps.map(({ cell }) => (cell ? key(cell.side, cell.t, cell.part ?? "unit", cell.layer) : null));
 
 /** Go to the first step at a cell, in the pass that the reader is in or, if there is none, the other. */
 function visit(wanted) {
   const { pass } = steps[state.step];
-  const here = (same) => steps.findIndex((step) => (step.pass === pass) === same && cellKey(step) === wanted);
+  const here = (same) => steps.findIndex((step, number) => (step.pass === pass) === same && keys[number] === wanted);
   goTo(here(true) >= 0 ? here(true) : here(false));
+}
+
+const firsts = { forward: new Map(), backward: new Map() }; // of each pass, the first step at each cell
+steps.forEach(({ pass, cell }, number) => {
+  const names = keys[number] === null ? [] : pass === "forward" ? [keys[number], key(cell.side, cell.t, "embed")] : [keys[number]];
+  for (const name of names) if (!firsts[pass].has(name)) firsts[pass].set(name, number);
+});
+
+/** Whether a pass has been at a cell by now. */
+const seen = (pass, name) => (firsts[pass].get(name) ?? Infinity) <= state.step;
+
+/** The cells where a wrong variant has written what is wrong by now. */
+function wrongCells() {
+  if (!state.variant) return new Set();
+  return new Set(keys.slice(0, state.step + 1).filter((name, number) => name !== null && stepIsWrong(steps[number], state.variant)));
 }
 
 /** Set every cell to what the steps so far have made of it, and the playhead to its place. */
 export function showNetwork(box, legend) {
   if (!columns.length) return;
   const now = steps[state.step];
-  const seen = { forward: new Set(), backward: new Set() };
-  const wrong = new Set();
-  steps.forEach((step, number) => {
-    const name = cellKey(step);
-    if (name === null) return;
-    if (number <= state.step) seen[step.pass].add(name);
-    if (number <= state.step && step.pass === "forward") seen.forward.add(key(step.cell.side, step.cell.t, "embed"));
-    if (number <= state.step && stepIsWrong(step, state.variant)) wrong.add(name);
-  });
-  const kept = new Set((now.cached ?? []).map((id) => steps[keptFrom(id)]).filter(Boolean).map(cellKey));
-  const partner = now.partner === null || now.partner === undefined ? null : cellKey(steps[now.partner]);
+  const here = keys[state.step];
+  const wrong = wrongCells();
+  const kept = new Set((now.cached ?? []).map((id) => keys[keptFrom(id)]).filter(Boolean));
+  const partner = now.partner === null || now.partner === undefined ? null : keys[now.partner];
   for (const [name, node] of nodes) {
-    const states = { forward: seen.forward.has(name), backward: seen.backward.has(name),
-      now: name === cellKey(now), partner: name === partner, kept: kept.has(name), wrong: wrong.has(name) };
+    const states = { forward: seen("forward", name), backward: seen("backward", name),
+      now: name === here, partner: name === partner, kept: kept.has(name), wrong: wrong.has(name) };
     for (const [state, on] of Object.entries(states)) node.classList.toggle(state, on);
   }
-  box.querySelectorAll(".edge").forEach((line) => {
-    const [from, to] = [line.dataset.from, line.dataset.to];
-    const back = seen.backward.has(to) && (seen.backward.has(from) || from === cellKey(now));
+  for (const { line, from, to } of lines) {
+    const back = seen("backward", to) && (seen("backward", from) || from === here);
     line.classList.toggle("backward", back); // as all below: what stays as it is costs no layout
-    line.classList.toggle("forward", seen.forward.has(from) && seen.forward.has(to));
-    if (line.hasAttribute(back ? "marker-start" : "marker-end")) return;
+    line.classList.toggle("forward", seen("forward", from) && seen("forward", to));
+    if (line.hasAttribute(back ? "marker-start" : "marker-end")) continue;
     line.setAttribute(back ? "marker-start" : "marker-end", "url(#tip)");
     line.removeAttribute(back ? "marker-end" : "marker-start");
-  });
+  }
   if (attention) showAttending(now);
   movePlayhead(box, now);
   describe(legend, now);

@@ -1,5 +1,6 @@
 // What Python recorded of both searches; where the reader stands, and the address.
 
+import { forgetAddress, showAddress } from "./address.js";
 import { unpacked } from "./packed.js";
 
 export const data = await unpacked("data");
@@ -85,11 +86,12 @@ export function neighbour(direction) {
 export const address = ({ name, step, at }) => `#step=${step + 1}&at=${at + 1}${name === "beam" ? "" : `&of=${name}`}`;
 
 function remember() {
-  history.replaceState(null, "", state.picked ? address(state.picked) : `#step=${state.step + 1}`);
+  showAddress(state.picked ? address(state.picked) : `#step=${state.step + 1}`);
 }
 
 /** Take the step and the extension from the address, if it holds any. */
 export function readAddress() {
+  forgetAddress();
   const wanted = new URLSearchParams(location.hash.slice(1));
   const [step, at] = ["step", "at"].map((key) => Math.trunc(Number(wanted.get(key))) - 1);
   const name = NAMES.includes(wanted.get("of")) ? wanted.get("of") : "beam";

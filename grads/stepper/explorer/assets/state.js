@@ -1,5 +1,6 @@
 // Where the reader stands: the step, the wrong variant if any, the entry picked; and the address.
 
+import { forgetAddress, showAddress } from "./address.js";
 import { data, isBookkeeping, steps, tensors, valuesOf, variants } from "./data.js";
 
 export const state = { step: 0, variant: null, picked: null, picks: 0, all: false };
@@ -66,7 +67,7 @@ export function largest(values) {
 
 function remember() {
   const broken = state.variant ? `&break=${encodeURIComponent(state.variant.id)}` : "";
-  history.replaceState(null, "", `#step=${state.step + 1}${broken}${state.all ? "&all=1" : ""}`);
+  showAddress(`#step=${state.step + 1}${broken}${state.all ? "&all=1" : ""}`);
 }
 
 /** The variant of this name, or the only one whose name begins so. */
@@ -77,6 +78,7 @@ function named(id) {
 
 /** Take the step and the variant from the address, if it holds any. */
 export function readAddress() {
+  forgetAddress();
   const wanted = new URLSearchParams(location.hash.slice(1));
   const step = Number(wanted.get("step"));
   state.variant = named(wanted.get("break"));

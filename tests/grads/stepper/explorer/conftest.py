@@ -115,13 +115,19 @@ class Opened:
         """The number of the step that is shown, from 1."""
         return int(self.page.inner_text("#where b").removeprefix("Step "))
 
+    def address(self) -> str:
+        """The part behind `#`, which is written when the steps pause."""
+        return str(self.page.evaluate(
+            "new Promise((done) => setTimeout(() => done(location.hash), 200))"))
+
     def written(self) -> dict[int, list[str]]:
         """The titles of the numbers that the step writes, by tensor."""
         return {int(name): titles for name, titles in self.page.evaluate(f"{WRITTEN}()")}
 
     def walk(self) -> list[dict[str, Any]]:
-        """Every step by the right arrow: its number, how high the page is and whether it is as
-        wide as the window, what is odd in its words, what it writes, whether numbers are put in."""
+        """Every step by the right arrow: its number, what is odd in its words, what it writes,
+        whether numbers are put in; how high the page is and whether it is as wide as the window, by
+        the last of them that was laid out."""
         walked: list[dict[str, Any]] = self.page.evaluate(WALK)
         return walked
 
@@ -131,14 +137,18 @@ WRITTEN = """(() => {
     return [...document.querySelectorAll(".side.writes [data-tensor]")].map((figure) =>
         [figure.dataset.tensor, [...figure.querySelectorAll(".cell")].map((cell) => cell.title)]);
 })"""
+EVERY = 7  # steps, between two of a walk that are laid out
 WALK = f"""() => {{
     const steps = [], page = document.documentElement;
+    let [height, fits] = [0, true];
     const said = () => [...document.body.children].filter((part) => part.tagName !== "SCRIPT")
         .map((part) => part.textContent).join(" ");
     for (let last = false; !last;) {{
         last = document.getElementById("next").disabled;
-        steps.push({{ where: document.getElementById("where").textContent,
-            height: page.scrollHeight, fits: page.scrollWidth <= innerWidth,
+        if (steps.length % {EVERY} === 0 || last) {{
+            [height, fits] = [page.scrollHeight, page.scrollWidth <= innerWidth];
+        }}
+        steps.push({{ where: document.getElementById("where").textContent, height, fits,
             odd: said().match(
                 /\\b(null|undefined|NaN)\\b|\\[object|(^|[\\s"'(])(\\/\\w+){{2,}}/)?.[0],
             written: {WRITTEN}(), numbers: Boolean(document.querySelector(".numbers")) }});

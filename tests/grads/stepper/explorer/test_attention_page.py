@@ -190,7 +190,7 @@ def test_begins_where_the_mathematics_begins(opened: Any, made: Any) -> None:
     window.page.keyboard.press("Home")
     assert window.step() == 1
     window.page.keyboard.press("ArrowRight")
-    assert window.step() == 2 and "all=1" in window.page.evaluate("location.hash")
+    assert window.step() == 2 and "all=1" in window.address()
 
 
 def test_jumps(opened: Any, made: Any) -> None:

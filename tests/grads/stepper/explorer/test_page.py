@@ -94,9 +94,11 @@ def processor(session: Any) -> float:
     return 1000 * sum(float(found[part]) for part in parts)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["lstm", "attention"])
 def test_a_step_takes_less_than_30_ms(name: str, opened: Any, made: Any) -> None:
-    """Of the processor's time; 40 steps from the first to the last, the best of three."""
+    """Of the processor's time; 40 steps from the first to the last, the best of up to ten: what
+    else the machine does only adds."""
     count = len(made(name)[0]["steps"])
     page = opened(name, "#all=1").page
     session = page.context.new_cdp_session(page)
@@ -109,7 +111,7 @@ def test_a_step_takes_less_than_30_ms(name: str, opened: Any, made: Any) -> None
         return processor(session) - before
 
     slow = [step for step in np.linspace(2, count, 40).astype(int).tolist()
-            if all(taken(step) > 30 for _ in range(3))]
+            if all(taken(step) > 30 for _ in range(10))]
     session.detach()
     assert slow == []
 
@@ -185,7 +187,7 @@ def test_links(opened: Any, made: Any) -> None:
     assert window.step() == 37
     assert "sign" in window.page.input_value("#break")
     window.page.keyboard.press("ArrowRight")
-    assert window.page.evaluate("location.hash").startswith("#step=38&break=sign")
+    assert window.address().startswith("#step=38&break=sign")
     window.page.evaluate("location.hash = '#step=5'")
     window.page.wait_for_selector("#where b:text-is('Step 5')")
     assert window.page.input_value("#break") == ""

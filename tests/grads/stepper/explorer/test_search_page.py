@@ -107,7 +107,7 @@ def test_a_hypothesis_is_chosen_in_the_tree_and_in_the_list(opened: Any, pages: 
         window.page.click(place)
         window.page.mouse.move(0, 0)
         one = steps[step - 1]["candidates"][at]
-        assert window.page.evaluate("location.hash") == f"#step={step}&at={at + 1}"
+        assert window.address() == f"#step={step}&at={at + 1}"
         words = window.page.eval_on_selector_all(
             "#hypothesis .value", "all => all.map(x => x.textContent)")
         assert len(words) == step and words[-1] == one["word"]
@@ -143,8 +143,8 @@ def test_keys_and_links(opened: Any, pages: Any) -> None:
     assert seen == [2, 3, 2, last, last, 1, 1]
     for _ in data["searches"]["beam"]["steps"][0]["candidates"]:
         press("ArrowDown")
-    assert window.page.evaluate("location.hash").startswith("#step=1&at=")
-    assert window.page.evaluate("location.hash").endswith("&of=greedy")
+    address = window.address()
+    assert address.startswith("#step=1&at=") and address.endswith("&of=greedy")
     press("Space")
     window.page.wait_for_selector("#where b:text-is('Step 2')")
     press("Space")
@@ -186,6 +186,7 @@ def test_nothing_is_wider_than_its_space(options: Any, opened: Any, pages: Any) 
     assert window.page.evaluate(EXCESS) <= 0 and window.complaints == []
 
 
+@pytest.mark.alone
 def test_a_step_takes_no_time(opened: Any) -> None:
     """A step by a key, and its layout: the fastest tenth, as other work only adds."""
     decile = opened(viewport=WIDE).page.evaluate("""() => { const all = [];

@@ -1,0 +1,17 @@
+// The address of what is shown, written once the steps pause: writing it takes a tenth of a step, and
+// a browser refuses more than 200 in ten seconds.
+
+const PAUSE = 100; // milliseconds
+
+let waiting = null;
+
+/** Show an address; of several in quick succession, the last. */
+export function showAddress(text) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => history.replaceState(null, "", text), PAUSE);
+}
+
+/** Forget an address that is not yet shown: the reader has gone to another. */
+export function forgetAddress() {
+  clearTimeout(waiting);
+}

@@ -1,0 +1,220 @@
+"""A trained translator from Python: `nmt.load`, `nmt.train` and what they return.
+
+Sentences are plain text, cut into words as the model's recipe says. What a user did wrong raises
+`backend.errors.UserError`, one line that says what was expected; a wrong type raises TypeError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from backend.errors import UserError
+from nmt.checkpoint_option import DEFAULT as CHECKPOINT
+from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.vocabulary import END, SPECIALS, UNKNOWN
+from nmt.evaluation import alignment_map
+from nmt.evaluation.pictures import require_drawing
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.run_directory import resumable
+from nmt.search.combine import AVERAGES
+from nmt.search.interface import chosen
+from nmt.system import System, Translation
+from nmt.training.progress import ConsoleObserver, Observer
+from nmt.translator_training import train as train_system
+
+
+class Candidate(NamedTuple):
+    """One translation of an n-best list."""
+
+    text: str
+    log_probability: float  # of the words and the end marker given the source, in nats
+    score: float  # what the list is sorted by: log_probability over the length penalty
+    finished: bool  # False: cut at the limit on length
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """What the decoder attended to when it wrote a translation.
+
+    weights (T, S) float: row t is a_t, a softmax over the source (Eq. 4.9 of the thesis); for local
+    attention, zero outside the window. target: T words, the last of them `</s>`; source: S words.
+    """
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray
+
+    def __str__(self) -> str:
+        """The map in characters, as `nmt attention` draws it."""
+        return alignment_map.in_terminal(self.source, self.target, self.weights)
+
+    def save(self, path: str | Path) -> None:
+        """Draw the map into a file; its name ends in .png, .svg or .pdf. Raises UserError without
+        matplotlib (the extra `plot`)."""
+        require_drawing(str(path))
+        alignment_map.write_png(self.source, self.target, self.weights, Path(path))
+
+
+class LoadedTranslator:
+    """A translator, or several as an ensemble, ready to use.
+
+    system: what does the work, `nmt.system.System`: words in place of text, alignments, batches.
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe that it was trained by; of an ensemble, as `System.together` has it."""
+        return self.system.recipe
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self, text: str, *, beam: int | None = ..., length_normalisation: float | None = ...,
+        length_factor: float | None = ...,
+    ) -> str: ...
+
+    @overload
+    def translate(
+        self, text: Sequence[str], *, beam: int | None = ..., length_normalisation: float | None
+        = ..., length_factor: float | None = ...,
+    ) -> list[str]: ...
+
+    def translate(
+        self, text: str | Sequence[str], *, beam: int | None = None,
+        length_normalisation: float | None = None, length_factor: float | None = None,
+    ) -> str | list[str]:
+        """Translate a sentence, or each of several, by beam search.
+
+        Options are the recipe's where they are None (`SearchOptions`). An empty sentence has an
+        empty translation. Raises UserError for an option out of range and a sentence over the
+        recipe's `data.max_translate_length`.
+        """
+        sentences = self._sentences(text)
+        search = chosen(self.recipe.search, beam, None, length_factor, length_normalisation)
+        found = self.system.translate(sentences, search)
+        texts = [self.system.text(nbest[0]) for nbest in found]
+        return texts[0] if isinstance(text, str) else texts
+
+    def nbest(
+        self, text: str, n: int, *, beam: int | None = None,
+        length_normalisation: float | None = None, length_factor: float | None = None,
+    ) -> list[Candidate]:
+        """The n best translations that a search finds, best first; with a beam of at least n where
+        none is given. Raises as `translate`."""
+        search = chosen(self.recipe.search, beam, n, length_factor, length_normalisation)
+        (found,) = self.system.translate(self._sentences(_one(text)), search)
+        return [Candidate(self.system.text(one), one.log_probability, one.score, one.finished)
+                for one in found]
+
+    def score(self, source: str, target: str) -> float:
+        """log p(target, `</s>` | source) in nats, the sum over the target's words.
+
+        A word that the vocabulary does not know counts as `<unk>`. Raises UserError for an empty
+        side.
+        """
+        return self._forced(source, target)[1].log_probability
+
+    def word_scores(self, source: str, target: str) -> list[tuple[str, float]]:
+        """The target's words, `</s>` last, each with its log-probability given those before it."""
+        _, forced = self._forced(source, target)
+        assert forced.steps is not None
+        return list(zip([*forced.words, SPECIALS[END]], map(float, forced.steps), strict=True))
+
+    def attention(self, source: str, target: str | None = None) -> Attention:
+        """What the decoder attends to when it writes `target`, or without one its own translation.
+
+        Raises UserError for a model without attention, and for an empty side.
+        """
+        if target is None:
+            target = self.translate(_one(source))
+        words, forced = self._forced(source, target)
+        if forced.alignment is None:
+            raise UserError("attention: expected a model with attention, got one without")
+        rows = [*forced.words, SPECIALS[END]][: len(forced.alignment)]
+        return Attention(self.system.source_columns(words), rows, forced.alignment)
+
+    def unknown(self, text: str) -> list[str]:
+        """The words of a source sentence that the model's vocabulary does not have."""
+        (words,) = self._sentences(_one(text))
+        return [word for word, i in zip(words, self.system.source.ids(words), strict=True)
+                if i == UNKNOWN]
+
+    def _sentences(self, text: str | Sequence[str]) -> list[list[str]]:
+        """Text as words; refused where it is too long to be translated."""
+        cut = tokenisers(self.recipe.data)[0].tokenise
+        sentences = [cut(_one(line)) for line in ([text] if isinstance(text, str) else text)]
+        check_lengths(sentences, self.recipe.data, "sentence")
+        return sentences
+
+    def _forced(self, source: str, target: str) -> tuple[list[str], Translation]:
+        """The source's words, and the target as the model would have made it."""
+        (words,) = self._sentences(_one(source))
+        target_words = tokenisers(self.recipe.data)[1].tokenise(_one(target))
+        for name, side in (("source", words), ("target", target_words)):
+            if not side:
+                raise UserError(f"{name}: expected a sentence, got an empty one")
+        (forced,) = self.system.force([(words, target_words)])
+        return words, forced
+
+
+def load(
+    directory: str | Path | Sequence[str | Path], *, checkpoint: str = CHECKPOINT,
+    average: str = AVERAGES[0],
+) -> LoadedTranslator:
+    """Open the translator of a run directory; of several directories, their ensemble.
+
+    checkpoint: `best` or `last`; average: what an ensemble averages at each step, `probabilities`
+    or their `logs`. Raises UserError where there is no run directory of a translator, and for
+    models that do not fit into one ensemble.
+    """
+    one = isinstance(directory, (str, Path))
+    paths = [Path(directory)] if one else [Path(each) for each in directory]  # type: ignore
+    if not paths:
+        raise UserError("directory: expected a run directory or several, got none")
+    return LoadedTranslator(System.open_all(paths, average, checkpoint))
+
+
+def train(
+    recipe: str | Path | Recipe | None, output: str | Path, *,
+    overrides: Mapping[str, object] | None = None, resume: bool = False,
+    observer: Observer | None = None,
+) -> LoadedTranslator:
+    """Train a translator, and return it with its best parameters.
+
+    Arguments: recipe, a YAML file, or a `Recipe`; None with `resume`. output, the run directory,
+    new or empty. overrides, of a file's values or of those of the run that is resumed, such as
+    {"train.epochs": 3}. observer, what is told of progress; a line an epoch to stdout by default.
+    Raises UserError as the command `nmt train` says it.
+    """
+    given = [f"--{key}={'null' if value is None else value}"
+             for key, value in (overrides or {}).items()]
+    if resume != (recipe is None):
+        raise UserError("recipe: expected one, or none with resume=True")
+    if isinstance(recipe, Recipe):
+        if given:
+            raise UserError("overrides: expected none beside a Recipe; dataclasses.replace changes "
+                            "one")
+        chosen_recipe = recipe
+    elif recipe is None:
+        chosen_recipe = resumable(Recipe, Path(output), given)
+    else:
+        chosen_recipe = load_recipe(Recipe, recipe, given)
+    return LoadedTranslator(train_system(chosen_recipe, output, observer or ConsoleObserver(),
+                                         resume=resume))
+
+
+def _one(text: str) -> str:
+    """A sentence. Raises TypeError for what is not text, and UserError for several lines."""
+    if not isinstance(text, str):
+        raise TypeError(f"text: expected str, got {type(text).__name__}")
+    if "\n" in text.strip("\n"):
+        raise UserError("text: expected one sentence, got several lines; pass them as a list")
+    return text

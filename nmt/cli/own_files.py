@@ -1,0 +1,100 @@
+"""`nmt train --train a.en a.fr` and `nmt init`: a recipe from two files of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from babel import localedata
+
+from backend.errors import UserError
+from nmt.data.corpus import write_lines
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+
+SETS = ("train", "dev", "test")
+SIDES = ("source", "target")
+DEFAULT = "own.yaml"  # of the recipes that come with the package
+NOTHING = {f"data.{name}_{side}": "" for name in SETS for side in SIDES}
+
+
+def add_own_files(parser: argparse.ArgumentParser) -> None:
+    """`--train`, `--dev`, `--test`: two files each."""
+    for name, text in (("train", "two files to train on, line by line translations"),
+                       ("dev", "two to validate on (default: some lines of --train)"),
+                       ("test", "two to score at the end")):
+        parser.add_argument(f"--{name}", nargs=2, metavar=("SOURCE", "TARGET"), help=text)
+
+
+def own_values(options: argparse.Namespace) -> dict[str, str]:
+    """What `--train`, `--dev` and `--test` say of a recipe, by dotted key; empty without them.
+
+    Raises UserError for `--dev` or `--test` alone, and for one file in two places.
+    """
+    given = {name: getattr(options, name) for name in SETS if getattr(options, name)}
+    if not given:
+        return {}
+    if "train" not in given:
+        raise UserError(f"--{next(iter(given))}: expected --train beside it")
+    _check_distinct(given)
+    values = {"data.corpus": "files", "data.directory": ".", **NOTHING}
+    for name, paths in given.items():
+        values |= {f"data.{name}_{side}": path for side, path in zip(SIDES, paths, strict=True)}
+    languages = map(language_of, given["train"])
+    return values | {f"data.{side}_language": language
+                     for side, language in zip(SIDES, languages, strict=True) if language}
+
+
+def _check_distinct(given: dict[str, list[str]]) -> None:
+    """Raise UserError where a file is given twice."""
+    seen: dict[Path, str] = {}
+    for name, paths in given.items():
+        for path in paths:
+            before = seen.setdefault(Path(path).resolve(), name)
+            if before != name or paths[0] == paths[1]:
+                raise UserError(f"--{name}: expected two files of its own, got {path} twice")
+
+
+def language_of(path: str) -> str | None:
+    """The language that a file's name ends in, `fr` of train.fr and of train.fr.txt; None where it
+    names none."""
+    for part in reversed(Path(path).name.split(".")[1:]):
+        if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", part) and \
+                localedata.exists(part.replace("-", "_")):
+            return part
+    return None
+
+
+def own_recipe(path: Path | None, values: dict[str, str], overrides: list[str]) -> Recipe:
+    """The recipe of a file, or the default one, for these values; overrides come last."""
+    given = [*(f"--{key}={value}" for key, value in values.items()), *overrides]
+    if path is not None:
+        return load_recipe(Recipe, path, given)
+    with as_file(files("nmt") / "recipes" / DEFAULT) as default:
+        return load_recipe(Recipe, default, given)
+
+
+def init(options: argparse.Namespace) -> None:
+    """`nmt init`: write the commented recipe, for the files named if any."""
+    if options.recipe.exists():
+        raise UserError(f"{options.recipe}: expected a new file, found one")
+    text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
+    text = text.replace(f"nmt/recipes/{DEFAULT}", str(options.recipe), 1)
+    values = own_values(options)
+    own_recipe(None, values, [])  # what it refuses is refused before the file is written
+    for key, value in values.items():
+        text = _with_value(text, key.removeprefix("data."), value)
+    write_lines(options.recipe, text.rstrip("\n").split("\n"))
+    print(f"{options.recipe}; train by it: nmt train {options.recipe} --output runs/"
+          f"{options.recipe.stem}")
+
+
+def _with_value(text: str, key: str, value: str) -> str:
+    """A recipe's text with a value in its data section; one that is empty stays a comment."""
+    if not value or value == "." or key == "corpus":
+        return text
+    written = value if re.fullmatch(r"[\w./+-]*[A-Za-z/][\w./+-]*", value) else f'"{value}"'
+    return re.sub(rf"^  (?:# )?{key}: \S+", lambda match: f"  {key}: {written}", text, count=1,
+                  flags=re.MULTILINE)

@@ -1,0 +1,114 @@
+"""`nmt train --train a.en a.de` and `nmt init`: two files of one's own are enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny_run import nmt, write_corpus
+
+from nmt.cli.own_files import language_of
+from nmt.data.corpora import load_corpus
+from nmt.data.corpus import read_lines
+from nmt.recipe import DataConfig, Recipe
+from nmt.recipe.file import load_recipe
+
+SMALL = ["--model.hidden_size", 4, "--model.embedding_size", 4, "--train.epochs", 1]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory holds the corpus."""
+    write_corpus(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_two_files_make_a_translator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert nmt("train", "--train", "train.en", "train.de", *SMALL) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("72 training pairs; left out: 0 with an empty side, 0 over 80 words, 8 ")
+    recipe = load_recipe(Recipe, "runs/own/recipe.yaml")
+    assert (recipe.data.source_language, recipe.data.target_language) == ("en", "de")
+    assert recipe.data.tokenise == "natural" and recipe.model.hidden_size == 4
+    assert nmt("train", "--resume", "runs/own", "--train.epochs", 2) == 0
+
+
+def test_all_three_sets_and_a_recipe_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert nmt("init", "mine.yaml", "--train", "train.en", "train.de", "--dev", "dev.en",
+               "dev.de") == 0
+    assert "nmt train mine.yaml --output runs/mine" in capsys.readouterr().out
+    sections = yaml.safe_load(Path("mine.yaml").read_text("utf-8"))
+    assert sections["data"]["dev_target"] == "dev.de"
+    assert sections["data"]["source_language"] == "en" and "test_source" not in sections["data"]
+    assert nmt("train", "mine.yaml", "--train", "dev.en", "dev.de", "--test", "test.en", "test.de",
+               "--data.dev_size", 1, "--data.source_language", "nl", "--output", "out", *SMALL) == 2
+    assert "at least 10 pairs" in capsys.readouterr().err and not Path("out").exists()
+    assert nmt("train", "mine.yaml", "--test", "test.en", "test.de", "--train", "train.en",
+               "train.de", "--output", "out", *SMALL) == 0
+    said = capsys.readouterr().out
+    assert "test, best checkpoint: BLEU" in said and "8 for validation" in said
+
+
+def test_a_recipe_that_is_written_is_the_default_one() -> None:
+    assert nmt("init", "plain.yaml") == 0
+    packaged = Path(__file__).parents[3] / "nmt/recipes/own.yaml"
+    text = packaged.read_text("utf-8").replace("nmt/recipes/own.yaml", "plain.yaml")
+    assert Path("plain.yaml").read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["train", "--train", "train.en", "train.en"], "--train: expected two files of its own, got"),
+    (["train", "--train", "train.en", "train.de", "--dev", "dev.en", "train.de"], "--dev: "),
+    (["train", "--dev", "dev.en", "dev.de"], "--dev: expected --train beside it"),
+    (["train", "--train", "train.en", "dev.de"], "files differ in length: train.en has 80"),
+    (["train", "--train", "train.en", "none.de"], "none.de: cannot be read"),
+    (["train", "--train", "empty.en", "empty.de"], "at least 10 pairs to draw some from for"),
+    (["train", "--resume", "x", "--train", "train.en", "train.de"], "--resume: expected no recipe"),
+    (["train"], "recipe: expected --train SOURCE TARGET, a YAML file or --resume DIR, got none"),
+    (["init", "train.en"], "train.en: expected a new file, found one"),
+    (["init", "new.yaml", "--test", "test.en", "test.de"], "--test: expected --train beside it"),
+])
+def test_errors_are_one_line(arguments: list[str], said: str,
+                             capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("empty.en", "empty.de"):
+        Path(name).write_bytes(b"")
+    assert nmt(*arguments) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not Path("runs").exists() and not Path("new.yaml").exists()
+
+
+@pytest.mark.parametrize("path, language", [
+    ("a.fr", "fr"), ("train.lc.tok.de", "de"), ("x/corpus.pt_BR", "pt_BR"), ("corpus.zh.txt", "zh"),
+    ("sentences.txt", None), ("plain", None), ("fr", None), ("a.xyz", None),
+])
+def test_languages_by_the_files_names(path: str, language: str | None) -> None:
+    assert language_of(path) == language
+
+
+def test_pairs_drawn_for_validation_are_not_trained_on() -> None:
+    data = DataConfig(train_source="train.en", train_target="train.de", tokenise="none",
+                      dev_size=5, seed=3)
+    corpus = load_corpus(data)
+    lines = list(zip(read_lines("train.en"), read_lines("train.de"), strict=True))
+    trained = [(" ".join(x), " ".join(y)) for x, y in corpus.train]
+    drawn = list(zip(map(" ".join, corpus.dev.sources), corpus.dev.references, strict=True))
+    assert len(drawn) == 5 and sorted(trained + drawn) == sorted(lines)
+    rest = iter(lines)
+    assert all(one in rest for one in trained)  # in the order of the file
+    assert load_corpus(data).dev == corpus.dev
+    other = load_corpus(DataConfig(train_source="train.en", train_target="train.de",
+                                   tokenise="none", dev_size=5, seed=4))
+    assert other.dev.sources != corpus.dev.sources
+
+
+def test_a_drawn_line_that_is_too_long_is_named_by_its_line(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("long.en", "long.de"):
+        Path(name).write_text("a\n" * 30 + "a b c d\n" * 30, "utf-8")
+    assert nmt("train", "--train", "long.en", "long.de", "--data.max_translate_length", 3,
+               *SMALL) == 2
+    number = int(capsys.readouterr().err.split("long.en:")[1].split(":")[0])
+    assert 30 < number <= 60

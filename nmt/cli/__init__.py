@@ -54,7 +54,7 @@ def build_parser() -> Parser:
     init.set_defaults(run=run_init)
     _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
-    _add_translate(sub.add_parser("translate", help="translate lines from stdin to stdout"))
+    _add_translate(sub.add_parser("translate", help="translate files, stdin or what you type"))
     score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
                                          "linear trees")
     score.add_argument("hypotheses", type=Path)
@@ -133,6 +133,8 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
+                        help="what to translate (default: stdin; at a terminal, what you type)")
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
                         help="a run directory; of several the ensemble translates")
     add_checkpoint(parser)
@@ -161,6 +163,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions in the tokenised sentences, from 0 "
                              "and before unknown words are replaced")
+    parser.add_argument("--show", choices=("attention",),
+                        help="draw what the decoder attends to, below each translation")
     add_replace_unk(parser)
     add_aligned_word(parser)
     parser.set_defaults(run=translate)

@@ -40,6 +40,7 @@ from nmt.run_directory import resumable
 from nmt.run_files import check_new
 from nmt.system import System, score_bleu
 from nmt.training.progress import ConsoleObserver
+from nmt.training.trainer import LAST
 from nmt.translator_training import train as train_system
 
 
@@ -128,6 +129,8 @@ def recipe(options: argparse.Namespace) -> None:
 def _recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple[Any, Path]:
     """The recipe with its overrides, and where the model goes."""
     own = own_values(options) if kind is TranslationRecipe else {}
+    if options.resume is not None and options.resume.name == LAST and options.resume.is_file():
+        options.resume = options.resume.parent  # the checkpoint that Ctrl-C said to resume from
     if options.resume is not None:
         if options.recipe is not None or options.output is not None or own:
             raise UserError("--resume: expected no recipe, no files and no --output beside it; the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,58 +13,181 @@ from backend.errors import UserError
 from backend.files import check_writable
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.data.align import pharaoh_line
+from nmt.data.cldr import CldrOptions, generate
 from nmt.data.corpora import check_lengths, tokenisers
-from nmt.data.corpus import plain_lines, split_words, write_lines
+from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.stored import StoredSentences
+from nmt.data.tokenise import natural_tokeniser
+from nmt.data.vocabulary import UNKNOWN
+from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
+EXAMPLES, EXAMPLE_SEED = 3, 7  # of the demonstration's phrases
 
 
 def translate(options: argparse.Namespace) -> None:
-    """`nmt translate`: stdin to stdout; lines stay aligned, and a bad one is found before any."""
-    system = System.open_all(options.model, options.average, options.checkpoint)
-    search = _search_options(system.recipe.search, options)
-    if options.sparse:
-        _use_sparse_products(system, options)
-    _check_alignments(options.alignments, system)
-    replacement = unk_replacement(options, system)
-    rng = np.random.default_rng(options.seed)
-    cut = tokenisers(system.recipe.data)[0].tokenise
-    sentences = StoredSentences(map(cut, plain_lines(sys.stdin.buffer, "<stdin>")))
-    check_lengths(sentences, system.recipe.data, "<stdin>")
-    links = StoredSentences()
-    cut_words = smaller = 0
+    """`nmt translate`: files or stdin to stdout; lines stay aligned, and a bad one is found before
+    any. At a terminal, a dialogue."""
+    _check_models(options.model)
+    lines = Lines(options)
+    if not options.files and sys.stdin.isatty():
+        converse(lines, options)
+        return
+    sentences = StoredSentences(_sentences(lines.system, options.files))
     for first in range(0, len(sentences), BLOCK):
         block = sentences[first : first + BLOCK]
-        if options.sample is not None:
-            found = system.sample(block, search, options.sample, rng, options.draws or 1)
-        else:
-            found = system.translate(block, search)
+        found = lines.found(block)
         if not first:
             made = [nbest[0].words for nbest in found]
-            tell_precision(system, list(zip(block, made, strict=True)))
-        for number, nbest in enumerate(found, first):
+            tell_precision(lines.system, list(zip(block, made, strict=True)))
+        for number, (words, nbest) in enumerate(zip(block, found, strict=True), first):
             for translation in nbest:
-                text = system.text(translation) if replacement is None else \
-                    system.text_without_unknown(translation, sentences[number], replacement)
-                print(_output_line(text, number, translation, options.nbest))
-                if options.alignments is not None:
-                    found_links = system.links(translation, options.aligned_word)
-                    links.append(split_words(pharaoh_line(found_links)))
-                cut_words += translation.cut_words
-            smaller += (nbest[0].beam or search.beam) < search.beam
+                print(lines.line(translation, words, number))
+            lines.show_attention(nbest[0], words)
         sys.stdout.flush()
-    if search.every_beam and options.sample is None:
-        print(f"{smaller} of {len(sentences)} sentences: a beam below {search.beam} found a better "
-              "translation", file=sys.stderr)
-    if cut_words:
-        print(f"{cut_words} spelled words were cut at {search.longest_word} characters "
-              "(--longest-word, search.longest_word)", file=sys.stderr)
-    if options.alignments is not None:
-        write_lines(options.alignments, map(" ".join, links))
+    lines.close(len(sentences))
+
+
+def _check_models(models: Sequence[Path]) -> None:
+    """Raise UserError for a file among the run directories: `--model` takes all that follows."""
+    for path in models:
+        if path.is_file():
+            raise UserError(f"{path}: expected a run directory, got a file; files to translate "
+                            "come first: nmt translate FILE --model DIR")
+
+
+def _sentences(system: System, files: Sequence[Path]) -> Iterator[list[str]]:
+    """The words of each line of the files, or of stdin."""
+    cut, data = tokenisers(system.recipe.data)[0].tokenise, system.recipe.data
+    named = [(str(path), stream_lines(path)) for path in files] or \
+        [("<stdin>", plain_lines(sys.stdin.buffer, "<stdin>"))]
+    for name, lines in named:
+        for number, words in enumerate(map(cut, lines), 1):
+            check_lengths([words], data, name, [number])
+            yield words
+
+
+class Lines:
+    """Translates blocks of sentences by a command's options, and writes them as lines."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.system = System.open_all(options.model, options.average, options.checkpoint)
+        self.search = _search_options(self.system.recipe.search, options)
+        self._options = options
+        if options.sparse:
+            _use_sparse_products(self.system, options)
+        _check_alignments(options.alignments, self.system)
+        if options.show is not None:
+            need_attention(self.system, "--show attention")
+        self._replacement = unk_replacement(options, self.system)
+        self._rng = np.random.default_rng(options.seed)
+        self._cut_words = self._smaller = 0
+        self._links = StoredSentences()
+
+    def found(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
+        """The translations of each sentence, best first."""
+        if self._options.sample is not None:
+            found = self.system.sample(block, self.search, self._options.sample, self._rng,
+                                       self._options.draws or 1)
+        else:
+            found = self.system.translate(block, self.search)
+        self._cut_words += sum(one.cut_words for nbest in found for one in nbest)
+        self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
+                             for nbest in found)
+        if self._options.alignments is not None:
+            for translation in (one for nbest in found for one in nbest):
+                self._links.append(self._pharaoh_words(translation))
+        return found
+
+    def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
+        """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
+        text = self.system.text(translation) if self._replacement is None else \
+            self.system.text_without_unknown(translation, words, self._replacement)
+        if self._options.nbest is None:
+            return text
+        return (f"{number} ||| {text} ||| log_p= {translation.log_probability:.4f} "
+                f"cut= {int(not translation.finished)} ||| {translation.score:.4f}")
+
+    def show_attention(self, translation: Translation, words: Sequence[str]) -> None:
+        """What `--show attention` draws, on stderr, so that the lines of stdout stay aligned."""
+        if self._options.show is not None and translation.alignment is not None:
+            columns = self.system.source_columns(words)
+            print(in_terminal(columns, translation.words, translation.alignment) + "\n",
+                  file=sys.stderr)
+
+    def close(self, sentences: int) -> None:
+        """After so many sentences: write the alignments, say on stderr what was counted."""
+        if self._options.alignments is not None:
+            write_lines(self._options.alignments, map(" ".join, self._links))
+        if self.search.every_beam and self._options.sample is None:
+            print(f"{self._smaller} of {sentences} sentences: a beam below {self.search.beam} "
+                  "found a better translation", file=sys.stderr)
+        if self._cut_words:
+            print(f"{self._cut_words} spelled words were cut at {self.search.longest_word} "
+                  "characters (--longest-word, search.longest_word)", file=sys.stderr)
+
+    def _pharaoh_words(self, translation: Translation) -> list[str]:
+        """The links of a translation, `i-j` each."""
+        links = self.system.links(translation, self._options.aligned_word)
+        return split_words(pharaoh_line(links))
+
+
+def converse(lines: Lines, options: argparse.Namespace) -> None:
+    """A dialogue at a terminal: a sentence, its translation, what is unknown in it."""
+    system, number = lines.system, 0
+    print("\n".join(_greeting(system, options.model)), file=sys.stderr)
+    cut = tokenisers(system.recipe.data)[0].tokenise
+    while (line := _asked()).strip():
+        words = cut(line)
+        try:
+            check_lengths([words], system.recipe.data, "sentence")
+            found = lines.found([words])[0]
+        except UserError as error:
+            print(error, file=sys.stderr)
+            continue
+        for translation in found:
+            print(lines.line(translation, words, number), flush=True)
+        lines.show_attention(found[0], words)
+        tell_unknown(system, words)
+        number += 1
+    lines.close(number)
+
+
+def _asked() -> str:
+    """A line that the user types; an empty one at the end of the input."""
+    print("> ", end="", file=sys.stderr, flush=True)
+    line = next(plain_lines(iter(sys.stdin.buffer.readline, b""), "<stdin>"), None)
+    if line is None:
+        print(file=sys.stderr)
+    return line or ""
+
+
+def _greeting(system: System, models: Sequence[Path]) -> list[str]:
+    """What is spoken, how it ends, and for the demonstration what to ask."""
+    data = system.recipe.data
+    lines = [f"{data.source_language} to {data.target_language} by "
+             f"{', '.join(map(str, models))}: a sentence a line; an empty line or Ctrl-D ends."]
+    if data.corpus == "cldr":
+        generated = generate(CldrOptions(data.source_language, data.target_language, 10, EXAMPLES,
+                                         0, seed=EXAMPLE_SEED))
+        join = natural_tokeniser(data.source_language).detokenise
+        lines += ["It was trained on generated phrases of dates, times, durations, measures, "
+                  "money, countries and languages, and knows no other words. Try:",
+                  *(f"  {join(source)}" for source, _ in generated.dev)]
+    return lines
+
+
+def tell_unknown(system: System, words: Sequence[str]) -> None:
+    """Say on stderr which words of a sentence the model does not know."""
+    unknown = [word for word, i in zip(words, system.source.ids(words), strict=True)
+               if i == UNKNOWN]
+    if unknown:
+        how = "read letter by letter" if "source" in system.spellings else "read as <unk>"
+        print(f"  not in the vocabulary, {how}: {', '.join(dict.fromkeys(unknown))}",
+              file=sys.stderr)
 
 
 def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:
@@ -92,11 +216,3 @@ def _check_alignments(path: Path | None, system: System) -> None:
         return
     need_attention(system, "--alignments")
     check_writable(path)
-
-
-def _output_line(text: str, number: int, translation: Translation, nbest: int | None) -> str:
-    """Plain text, or Moses' n-best format: line number from 0, text, features, score."""
-    if nbest is None:
-        return text
-    return (f"{number} ||| {text} ||| log_p= {translation.log_probability:.4f} "
-            f"cut= {int(not translation.finished)} ||| {translation.score:.4f}")

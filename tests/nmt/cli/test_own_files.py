@@ -32,6 +32,8 @@ def test_two_files_make_a_translator(capsys: pytest.CaptureFixture[str]) -> None
     assert (recipe.data.source_language, recipe.data.target_language) == ("en", "de")
     assert recipe.data.tokenise == "natural" and recipe.model.hidden_size == 4
     assert nmt("train", "--resume", "runs/own", "--train.epochs", 2) == 0
+    assert nmt("train", "--resume", "runs/own/last.safetensors", "--train.epochs", 3) == 0
+    assert "epoch 3" in capsys.readouterr().out
 
 
 def test_all_three_sets_and_a_recipe_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:

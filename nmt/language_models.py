@@ -11,13 +11,15 @@ import numpy as np
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
+from nmt.base_system import BaseSystem
 from nmt.data.batches import Batch, stream_batches
-from nmt.data.corpus import read_lines, split_words
+from nmt.data.corpus import read_lines, split_words, stream_lines
+from nmt.data.stored import Lazy, StoredSentences, StoredText
 from nmt.data.vocabulary import END, Vocabulary
 from nmt.evaluation.scores import perplexity
 from nmt.models.language_model import LanguageModel
 from nmt.recipe import LanguageModelRecipe, TextConfig
-from nmt.run_directory import BaseSystem, RunDirectory, Training
+from nmt.run_directory import RunDirectory, Training
 from nmt.search.sample import draw
 from nmt.training.progress import Observer
 
@@ -27,10 +29,14 @@ WRITTEN = {" ": "\u2581", "\t": "\\t"}  # how characters that a vocabulary canno
 
 def tokens_of(lines: Sequence[str], level: str) -> list[str]:
     """A text as one stream: words with `</s>` after each line, or characters with line ends."""
+    return [token for line in lines for token in _tokens_of_line(line, level)]
+
+
+def _tokens_of_line(line: str, level: str) -> list[str]:
+    """The tokens of a line and its end."""
     if level == "words":
-        return [word for line in lines for word in (*split_words(line), "</s>")]
-    return [token for line in lines
-            for token in (*(WRITTEN.get(character, character) for character in line), LINE_END)]
+        return [*split_words(line), "</s>"]
+    return [*(WRITTEN.get(character, character) for character in line), LINE_END]
 
 
 def text_of(tokens: Sequence[str], level: str) -> str:
@@ -148,7 +154,7 @@ def train(
 
     system = start or LanguageSystem.create(
         recipe, run.vocabularies(LanguageSystem.names, build), run.pruning())
-    train_ids = [END, *_ids(system.vocabulary, train_tokens)]
+    train_ids = StreamIds(system.vocabulary, train_tokens)
 
     def validate(parameters: dict[str, Array]) -> dict[str, float]:
         now = replace(system, parameters=system.plain(parameters))
@@ -165,16 +171,38 @@ def _ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:
     return [END if token == "</s>" else i for token, i in zip(tokens, found, strict=True)]
 
 
-def read_text(text: TextConfig) -> tuple[list[str], list[str]]:
+class StreamIds(Lazy[int]):
+    """The ids of a stream after an end marker, looked up when they are asked for."""
+
+    def __init__(self, vocabulary: Vocabulary, tokens: Sequence[str]) -> None:
+        self._vocabulary, self._tokens = vocabulary, tokens
+
+    def __len__(self) -> int:
+        return len(self._tokens) + 1
+
+    def item(self, place: int) -> int:
+        """The id at a place."""
+        place = range(len(self))[place]
+        return self.items(range(place, place + 1))[0]
+
+    def items(self, places: range) -> list[int]:
+        """Ids in a row."""
+        if places.step != 1:
+            return super().items(places)
+        tokens = self._tokens[max(places.start - 1, 0) : max(places.stop - 1, 0)]
+        return [END] * (places.start == 0 < places.stop) + _ids(self._vocabulary, tokens)
+
+
+def read_text(text: TextConfig) -> tuple[StoredText, list[str]]:
     """Training and dev tokens. Raises UserError when a file is missing or too short."""
-    lines = read_lines(text.train)
+    lines = StoredSentences(_tokens_of_line(line, text.level) for line in stream_lines(text.train))
     if text.dev:
-        parts = lines, read_lines(text.dev)
+        train, dev = StoredText(lines, len(lines)), tokens_of(read_lines(text.dev), text.level)
     else:
         cut = len(lines) - max(1, round(len(lines) * text.dev_share))
-        parts = lines[:cut], lines[cut:]
-    tokens = tokens_of(parts[0], text.level), tokens_of(parts[1], text.level)
-    if len(tokens[0]) <= text.streams or not tokens[1]:
+        train = StoredText(lines, max(cut, 0))
+        dev = [token for line in lines[max(cut, 0):] for token in line]
+    if len(train) <= text.streams or not dev:
         raise UserError(f"{text.train}: expected more than {text.streams} tokens to train on and "
-                        f"some to test on, got {len(tokens[0])} and {len(tokens[1])}")
-    return tokens
+                        f"some to test on, got {len(train)} and {len(dev)}")
+    return train, dev

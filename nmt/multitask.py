@@ -18,11 +18,14 @@ from typing import Any
 
 from backend import Array
 from backend.errors import UserError
+from nmt.base_system import BaseSystem
 from nmt.data.corpora import ParallelCorpus, load_corpus
 from nmt.data.vocabulary import Vocabulary
+from nmt.fixed_recipe import fixed_values
 from nmt.models.parametrization import Parametrized
 from nmt.recipe.tasks import JOINT, TasksRecipe
-from nmt.run_directory import RECIPE, BaseSystem, RunDirectory, Training, fixed_values
+from nmt.run_directory import RunDirectory, Training
+from nmt.run_files import RECIPE
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.progress import Observer

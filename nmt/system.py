@@ -15,6 +15,7 @@ import numpy as np
 from backend import Array, gemm, to_host
 from backend.errors import UserError
 from backend.memory import check_fits, too_large
+from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
@@ -28,7 +29,6 @@ from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.models.contract import CHARACTERS, Model, losses
 from nmt.recipe import Recipe
-from nmt.run_directory import BaseSystem
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.every_beam import every_beam_search

@@ -36,7 +36,8 @@ from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe, TranslationRecipe
 from nmt.recipe import page as recipe_page
 from nmt.recipe.file import as_text, load_recipe
 from nmt.recipe.tasks import TasksRecipe
-from nmt.run_directory import check_new, resumable
+from nmt.run_directory import resumable
+from nmt.run_files import check_new
 from nmt.system import System, score_bleu
 from nmt.training.progress import ConsoleObserver, Observer
 from nmt.training.tensorboard import Observers, TensorBoardObserver

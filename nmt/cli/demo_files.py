@@ -15,7 +15,7 @@ from pathlib import Path
 
 from backend.errors import UserError
 from backend.files import UNFINISHED, make_directory, write_text
-from nmt.run_directory import RECIPE
+from nmt.run_files import RECIPE
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock
 from nmt.training.trainer import BEST, LAST, LOG

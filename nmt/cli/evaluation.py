@@ -34,7 +34,8 @@ from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
 from nmt.evaluation.pictures import require_drawing
 from nmt.evaluation.rare import rarities
 from nmt.evaluation.speed import read_speed
-from nmt.run_directory import checkpoint_path, epochs_of
+from nmt.run_directory import epochs_of
+from nmt.run_files import checkpoint_path
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System, Translation
 from nmt.training.trainer import LOG

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from backend.errors import UserError
+from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands
 from nmt.pruning.classes import classes, in_order
@@ -25,7 +26,8 @@ from nmt.pruning.run import (
 )
 from nmt.pruning.schemes import SCHEMES, check_percent
 from nmt.recipe import AnyRecipe, Recipe
-from nmt.run_directory import BaseSystem, RunDirectory, check_new, checkpoint_path, epochs_of
+from nmt.run_directory import RunDirectory, epochs_of
+from nmt.run_files import check_new, checkpoint_path
 from nmt.training.progress import ConsoleObserver
 from nmt.training.trainer import LAST
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from backend.command import positive
 from backend.errors import UserError
 from backend.files import make_directory
+from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.pruning import percent
 from nmt.data.corpora import EvaluationSet, load_corpus
@@ -21,7 +22,7 @@ from nmt.evaluation.redundancy_report import Findings, draw, survivors_text, wri
 from nmt.language_models import LanguageSystem, read_text
 from nmt.pruning.run import masks_for, open_system, stored_weights
 from nmt.pruning.schemes import SCHEMES
-from nmt.run_directory import BaseSystem, check_new, checkpoint_path
+from nmt.run_files import check_new, checkpoint_path
 from nmt.system import System, score_bleu
 from nmt.training.trainer import LOG
 

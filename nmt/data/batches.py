@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nmt.data.characters import Spelled, Word, spelled_words
-from nmt.data.stored import StoredPairs
+from nmt.data.stored import Lazy, Mapped, StoredPairs
 from nmt.data.vocabulary import END
 
 POOL = 64  # batches sorted together: little padding, yet sentences still meet in new company
@@ -215,7 +215,7 @@ class TextBatches:
         return (self.batch(i) for i in sorted_batches(self.lengths, self.batch_size))
 
 
-def stream_batches(ids: Sequence[int], batch_size: int, length: int) -> list[Batch]:
+def stream_batches(ids: Sequence[int] | np.ndarray, batch_size: int, length: int) -> Lazy[Batch]:
     """A long text as B parallel streams, cut in time for truncated backpropagation.
 
     The ids are divided into batch_size consecutive streams of equal length; each batch is the next
@@ -223,21 +223,23 @@ def stream_batches(ids: Sequence[int], batch_size: int, length: int) -> list[Bat
     after a batch is the state it starts the next one with.
 
     ids: (N,) the text. batch_size: streams. length: positions per batch. Returns the batches in
-    order; they predict every id but the first and at most batch_size - 1 at the end, which do not
-    fill all streams. Raises ValueError if a stream would have no position.
+    order, made when they are asked for; they predict every id but the first and at most
+    batch_size - 1 at the end, which do not fill all streams. Raises ValueError if a stream would
+    have no position.
     """
     _check_batch_size(batch_size)
     if length < 1:
         raise ValueError(f"length: expected at least 1, got {length}")
-    text = np.asarray(ids, dtype=np.int64)  # (N,)
-    positions = (len(text) - 1) // batch_size
+    positions = (len(ids) - 1) // batch_size
     if positions < 1:
-        raise ValueError(f"ids: expected more than batch_size = {batch_size}, got {len(text)}")
-    used = batch_size * positions
-    columns = text[:used].reshape(batch_size, positions)                   # (B, positions)
-    after = text[positions : used + 1 : positions]                         # (B,), one further each
-    all_ids = np.ascontiguousarray(np.concatenate([columns, after[:, None]], axis=1).T)
+        raise ValueError(f"ids: expected more than batch_size = {batch_size}, got {len(ids)}")
     streams = np.arange(batch_size)
-    pieces = (all_ids[t : t + length + 1] for t in range(0, positions, length))
-    return [Batch((), Side(piece, np.full(batch_size, len(piece) - 1)), streams, begins=number == 0)
-            for number, piece in enumerate(pieces)]
+
+    def piece(t: int) -> Batch:
+        steps = min(length, positions - t)
+        starts = range(t, t + batch_size * positions, positions)
+        columns = [ids[start : start + steps + 1] for start in starts]
+        together = np.stack(columns, axis=1).astype(np.int64, copy=False)  # (steps + 1, B)
+        return Batch((), Side(together, np.full(batch_size, steps)), streams, begins=t == 0)
+
+    return Mapped(piece, range(0, positions, length))

@@ -11,7 +11,8 @@ import os
 import tempfile
 from abc import abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import IO, Any, TypeVar, overload
 
 import numpy as np
@@ -37,8 +38,12 @@ class Lazy(Sequence[T]):
     def __getitem__(self, place: slice) -> list[T]: ...
     def __getitem__(self, place: int | slice) -> T | list[T]:
         if isinstance(place, slice):
-            return [self.item(i) for i in range(*place.indices(len(self)))]
+            return self.items(range(*place.indices(len(self))))
         return self.item(place)
+
+    def items(self, places: range) -> list[T]:
+        """The items at places that there are."""
+        return [self.item(place) for place in places]
 
     def __eq__(self, other: object) -> bool:
         return (isinstance(other, Sequence) and len(self) == len(other)
@@ -115,6 +120,35 @@ class StoredSentences(Lazy[Words]):
         if start >= self._before:
             return self._block[start - self._before : end - self._before].decode().split(" ")
         return os.pread(self._descriptor, end - start, start).decode().split(" ")
+
+
+class StoredText(Lazy[str]):
+    """The words of stored sentences one after another, each with the place where it begins."""
+
+    def __init__(self, sentences: StoredSentences, count: int) -> None:
+        """count: how many sentences, from the first."""
+        self._sentences, lengths = sentences, sentences.lengths[:count]
+        self._starts = np.append(0, np.cumsum(lengths, dtype=np.int64))  # (N + 1,)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(map(self._sentences.item, range(len(self._starts) - 1)))
+
+    def item(self, place: int) -> str:
+        """A word."""
+        place = range(len(self))[place]
+        return self.items(range(place, place + 1))[0]
+
+    def items(self, places: range) -> Words:
+        """Words in a row."""
+        if places.step != 1 or not places:
+            return super().items(places)
+        first, last = np.searchsorted(self._starts, [places[0], places[-1]], "right").tolist()
+        words = [word for i in range(first - 1, last) for word in self._sentences.item(i)]
+        start = places[0] - int(self._starts[first - 1])
+        return words[start : start + len(places)]
 
 
 class StoredPairs(Lazy[Pair]):

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lstm.parameters import Weight
+from nmt.base_system import BaseSystem
 from nmt.evaluation.curves import Curve
 from nmt.pruning.classes import classes, in_order
 from nmt.pruning.run import masks_for, stored_parameters, stored_weights, with_masks
 from nmt.pruning.schemes import Masks
-from nmt.run_directory import BaseSystem
 
 Measure = Callable[[Any], dict[str, float]]  # of a system: "perplexity" and, perhaps, "bleu"
 Tell = Callable[[str], None]

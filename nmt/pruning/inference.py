@@ -16,7 +16,7 @@ from backend import module, on_host
 from backend.errors import UserError
 from backend.sparse import sparse_matrix
 from lstm.parameters import Weight
-from nmt.run_directory import BaseSystem
+from nmt.base_system import BaseSystem
 
 SHARE = 0.1  # of a weight that may be left: above it dense products win (docs/pruning.md)
 

@@ -20,14 +20,16 @@ from backend import Array, to_device, to_host
 from backend.errors import UserError
 from lstm.parameters import Weight
 from nmt import language_models, translator_training
+from nmt.base_system import BaseSystem, Pruning
 from nmt.checkpoint_option import DEFAULT
 from nmt.data.corpora import ParallelCorpus, load_corpus
+from nmt.fixed_recipe import check_same
 from nmt.language_models import LanguageSystem, read_text
 from nmt.pruning.classes import classes
 from nmt.pruning.schemes import Masks, masks
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import load_recipe
-from nmt.run_directory import RECIPE, BaseSystem, Pruning, check_same
+from nmt.run_files import RECIPE
 from nmt.system import System
 from nmt.training.progress import Observer
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from backend import Array, to_device
 from backend.errors import UserError
+from nmt.data.batches import Batch
 from nmt.training import checkpoint
 
 
@@ -32,15 +34,34 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def stream_state(
-    arrays: Mapping[str, np.ndarray], dtype: Any
+    path: Path, arrays: Mapping[str, np.ndarray], expected: Sequence[Sequence[Array]]
 ) -> list[tuple[Array, ...]] | None:
     """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`.
 
-    Raises ValueError for what is none.
+    expected: what the model hands on after a batch, arrays (B, H) by layer. Raises UserError naming
+    the file where the arrays are others, or not finite.
     """
-    shapes = {array.shape for array in arrays.values()}
-    if len(shapes) > 1 or any(array.dtype != dtype or array.ndim != 2 for array in arrays.values()):
-        raise ValueError(f"{checkpoint.CARRIED}: expected arrays (B, H) of {dtype}, found others")
-    layers = sorted({int(name.split(".")[0]) for name in arrays})
-    return [tuple(to_device(arrays[name]) for name in sorted(arrays)
-                  if name.startswith(f"{layer}.")) for layer in layers] or None
+    ours = {f"{layer}.{place}": array for layer, parts in enumerate(expected)
+            for place, array in enumerate(parts)}
+    for name in sorted(arrays.keys() | ours.keys()):
+        wanted, found = (f"shape {own[name].shape} of {own[name].dtype}" if name in own else "none"
+                         for own in (ours, arrays))
+        if wanted != found:
+            raise UserError(f"{path}: cannot resume: {checkpoint.CARRIED}{name}, a state that is "
+                            f"handed from batch to batch: expected {wanted}, found {found}")
+        checkpoint.check_array(path, f"{checkpoint.CARRIED}{name}", arrays[name], ours[name].dtype)
+    return [tuple(to_device(arrays[f"{layer}.{place}"]) for place in range(len(parts)))
+            for layer, parts in enumerate(expected)] or None
+
+
+def going_on(batch: Batch, state: Any, path: Path) -> Batch:
+    """A batch with the state of the one before it, where it goes on with a stream.
+
+    Raises UserError where a run was resumed from a checkpoint at `path` that holds no state.
+    """
+    if batch.begins:
+        return batch
+    if state is None:
+        raise UserError(f"{path}: cannot resume: expected the states of streams, "
+                        f"{checkpoint.CARRIED}*, found none")
+    return replace(batch, state=state)

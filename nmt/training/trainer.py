@@ -26,7 +26,7 @@ from nmt.training.meter import Meter, perplexities
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer, Progress
-from nmt.training.resuming import differs, reading, stream_state
+from nmt.training.resuming import differs, going_on, reading, stream_state
 from nmt.training.schedule import is_better
 
 LAST = "last.safetensors"  # everything a resume needs
@@ -139,12 +139,20 @@ class Trainer:
             parameter[...] = to_device(parameters[name])
         with reading(path):
             self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
-            self._stream = stream_state(saved.select(checkpoint.CARRIED), self._dtype)
             self._load_state(state)
+        carried = saved.select(checkpoint.CARRIED)
+        self._stream = stream_state(path, carried, self._handed_on() if carried else ())
         if changed := differences(state.get("environment", {}), self._environment):
             self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
                              "run that was never stopped"]
         self._owns_directory = True
+
+    def _handed_on(self) -> Sequence[Sequence[Array]]:
+        """What the model hands on from a batch of a stream to the next."""
+        keys = self._source.epoch(np.random.default_rng(0))
+        with np.errstate(all="ignore"):  # shapes alone matter
+            _, cache = self._model.loss(self.parameters, self._source.batch(keys[0]))
+        return getattr(cache, "state", None) or ()
 
     def _load_optimizer(self, arrays: Mapping[str, Array], step: int) -> None:
         """The optimizer's state after so many updates. Raises ValueError for another."""
@@ -257,8 +265,7 @@ class Trainer:
     def _train_batch(self, batch: Batch) -> None:
         """One update of the parameters."""
         c = self.counters
-        if not batch.begins:
-            batch = dataclasses.replace(batch, state=self._stream)
+        batch = going_on(batch, self._stream, self._directory / LAST)
         noise = self._model.noise(batch, self._dropout_rng, self._dtype)
         loss, cache = self._model.loss(self.parameters, batch, noise)
         self._stream = getattr(cache, "state", None)

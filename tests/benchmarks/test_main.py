@@ -60,3 +60,15 @@ def test_each_can_say_its_options(name, capsys):
     with pytest.raises(SystemExit) as stopped:
         import_module(module_of(name)).main(["--help"])
     assert stopped.value.code == 0 and "--" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words, said", [
+    (["step", "--seconds", "inf"], "argument --seconds: expected seconds above 0"),
+    (["step", "--hidden", "9" * 5000], "argument --hidden: expected an integer of at least 1"),
+    (["crossover", "--bogus"], "unrecognized arguments: --bogus"),
+    (["table", "--results", "/no/such/folder"], "/no/such/folder: expected a directory of result"),
+])  # fmt: skip
+def test_a_wrong_option_is_one_line(capsys, words, said):
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"benchmarks: {said}") and error.count("\n") == 1, error

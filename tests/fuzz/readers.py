@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from fuzz.checkpoints import make_checkpoint, read_checkpoint
 from fuzz.mutate import mutated, odd_json
 
 from backend.errors import UserError
 from nmt.data.align import GoldOptions, number_of_pairs, read_gold
 from nmt.data.annotation import METHODS
-from nmt.data.batches import TextBatches
 from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
 from nmt.data.rare_words import read_dictionary, write_dictionary
 from nmt.data.restoration import resolve
@@ -29,14 +28,11 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.evaluation.curves import read_curve
 from nmt.evaluation.similarity import read_pairs
 from nmt.evaluation.speed import read_speed
-from nmt.models.translator import ModelConfig, Translator
 from nmt.pruning.schemes import SCHEMES
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_text, load_recipe
-from nmt.training import checkpoint, tensor_file
 from nmt.training.log import Log
-from nmt.training.options import TrainOptions
-from nmt.training.trainer import LAST, LOG, Trainer
+from nmt.training.trainer import LAST, LOG
 
 assert SCHEMES  # importing it makes the modules of pruned runs known
 
@@ -97,121 +93,6 @@ OVERRIDES = [text.encode() for text in (
     "--parametrize.frozen=[a, b]", "--parametrize.tied={a: b}", "--data.max_length=null",
     "--model.unit=rnn\n--model.dropout=.5", "--train.optimizer=sgd", "--model.biases=no",
 )]
-
-
-# --- checkpoints ----------------------------------------------------------------------------------
-
-
-class _Nothing(TextBatches):
-    """A source of batches that none are taken from."""
-
-    def __init__(self) -> None:
-        pass
-
-
-@cache
-def _model() -> tuple[Translator, dict[str, np.ndarray]]:
-    model = Translator(ModelConfig(layers=1, hidden_size=2, embedding_size=2), 4, 4)
-    return model, model.initial_parameters(np.random.default_rng(1))
-
-
-@cache
-def _checkpoint() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and the document of a run after its first update."""
-    parameters = _model()[1]
-    arrays = {f"parameters/{name}": array for name, array in parameters.items()}
-    for kind in ("m", "v"):
-        arrays |= {f"optimizer/{kind}/{name}": np.zeros_like(array)
-                   for name, array in parameters.items()}
-    arrays |= {f"optimizer/t/{name}": np.array(1) for name in parameters}
-    mask = np.ones(parameters["decoder.W_e"].shape, bool)
-    trainer = _trainer(Path("."))
-    trainer.counters.step = 1
-    caught: list[Any] = []
-    save, checkpoint.save = checkpoint.save, lambda *given, **_: caught.append(given)
-    try:
-        trainer._save_last()
-    finally:
-        checkpoint.save = save
-    return arrays | {"mask/decoder.W_e": mask}, {"epoch": 1, **caught[0][2]}
-
-
-def _trainer(directory: Path) -> Trainer:
-    model, parameters = _model()
-    options = TrainOptions(optimizer="adam", schedule="plateau")
-    return Trainer(model, {name: array.copy() for name, array in parameters.items()}, _Nothing(),
-                   options, directory, lambda _: {"perplexity": 1.0},
-                   metadata={"kind": "translator", "source": "x", "recipe": {"model.layers": 1}})
-
-
-def make_checkpoint(rng: Random) -> bytes:
-    """Bytes changed; or the document, or the arrays, and a checksum that fits them."""
-    arrays, metadata = dict(_checkpoint()[0]), _checkpoint()[1]
-    how = rng.random()
-    if how < 0.3:
-        return mutated(rng, _checkpoint_seeds())
-    if how < 0.6:
-        _odd_array(rng, arrays)
-    packing: dict[str, Any] = {}
-    with suppress(IndexError, KeyError, TypeError):  # of odd arrays
-        arrays, packing = checkpoint.pack(arrays, rng.random() < 0.5)
-    document: Any = {"version": checkpoint.VERSION, "metadata": metadata} | packing
-    text = odd_json(rng, document) if how > 0.5 else json.dumps(document)
-    if rng.random() < 0.05:
-        text = mutated(rng, [text.encode()]).decode("utf-8", "replace")
-    header = {"nmt-checkpoint": text}
-    if rng.random() < 0.9:
-        header["nmt-checksum"] = checkpoint._checksum(arrays, text)
-    return b"".join(map(bytes, tensor_file.parts(arrays, header)))
-
-
-@cache
-def _checkpoint_seeds() -> list[bytes]:
-    arrays, metadata = _checkpoint()
-    arrays, packing = checkpoint.pack(arrays, False)
-    document = json.dumps({"version": checkpoint.VERSION, "metadata": metadata} | packing)
-    header = {"nmt-checkpoint": document,
-              "nmt-checksum": checkpoint._checksum(arrays, document)}
-    few = {name: arrays[name] for name in sorted(arrays)[:3]}
-    small = {"nmt-checkpoint": json.dumps({"version": checkpoint.VERSION, "metadata": {}})}
-    return [b"".join(map(bytes, tensor_file.parts(*one)))
-            for one in ((arrays, header), (few, small))]
-
-
-def _odd_array(rng: Random, arrays: dict[str, np.ndarray]) -> None:
-    name = rng.choice(sorted(arrays))
-    array, what = arrays[name], rng.randrange(7)
-    if what == 0:
-        del arrays[name]
-    elif what == 1:
-        kind = rng.choice(("float64", "float16", "int64", "int8", "uint8", "bool"))
-        arrays[name] = array.astype(kind)
-    elif what == 2:
-        arrays[name] = np.full_like(array, rng.choice((np.nan, np.inf)), dtype=np.float32)
-    elif what == 3:
-        arrays[name] = array.reshape(-1)[: rng.randrange(3)]
-    elif what == 4:
-        arrays[rng.choice(("", "x", "parameters/", "optimizer/m/x", "mask/x", "carried/0.0",
-                           "carried/x", "optimizer/", "\x1b"))] = array
-    elif what == 5:
-        arrays[name] = array[None]
-    else:
-        arrays[name] = np.zeros((0, 3), np.float32)
-
-
-def read_checkpoint(path: Path) -> None:
-    """As a command opens it, and as a run resumes it."""
-    try:
-        saved = checkpoint.load(path)
-        parameters = _model()[1]
-        checkpoint.parameters_of(saved, path, parameters)
-    except UserError as error:
-        assert str(path) in str(error)
-    (path.parent / LOG).write_text('{"event": "update", "step": 1, "epoch": 1}\n')
-    trainer = _trainer(path.parent)
-    trainer.resume()
-    trainer._schedule.rate_at(1, 0.5), trainer._meter.close_window(), trainer._meter.close_epoch()
-    trainer._schedule.epoch_end(1, 2.0)
 
 
 # --- links, logs, words ---------------------------------------------------------------------------

@@ -201,3 +201,13 @@ def test_a_time_limit_is_status_3_and_says_what_was_covered(capsys, tmp_path):
     assert "nothing of x, W" in out and "WRONG" not in out
     status, _, err = run(capsys, "check", f"{path}:slow", "--time-limit", "0")
     assert status == 2 and "--time-limit: expected seconds above 0 and at most 1e8, got '0'" in err
+
+
+@pytest.mark.parametrize("options", [
+    ("walk", "nmt", "--hidden", "999999999999"), ("walk", "nmt", "--layers", "100000"),
+    ("check", "--time-limit", "1e308"), ("explore", "search", "--beam", "9" * 5000),
+])  # fmt: skip
+def test_an_astronomic_number_is_one_line(capsys, options):
+    status, out, err = run(capsys, *options)
+    assert (status, out) == (2, "") and err.count("\n") == 1
+    assert err.startswith(f"grads: argument {options[2 if options[0] != 'check' else 1]}: expected")

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from tiny_run import ROOT
 
-from nmt.data.batches import TextBatches
 from nmt.data.corpora import load_corpus
 from nmt.models.translator import ModelConfig
 from nmt.recipe import DataConfig, Recipe
@@ -22,7 +21,6 @@ from nmt.translator_training import build_vocabularies, text_of
 
 WORDS = [f"{name}{number}" for name in ("mot", "wort", "word", "ord") for number in range(250)]
 WRITTEN = 100_000  # lines at once
-MEGABYTE = 1 << 20
 
 
 class Measured(NamedTuple):
@@ -33,14 +31,20 @@ class Measured(NamedTuple):
     seconds: float
 
 
-def resident(process: int | str = "self") -> float:
-    """Memory that a process holds now, in megabytes; 0 once it has ended."""
+def resident(process: int | str = "self", most: bool = False) -> float:
+    """Memory that a process holds now, in megabytes, or the most since `forget`; 0 where it has
+    ended."""
     try:
         text = Path(f"/proc/{process}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
     return next((int(line.split()[1]) / 1024 for line in text.splitlines()
-                 if line.startswith("VmRSS")), 0.0)
+                 if line.startswith("VmHWM" if most else "VmRSS")), 0.0)
+
+
+def forget() -> None:
+    """Let the system count the most memory of this process anew."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def write_lines(path: Path, count: int, seed: int) -> None:
@@ -64,34 +68,33 @@ def recipe_of(directory: Path, pairs: int) -> Recipe:
                   train=TrainOptions(batch_size=64))
 
 
-def epochs_of_batches(recipe: Recipe, epochs: int, every: int = 1000) -> Iterator[Measured]:
-    """Read the corpus, build vocabularies, fingerprint it, then make all batches of each epoch.
-
-    every: batches after which the memory is looked at.
+def epochs_of_batches(recipe: Recipe, epochs: int) -> Iterator[Measured]:
+    """Read the corpus, build vocabularies, read it once more, then make all batches of each epoch.
     """
-    begun, before = time.monotonic(), resident()
+    begun = _begun()
     corpus = load_corpus(recipe.data)
-    count = f"{len(corpus.train):,} pairs, {corpus.empty:,} empty and {corpus.too_long:,} too long"
-    yield Measured(f"read: {count}", max(before, resident()), time.monotonic() - begun)
-    begun = time.monotonic()
+    yield _measured(f"read: {len(corpus.train):,} pairs, {corpus.empty:,} empty and "
+                    f"{corpus.too_long:,} too long", begun)
+    begun = _begun()
     system = System.create(recipe, build_vocabularies(corpus, recipe))
     characters = sum(map(len, text_of(corpus)))
-    yield Measured(f"vocabularies; {characters:,} characters read", resident(),
-                   time.monotonic() - begun)
+    yield _measured(f"vocabularies; {characters:,} characters read", begun)
     batches, rng = system.batches(corpus.train, recipe.train.batch_size), np.random.default_rng(1)
     for epoch in range(epochs):
-        begun = time.monotonic()
-        number, most = _made(batches, rng, every)
-        yield Measured(f"epoch {epoch + 1}: {number:,} batches", most, time.monotonic() - begun)
+        begun = _begun()
+        number = sum(1 for _ in map(batches.batch, batches.epoch(rng)))
+        yield _measured(f"epoch {epoch + 1}: {number:,} batches", begun)
 
 
-def _made(batches: TextBatches, rng: np.random.Generator, every: int) -> tuple[int, float]:
-    """How many batches an epoch has, and the most memory while they are made."""
-    keys, most = batches.epoch(rng), 0.0
-    for number, key in enumerate(keys):
-        batches.batch(key)
-        most = most if number % every else max(most, resident())
-    return len(keys), max(most, resident())
+def _begun() -> float:
+    """When something begins, whose memory is measured."""
+    forget()
+    return time.monotonic()
+
+
+def _measured(what: str, begun: float) -> Measured:
+    """What has ended now."""
+    return Measured(what, resident(most=True), time.monotonic() - begun)
 
 
 def translation(run: Path, text: Path, parts: int = 10) -> Iterator[Measured]:

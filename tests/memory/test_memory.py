@@ -16,15 +16,19 @@ from memory.measure import epochs_of_batches, recipe_of
 from tiny_run import complaint, nmt, write_corpus, write_recipe
 
 from nmt.data import stored
-from nmt.data.batches import TextBatches
+from nmt.data.batches import TextBatches, stream_batches
 from nmt.data.corpora import load_corpus
-from nmt.data.stored import StoredPairs, StoredSentences
+from nmt.data.corpus import read_lines
+from nmt.data.stored import StoredPairs, StoredSentences, StoredText
+from nmt.data.vocabulary import END, Vocabulary
+from nmt.language_models import StreamIds, Streams, read_text, tokens_of
 from nmt.models.hybrid import HybridConfig
+from nmt.recipe import TextConfig
 from nmt.system import System
 from nmt.translator_training import build_vocabularies
 
 WORD = st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs"]), min_size=1)
-PAIRS = 4000
+PAIRS = 2000
 
 
 @pytest.fixture(params=[1 << 25, 200], ids=["memory", "disk"])
@@ -46,6 +50,36 @@ def test_sentences_come_back(sentences, block):
     assert kept != [*sentences, []]
     with pytest.raises(IndexError):
         kept[len(sentences)]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(WORD, max_size=4), max_size=9), st.integers(0, 9), st.data())
+def test_a_text_is_its_sentences_words(sentences, count, data):
+    count = min(count, len(sentences))
+    words = [word for one in sentences[:count] for word in one]
+    text = StoredText(StoredSentences(sentences), count)
+    start, end = (data.draw(st.integers(-len(words) - 1, len(words) + 1)) for _ in range(2))
+    assert list(text) == words == text and text[start:end] == words[start:end]
+    assert text[::-2] == words[::-2] and [text[i] for i in range(len(words))] == words
+    with pytest.raises(IndexError):
+        text[len(words)]
+
+
+@pytest.mark.parametrize("level, dev", [("words", ""), ("characters", "dev.de")])
+def test_streams_are_those_of_a_text_in_memory(tmp_path, block, level, dev):
+    write_corpus(tmp_path)
+    text = TextConfig(train=str(tmp_path / "train.de"), dev=dev and str(tmp_path / dev),
+                      level=level, streams=4, length=7)
+    lines = read_lines(text.train)
+    tokens, held_out = read_text(text)
+    assert tokens == tokens_of(lines if dev else lines[:72], level)
+    assert held_out == tokens_of(read_lines(tmp_path / dev) if dev else lines[72:], level)
+    vocabulary = Vocabulary.build([[*tokens, "</s>"]])
+    ids = [END, *(END if token == "</s>" else vocabulary.ids([token])[0] for token in tokens)]
+    batches = stream_batches(np.array(ids), 4, 7), Streams(StreamIds(vocabulary, tokens), text)
+    for key, theirs in enumerate(batches[0]):
+        assert all(map(np.array_equal, arrays(batches[1].batch(key)), arrays(theirs)))
+    assert StreamIds(vocabulary, tokens)[:9:2] == ids[:9:2]
 
 
 @pytest.mark.parametrize("hybrid", [False, True], ids=["words", "hybrid"])

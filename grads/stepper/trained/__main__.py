@@ -19,7 +19,7 @@ from nmt.data.corpora import EvaluationSet, ParallelCorpus
 from nmt.data.corpus import Pair, write_lines
 from nmt.recipe import LanguageModelRecipe, Recipe
 from nmt.recipe.file import load_recipe
-from nmt.run_directory import RECIPE
+from nmt.run_files import RECIPE
 from nmt.training import checkpoint
 from nmt.training.progress import Observer
 from nmt.training.trainer import BEST, LAST, LOG

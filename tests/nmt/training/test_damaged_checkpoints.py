@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tiny_run import TEXT_RECIPE, complaint, nmt, write_corpus, write_recipe
 
 from backend.errors import UserError
 from nmt.training import checkpoint
@@ -145,3 +147,28 @@ def test_states_of_an_optimizer_that_are_none(change, said):
     Adam().load_state_arrays(GOOD, {"W": ARRAYS["parameters/W"]})
     with pytest.raises(ValueError, match=said):
         Adam().load_state_arrays(GOOD | change, {"W": ARRAYS["parameters/W"]})
+
+
+@pytest.mark.parametrize("change, said", [
+    ({"0.0": np.zeros((4, 9), np.float32)}, r"0.0, .*: expected shape \(4, 8\) of float32, found "
+                                            r"shape \(4, 9\) of float32"),
+    ({"1.1": np.zeros((4, 8))}, r"1.1, .*: expected shape \(4, 8\) of float32, found .* float64"),
+    ({"0.1": np.zeros((3, 8), np.float32)}, r"0.1, .* found shape \(3, 8\)"),
+    ({"0.1": None}, r"0.1, a state that is handed from batch to batch: .*, found none"),
+    ({"x": np.zeros((4, 8), np.float32)}, "x, .*: expected none, found shape"),
+    ({"0.0": np.full((4, 8), np.inf, np.float32)}, "0.0: expected finite numbers"),
+    (dict.fromkeys(("0.0", "0.1", "1.0", "1.1")), r"\*, found none"),
+])  # fmt: skip
+def test_states_of_streams_that_are_none(tmp_path, capsys, change, said):
+    """Of a language model in the midst of an epoch."""
+    write_corpus(tmp_path)
+    recipe = write_recipe(tmp_path / "r.yaml", TEXT_RECIPE, train={"epochs": 1})
+    assert nmt("lm", "train", recipe, "--output", tmp_path / "run") == 0
+    path = tmp_path / "run" / "last.safetensors"
+    saved = checkpoint.load(path)
+    saved.metadata["training"]["counters"] |= {"epoch": 1, "position": 2}
+    states = {f"carried/{name}": array for name, array in change.items()}
+    arrays = {name: array for name, array in (saved.arrays | states).items() if array is not None}
+    checkpoint.save(path, arrays, saved.metadata)
+    found = complaint(capsys, "lm", "train", "--resume", tmp_path / "run", "--train.epochs", 2)
+    assert re.fullmatch(rf"{path}:( cannot resume:)?.* ?carried/{said}.*", found), found

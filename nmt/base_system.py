@@ -1,0 +1,180 @@
+"""What the systems of all architectures have: recipe, vocabularies, parameters; read and known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from backend import Array
+from backend.errors import UserError
+from backend.memory import check_fits
+from nmt.checkpoint_option import DEFAULT
+from nmt.data.vocabulary import Vocabulary
+from nmt.fixed_recipe import check_recipe, fixed_values
+from nmt.models.contract import Tables, character_tables
+from nmt.models.parametrization import Masked, Parametrized
+from nmt.models.registry import make_model
+from nmt.recipe import AnyRecipe
+from nmt.recipe.file import load_recipe
+from nmt.recipe.parametrize import parametrized
+from nmt.run_files import (
+    RECIPE,
+    checkpoint_path,
+    fingerprint,
+    need,
+    read_vocabularies,
+    tasks_hint,
+    vocabulary_file,
+)
+from nmt.training import checkpoint
+
+
+class Pruning(NamedTuple):
+    """What is left of a pruned model."""
+
+    masks: Mapping[str, np.ndarray]  # bool, by the stored parameter's name, True where it is kept
+    facts: dict[str, Any]  # JSON-able: the scheme and the like, which every checkpoint keeps
+
+
+@dataclass
+class BaseSystem:
+    """A model with all it needs: recipe, vocabularies, parameters."""
+
+    recipe: Any
+    vocabularies: dict[str, Vocabulary]  # by the names that the class has
+    model: Any
+    parameters: dict[str, Array]  # the model's
+    parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained, and
+    stored: dict[str, Array] = field(default_factory=dict)  # the parameters that it is trained by
+    pruning: Pruning | None = None  # where weights are pruned
+
+    kind: ClassVar[str]  # as messages and checkpoints name it
+    recipes: ClassVar[type[AnyRecipe]]
+    names: ClassVar[tuple[str, ...]]  # of the vocabularies: the sources' and, last, the target's
+
+    @classmethod
+    def names_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
+        """The vocabularies of a recipe's system, those of characters too."""
+        return (*cls.names, *character_tables(recipe.model))
+
+    @classmethod
+    def create(
+        cls, recipe: AnyRecipe, vocabularies: Mapping[str, Vocabulary],
+        pruning: Pruning | None = None,
+    ) -> Self:
+        """A system with fresh parameters, drawn from the recipe's seed; what is pruned is zero.
+
+        Raises ValueError for a mask that does not fit a parameter.
+        """
+        model, own = cls.models(recipe, vocabularies)
+        check_memory(model, 1, "the model's parameters")
+        rng = np.random.default_rng([recipe.train.seed, 2])
+        if pruning is not None:
+            own = Parametrized(own or model, {name: Masked(mask)
+                                              for name, mask in pruning.masks.items()})
+        if own is None:
+            return cls(recipe, dict(vocabularies), model, model.initial_parameters(rng))
+        stored = own.initial_parameters(rng)
+        return cls(recipe, dict(vocabularies), model, own.plain(stored), own, stored, pruning)
+
+    @classmethod
+    def models(
+        cls, recipe: Any, vocabularies: Mapping[str, Vocabulary]
+    ) -> tuple[Any, Parametrized | None]:
+        """The model, and where the recipe parametrizes, what is trained in its place."""
+        *sources, target = (len(vocabularies[name]) for name in cls.names)
+        characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
+        model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
+                                                **characters))
+        return model, parametrized(model, recipe.parametrize)
+
+    def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
+        """The model's parameters, from those that are trained."""
+        return trained if self.parametrized is None else self.parametrized.plain(trained)
+
+    @classmethod
+    def is_in(cls, directory: Path) -> bool:
+        """Whether a directory has the vocabularies of a system of this kind."""
+        return all((directory / vocabulary_file(name)).is_file() for name in cls.names)
+
+    @classmethod
+    def open(cls, directory: str | Path, which: str = DEFAULT) -> Self:
+        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`.
+
+        Raises UserError when it is not one of this kind or format, or its files do not match.
+        """
+        directory = Path(directory)
+        what = f"the run directory of a {cls.kind}"
+        need(directory, what, [RECIPE])
+        path = checkpoint_path(directory, which)
+        kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
+        if kind != cls.kind:
+            raise UserError(f"{path}: expected a {cls.kind}, found a {kind}"
+                            + tasks_hint(directory))
+        need(directory, what, map(vocabulary_file, cls.names))
+        recipe = load_recipe(cls.recipes, directory / RECIPE)
+        need(directory, what, map(vocabulary_file, cls.names_of(recipe)))
+        vocabularies = read_vocabularies(directory, cls.names_of(recipe))
+        saved = checkpoint.load(path)
+        check_recipe(directory / RECIPE, recipe, saved.metadata, path)
+        try:
+            system = cls.create(recipe, vocabularies, pruning_of(saved))
+        except ValueError as error:
+            raise UserError(f"{path}: {error}") from None
+        system._take(saved, path)
+        return system
+
+    def load(self, directory: Path, which: str = DEFAULT) -> None:
+        """Take parameters of a run directory, once they are known to be ours."""
+        path = checkpoint_path(directory, which)
+        self._take(checkpoint.load(path), path)
+
+    def _take(self, saved: checkpoint.Checkpoint, path: Path) -> None:
+        """Take the parameters of a checkpoint that was read from `path`."""
+        theirs, ours = saved.metadata.get("model", {}), self.metadata()
+        for name in self.vocabularies:
+            if theirs.get(name) != ours[name]:
+                file = path.parent / vocabulary_file(name)
+                raise UserError(f"{file}: this is not the vocabulary that the model in "
+                                f"{path.name} was trained with")
+        self.stored = checkpoint.parameters_of(saved, path, self.stored or self.parameters)
+        self.parameters = self.plain(self.stored)
+
+    def metadata(self) -> dict[str, Any]:
+        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies, and
+        what of its recipe no one may change."""
+        prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
+        pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
+        return {"kind": self.kind, **prints, **pruned, "recipe": fixed_values(self.recipe)}
+
+    def recipe_files(self) -> dict[str, AnyRecipe]:
+        """The recipes that a run directory holds, by file."""
+        return {RECIPE: self.recipe}
+
+    def saved(
+        self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
+    ) -> None:
+        """What is done in the run directory `path` once its checkpoint `file` was written."""
+
+    def masks(self) -> dict[str, Array]:
+        """What a checkpoint holds beside the parameters: the masks, by their names there."""
+        masks = {} if self.pruning is None else self.pruning.masks
+        return {checkpoint.MASKS + name: mask for name, mask in masks.items()}
+
+
+def check_memory(model: Any, copies: int, what: str) -> None:
+    """Raise UserError where the memory does not hold so many copies of all parameters."""
+    count = sum(math.prod(weight.shape) for weight in model.weights().values())
+    check_fits(4 * count * copies, f"{what}, {count:,} numbers{' each' * (copies > 1)}",
+               "smaller layers, or fewer words in the vocabularies, need less")
+
+
+def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
+    """What a checkpoint says of pruning; None where it has no masks."""
+    masks = saved.select(checkpoint.MASKS)
+    return Pruning(masks, saved.metadata.get("model", {}).get("pruning", {})) if masks else None

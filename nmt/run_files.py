@@ -1,0 +1,93 @@
+"""The files of a run directory: their names, what they hold, whether they are there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.checkpoint_option import CHECKPOINTS
+from nmt.data.vocabulary import Vocabulary
+from nmt.recipe.tasks import TASKS, is_of_tasks
+from nmt.recipe.tree import read_tree
+from nmt.training.directory_lock import left_by_killed
+from nmt.training.trainer import BEST, LAST
+
+RECIPE = "recipe.yaml"
+
+
+def vocabulary_file(name: str) -> str:
+    """The file of a vocabulary."""
+    return f"{name}.vocab"
+
+
+def checkpoint_path(directory: Path, which: str) -> Path:
+    """The best checkpoint of a run, or the last, which also serves where no score was kept.
+
+    Raises ValueError unless `which` is one of `nmt.checkpoint_option.CHECKPOINTS`.
+    """
+    if which not in CHECKPOINTS:
+        raise ValueError(f"which: expected one of {', '.join(CHECKPOINTS)}, got {which!r}")
+    best = directory / BEST
+    return best if which == "best" and best.is_file() else directory / LAST
+
+
+def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabulary]:
+    """The vocabularies of a run directory by name."""
+    return {name: Vocabulary.read(directory / vocabulary_file(name)) for name in names}
+
+
+def check_new(path: Path, beside: Collection[str] = ()) -> None:
+    """Raise UserError unless a new run may write here: nothing yet, or nothing visible in it.
+
+    beside: files that may be there. So may what a run wrote whose process was killed before its
+    first checkpoint.
+    """
+    if (path / LAST).exists():
+        raise UserError(f"{path / LAST}: a training run is here already; resume it or choose "
+                        "another directory")
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path}: expected a directory, found a file")
+    known = {Path(name).parts[0] for name in {*beside, *left_by_killed(path)}}
+    found = sorted(p.name for p in path.iterdir()
+                   if not p.name.startswith(".") and p.name not in known) if path.is_dir() else []
+    if found:
+        raise UserError(f"{path}: expected a new or empty directory, found {found[0]} in it")
+
+
+def need(directory: Path, what: str, files: Iterable[str]) -> None:
+    """Raise UserError unless the directory has these files."""
+    for file in files:
+        if not (directory / file).is_file():
+            found = "a file" if directory.is_file() else "no such directory"
+            found = f"no {file} in it" if directory.is_dir() else found
+            raise UserError(f"{directory}: expected {what}, found {found}")
+
+
+def take_back(directory: Path, names: Collection[str], made: bool) -> None:
+    """Remove the files, and the directories made for them, as far as that can be done."""
+    with suppress(OSError):
+        for name in names:
+            (directory / name).unlink(missing_ok=True)
+        for inner in {(directory / name).parent for name in names} - {directory}:
+            inner.rmdir()
+        if made:
+            directory.rmdir()
+
+
+def tasks_hint(directory: Path) -> str:
+    """Where the translators of a run of several tasks are; "" for another run."""
+    tree = read_tree(directory / RECIPE)
+    tasks = tree[TASKS].value if is_of_tasks(tree) else {}
+    return f"; its tasks are {', '.join(str(directory / name) for name in tasks)}" if tasks else ""
+
+
+def fingerprint(lines: Iterable[str]) -> str:
+    """A digest that tells vocabularies and corpora apart."""
+    digest, between = hashlib.sha256(), b""
+    for line in lines:
+        digest.update(between + line.encode())
+        between = b"\n"
+    return digest.hexdigest()[:16]

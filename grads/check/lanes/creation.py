@@ -37,10 +37,10 @@ def _created(function: Any) -> Callable[..., Any]:
     """np.zeros and its kind."""
 
     @wraps(function)
-    def make(first: Any, *args: Any, **kwargs: Any) -> Any:
-        if in_lanes_now() and "dtype" in kwargs and np.dtype(kwargs["dtype"]) == np.float64:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if in_lanes_now() and kwargs.get("dtype") in (float, np.float64):
             kwargs = kwargs | {"dtype": complex}
-        found = function(first, *args, **kwargs)
+        found = function(*args, **kwargs)
         return found if isinstance(found, LaneArray) else _lanes(found)
 
     return make

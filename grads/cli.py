@@ -16,7 +16,7 @@ from backend.command import (
     run_command,
     seconds,
 )
-from grads import commands
+from grads import checking, commands
 from grads.derivations.scores import SCORES
 from grads.stepper.tracing.derivations import DERIVATIONS
 from nmt.checkpoint_option import add_checkpoint
@@ -66,7 +66,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
                         "map of the relative error over each tensor; of your own code every entry "
                         "is differentiated, of tensors with more than 1024 a sample")
-    parser.set_defaults(run=commands.check)
+    parser.set_defaults(run=checking.check)
 
 
 def _add_matrix(parser: argparse.ArgumentParser) -> None:

@@ -186,11 +186,9 @@ class Evaluator:
         key = (is_complex, *changed)
         if not self._lanes or P == 1 or not self._trusted.get(key, True):
             return None
-        if is_complex and not self._plain:
-            self.alone = "complex numbers are continued one version at a time"
-            return None
         try:
-            found = in_lanes(self.f, self._arguments(is_complex), changed, self._buffers)
+            found = in_lanes(self.f, self._arguments(is_complex), changed, self._buffers,
+                             self._namespaces, is_complex and not self._plain)
         except LanesError as error:
             self._trusted[key], self.alone = False, str(error)
             return None

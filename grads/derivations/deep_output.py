@@ -50,12 +50,29 @@ def maxout_grad(dt: Array, t_tilde: Array) -> Array:
     return dt_tilde
 
 
+def deep(s: Array, y: Array, c: Array, output: Output) -> Array:
+    """t~ (2M, 1), what the hidden layer reads; (M, 1) where it is no maxout."""
+    _, U_o, V_o, C_o, b_t, _ = output
+    t_tilde = U_o @ s + V_o @ y + C_o @ c + b_t                  # (Bahdanau A.2.2 deep)
+    return t_tilde
+
+
+def deep_grad(
+    dt_tilde: Array, s: Array, y: Array, c: Array, output: Output
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """ds (H, 1), dy (E, 1), dc (He, 1), dU_o, dV_o, dC_o; db_t is dt~ itself."""
+    _, U_o, V_o, C_o, _, _ = output
+    dU_o, dV_o, dC_o = dt_tilde @ s.T, dt_tilde @ y.T, dt_tilde @ c.T  # (2.14) on U_o s, V_o y, ...
+    ds, dy, dc = U_o.T @ dt_tilde, V_o.T @ dt_tilde, C_o.T @ dt_tilde  # (2.13) on U_o s, V_o y, ...
+    return ds, dy, dc, dU_o, dV_o, dC_o
+
+
 def deep_output(
     word: int, s: Array, y: Array, c: Array, output: Output
 ) -> tuple[Any, Array]:
     """-log p(y_i), in nats, and p (V, 1); `word` is y_i."""
-    W_o, U_o, V_o, C_o, b_t, b = output
-    t_tilde = U_o @ s + V_o @ y + C_o @ c + b_t                  # (Bahdanau A.2.2 deep)
+    W_o, b = output.W_o, output.b
+    t_tilde = deep(s, y, c, output)
     t = maxout(t_tilde)                                          # (Bahdanau A.2.2 maxout)
     l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
     return l, p
@@ -65,11 +82,9 @@ def deep_output_grad(
     word: int, p: Array, s: Array, y: Array, c: Array, output: Output
 ) -> tuple[Array, Array, Array, Output]:
     """ds (H, 1), dy (E, 1), dc (He, 1) and the weights' gradients."""
-    W_o, U_o, V_o, C_o, b_t, _ = output
-    t_tilde = U_o @ s + V_o @ y + C_o @ c + b_t
+    W_o, t_tilde = output.W_o, deep(s, y, c, output)
     t = maxout(t_tilde)
     dt, dW_o, db = predict_grad(word, p, t, W_o)                 # (Bahdanau A.2.2 output)
     dt_tilde = maxout_grad(dt, t_tilde)                          # (Bahdanau A.2.2 maxout)
-    dU_o, dV_o, dC_o = dt_tilde @ s.T, dt_tilde @ y.T, dt_tilde @ c.T  # (2.14) on U_o s, V_o y, ...
-    ds, dy, dc = U_o.T @ dt_tilde, V_o.T @ dt_tilde, C_o.T @ dt_tilde  # (2.13) on U_o s, V_o y, ...
+    ds, dy, dc, dU_o, dV_o, dC_o = deep_grad(dt_tilde, s, y, c, output)
     return ds, dy, dc, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db)

@@ -64,12 +64,14 @@ def architectures() -> dict[str, Architecture]:
     return {**MODELS, "parametrized": PARAMETRIZED, "tasks": tasks.ARCHITECTURE}
 
 
-def entries(*tiers: str) -> list[Entry]:
+def entries(*tiers: str, start: str = "") -> list[Entry]:
     """The catalogue; tiers: some of TIERS, by default the tiny one and that of real sizes.
 
-    Both hold every value of every choice, and every pair of values that goes together.
+    Both hold every value of every choice, and every pair of values that goes together. start: what
+    names begin with; architectures of no such name are left out.
     """
     return [entry for tier in tiers or ("tiny", "real") for name, one in architectures().items()
+            if f"{name}: ".startswith(start) or start.startswith(f"{name}: ")
             for entry in _kept(name, one, tier)]
 
 

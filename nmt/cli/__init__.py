@@ -31,6 +31,7 @@ from nmt.cli.arguments import (
 )
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
+from nmt.cli.plotting import add_plot
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
 from nmt.cli.translating import translate
@@ -73,6 +74,7 @@ def build_parser() -> Parser:
     add_model(perplexity)
     perplexity.set_defaults(run=commands.perplexity)
     add_commands(sub)
+    add_plot(sub.add_parser("plot", help="draw the learning curves of runs"))
     add_pruning(sub)
     add_redundancy(sub)
     add_trees(sub)
@@ -121,6 +123,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
                         help="run directory to make (default: runs/ and the recipe's name)")
     parser.add_argument("--resume", type=Path, metavar="DIR",
                         help="go on where this run directory's last checkpoint stands")
+    parser.add_argument("--tensorboard", action="store_true",
+                        help="write event files into the run directory, for TensorBoard")
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:

@@ -39,7 +39,8 @@ from nmt.recipe.tasks import TasksRecipe
 from nmt.run_directory import resumable
 from nmt.run_files import check_new
 from nmt.system import System, score_bleu
-from nmt.training.progress import ConsoleObserver
+from nmt.training.progress import ConsoleObserver, Observer
+from nmt.training.tensorboard import Observers, TensorBoardObserver
 from nmt.training.trainer import LAST
 from nmt.translator_training import train as train_system
 
@@ -62,31 +63,36 @@ def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
     recipe, directory = _recipe_and_directory(TranslationRecipe, options)
     if isinstance(recipe, TasksRecipe):
-        train_tasks(recipe, directory, options.resume is not None)
+        train_tasks(recipe, directory, options)
         return
     train_translator(recipe, directory, partial(train_system, recipe, directory,
-                                                resume=options.resume is not None))
+                                                resume=options.resume is not None),
+                     options.tensorboard)
 
 
-def train_translator(recipe: Recipe, directory: Path, train: Callable[..., System]) -> None:
+def train_translator(
+    recipe: Recipe, directory: Path, train: Callable[..., System], tensorboard: bool = False
+) -> None:
     """Load the data, train, score the test set; train takes an observer and `corpus`."""
     console = _console()
+    observer = _observer(console, directory, tensorboard)
     pairs = load_corpus(recipe.data)
     console.print(_training_pairs(recipe, pairs))
-    system = train(observer=ConsoleObserver(console), corpus=pairs)
+    system = train(observer=observer, corpus=pairs)
     if pairs.test is not None:
         console.print(_test_scores(system, pairs.test))
     console.print(f"run directory: {directory}")
 
 
-def train_tasks(recipe: TasksRecipe, directory: Path, resume: bool) -> None:
+def train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespace) -> None:
     """Load the data of several tasks, train them together, score their test sets."""
     console = _console()
+    observer = _observer(console, directory, options.tensorboard)
     corpora = multitask.load_corpora(recipe)
     for name, own in recipe.tasks.items():
         console.print(f"{name} ({recipe.ratios[name]:g}x): {_training_pairs(own, corpora[name])}")
-    system = multitask.train(recipe, directory, ConsoleObserver(console), corpora=corpora,
-                             resume=resume)
+    system = multitask.train(recipe, directory, observer, corpora=corpora,
+                             resume=options.resume is not None)
     for name, corpus in corpora.items():
         if corpus.test is not None:
             console.print(f"{name}: {_test_scores(system.task(name), corpus.test)}")
@@ -96,6 +102,12 @@ def train_tasks(recipe: TasksRecipe, directory: Path, resume: bool) -> None:
 def _console() -> Console:
     """Where training is told of: lines as they are."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _observer(console: Console, directory: Path, tensorboard: bool) -> Observer:
+    """Who is told of a training run."""
+    shown = ConsoleObserver(console)
+    return Observers([shown, TensorBoardObserver(directory)]) if tensorboard else shown
 
 
 def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
@@ -194,7 +206,8 @@ def perplexity(options: argparse.Namespace) -> None:
 def lm_train(options: argparse.Namespace) -> None:
     """`nmt lm train`."""
     recipe, directory = _recipe_and_directory(LanguageModelRecipe, options)
-    language_models.train(recipe, directory, ConsoleObserver(), resume=options.resume is not None)
+    observer = _observer(_console(), directory, options.tensorboard)
+    language_models.train(recipe, directory, observer, resume=options.resume is not None)
     print(f"run directory: {directory}")
 
 

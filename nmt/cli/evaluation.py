@@ -59,7 +59,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
             check_trees(subject.name, system, test, options)
             tell_long_trees(subject.name, test, _search(system, options))
     curves = [read_curve(directory, name)
-              for directory, name in zip(options.model, _names(options.model), strict=True)
+              for directory, name in zip(options.model, names_of_runs(options.model), strict=True)
               if (directory / LOG).is_file()]
     if options.output is not None:
         make_directory(options.output)
@@ -79,7 +79,7 @@ def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
     """What is evaluated: each model, by each checkpoint asked for; after them the ensembles."""
     if options.ensemble is not None and len(options.model) < 2:
         raise UserError("--ensemble: expected two models or more, got one")
-    names = _names(options.model)
+    names = names_of_runs(options.model)
     wanted = CHECKPOINTS if options.checkpoint == BOTH else (options.checkpoint,)
     rows = [[_column(directory, name, which, options) for which in wanted]
             for name, directory in zip(names, options.model, strict=True)]
@@ -190,7 +190,7 @@ def _show(
     print(alignment_map.in_terminal(columns, translation.words, weights) + "\n")
     if options.png is not None:
         path = options.png / f"attention-{number}.png"
-        alignment_map.write_png(columns, translation.words, weights, path)
+        alignment_map.save_map(columns, translation.words, weights, path)
         print(f"{path}\n")
 
 
@@ -254,7 +254,7 @@ def _rarity(
                     options.rarity_order)
 
 
-def _names(directories: Sequence[Path]) -> list[str]:
+def names_of_runs(directories: Sequence[Path]) -> list[str]:
     """A short name for each model: its directory's, or the whole path where two are alike."""
     short = [directory.resolve().name for directory in directories]
     return [name if short.count(name) == 1 else str(directory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ class Curve(NamedTuple):
     train_cost: list[tuple[int, float]]  # nats a word since the log's last line, with dropout
     test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
     stages: Sequence[tuple[float, float]] = ()  # perplexity and BLEU of the dev set, where both are
+    scores: Mapping[str, Sequence[tuple[int, float]]] = {}  # of the dev set, by name
 
 
 def read_curve(directory: str | Path, name: str) -> Curve:
@@ -28,13 +29,17 @@ def read_curve(directory: str | Path, name: str) -> Curve:
     Raises UserError: there is no log, or, with the line, it is not one of ours.
     """
     stages: list[tuple[float, float]] = []
-    curve = Curve(name, [], [], stages)
+    own: dict[str, list[tuple[int, float]]] = {}
+    curve = Curve(name, [], [], stages, own)
     for record in read_log(Path(directory) / LOG):
         scores = record.get("scores", {})
         found = [(curve.train_cost, record.get("loss") if record["event"] == "update" else None),
                  (curve.test_cost, _ln(scores.get("perplexity")))]
         if scores.get("perplexity") is not None and scores.get("bleu") is not None:
             stages.append((scores["perplexity"], scores["bleu"]))
+        for score, value in scores.items():
+            if value is not None:
+                own.setdefault(score, []).append((record["step"], value))
         for points, value in found:
             if value is not None:
                 points.append((record["step"], value))

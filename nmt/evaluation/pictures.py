@@ -18,6 +18,7 @@ from nmt.evaluation.rare import Group
 MISSING = "matplotlib is not installed (pip install matplotlib, or this package's extra 'plot')"
 MARKERS = "osD^vP*X"  # with the lines' styles they tell systems apart without colours
 LEGIBLE = 3  # runs whose restless training curves can still be told apart
+NAMES = {"bleu": "BLEU"}  # of scores that are not words
 STYLES = ("-", "--", "-.", ":")
 BAR = 0.4  # width of a bar, of 1 between systems
 
@@ -121,6 +122,24 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> None:
     highest = max((cost for curve in curves for _, cost in curve.test_cost), default=None)
     if highest is not None:  # what the training set costs before the first epoch ends is off scale
         axes.set_ylim(0, 1.1 * highest)
+    finish(figure, axes, path)
+
+
+def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
+    """A score of the dev set against updates, a line for each run that has it.
+
+    Raises UserError without matplotlib, and where no run has the score.
+    """
+    require_drawing(str(path))
+    known = list(dict.fromkeys(name for curve in curves for name in curve.scores))
+    if score not in known:
+        raise UserError(f"score: expected one that the runs' logs have, "
+                        f"{', '.join(known) or 'none'}, got {score!r}")
+    figure, axes = _axes()
+    for number, curve in enumerate(curves):
+        if score in curve.scores:
+            axes.plot(*zip(*curve.scores[score], strict=True), label=curve.name, **style(number))
+    axes.set(xlabel="updates", ylabel=f"{NAMES.get(score, score.replace('_', ' '))}, dev set")
     finish(figure, axes, path)
 
 

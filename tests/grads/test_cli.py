@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import tanh_layer
 
-from grads import commands
 from grads.cli import main
 from grads.verification.mutation.execution import Outcome
 from grads.verification.mutation.record import Mutant
@@ -125,6 +124,11 @@ def test_entries_by_name_and_pattern(capsys):
     assert status == 0 and "2 checks, 0 wrong" in out
 
 
+def test_a_file_is_checked_without_the_catalogue(capsys, layer, monkeypatch):
+    monkeypatch.setattr("grads.verification.catalogue.entries", None)
+    assert run(capsys, "check", f"{layer}:cube")[0] == 0
+
+
 def test_the_list_of_entries(capsys):
     status, out, _ = run(capsys, "check", "--list")
     assert status == 0 and "\nluong: as usual; real, real\n" in f"\n{out}"
@@ -170,7 +174,7 @@ def test_mutants_writes_the_page_and_is_status_1_on_a_survivor(capsys, monkeypat
         return [Outcome(Mutant(f"lstm.f: {name}", "lstm.f", "sign", "", range(1), ""), by, "", 0.0)
                 for name, by in (("a + b -> a - b", "gradient"), ("c + d -> c - d", survivor))]
 
-    monkeypatch.setattr(commands, "run_mutants", outcomes)
+    monkeypatch.setattr("grads.verification.mutation.run.run", outcomes)
     page = tmp_path / "mutants.md"
     survivor = "gradient"
     status, out, _ = run(capsys, "mutants", "--sample", 2, "--jobs", 3, "-o", page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,14 @@ def test_importing_the_package_imports_none_of_its_parts() -> None:
             "assert set(nmt.__all__) <= set(dir(nmt)); nmt.load; nmt.nothing")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "AttributeError: module 'nmt' has no attribute 'nothing'" in run.stderr
+
+
+def test_the_readme_runs(runs: Path, tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+               if block.startswith("import nmt")]
+    for name, path in (("runs/own", runs / "attentive"), ("mine.yaml", runs / "plain.yaml"),
+                       ("runs/mine", tmp_path / "mine")):
+        assert name in code
+        code = code.replace(name, str(path))
+    exec(compile(code, "README.md", "exec"), {})

@@ -16,7 +16,7 @@ import numpy as np
 
 import backend
 from backend.switch import registered
-from grads.check.continuation import functions as functions  # fills the table of functions
+from grads.check.continuation import functions, ufuncs  # noqa: F401, they fill a table
 from grads.check.continuation.array import Continued, continued, plain
 from grads.check.continuation.namespace import Namespace, namespaces_of, replaced
 from grads.check.continuation.state import NotAnalytic, Run, runs

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from grads.check.continuation.rules import DECISIONS, REPAIRS, rule_of
+from grads.check.continuation.rules import DECISIONS
 from grads.check.continuation.state import differ, line, of_ours, refuse
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function -> its continued form
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function, or "ufunc" -> its continued form
 COMPLEX = np.dtype(np.complex128)
 REAL = "the real part is taken"
 LARGE = 0.5  # an imaginary part above it is no step, but a complex number of the user's own
@@ -39,7 +39,7 @@ class Continued(np.ndarray):
                     raise refuse("complex numbers are used")
         if method == "__call__" and not kwargs and ufunc in SIMPLE:
             return _at_once(ufunc, bare, out)
-        return call_ufunc(ufunc, method, inputs, out, kwargs)
+        return FUNCTIONS["ufunc"](ufunc, method, inputs, out, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = FUNCTIONS.get(func)
@@ -182,7 +182,7 @@ class Dropped(np.ndarray):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if "out" in kwargs or func in (np.copyto, np.put, np.place, np.putmask):
             raise refuse(REAL, self.line)
-        args, kwargs = _mapped(args, _parts), _mapped(kwargs, _parts)
+        args, kwargs = mapped(args, _parts), mapped(kwargs, _parts)
         return self._kept(func(*args, **kwargs))
 
     def _kept(self, found: Any) -> Any:
@@ -221,13 +221,13 @@ def _parts(x: Any) -> Any:
     return x
 
 
-def _mapped(values: Any, change: Callable[[Any], Any]) -> Any:
+def mapped(values: Any, change: Callable[[Any], Any]) -> Any:
     """The same lists, tuples and mappings with their arrays changed."""
     if isinstance(values, (tuple, list)):
-        made = [_mapped(value, change) for value in values]
+        made = [mapped(value, change) for value in values]
         return type(values)(*made) if hasattr(values, "_fields") else type(values)(made)
     if isinstance(values, dict):
-        return {name: _mapped(value, change) for name, value in values.items()}
+        return {name: mapped(value, change) for name, value in values.items()}
     return change(values)
 
 
@@ -257,7 +257,7 @@ def plain(x: Any) -> Any:
     if isinstance(x, Dropped):
         raise refuse(REAL, x.line)
     if isinstance(x, (tuple, list, dict)):
-        return _mapped(x, plain)
+        return mapped(x, plain)
     return x
 
 
@@ -278,7 +278,7 @@ def wrapped(found: Any) -> Any:
 
 def reals(x: Any) -> Any:
     """Real parts, for decisions."""
-    return _mapped(x, _parts)
+    return mapped(x, _parts)
 
 
 # --- ufuncs -------------------------------------------------------------------------------------
@@ -300,122 +300,6 @@ def _at_once(ufunc: np.ufunc, inputs: list[Any], out: Any) -> Any:
     except TypeError as error:
         raise refuse(f"np.{ufunc.__name__}: {error}") from error
     return target
-
-
-def call_ufunc(
-    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], out: Any, kwargs: dict[str, Any]
-) -> Any:
-    """What NumPy calls for a ufunc, or one of its methods, with a Continued array."""
-    if np.dtype(kwargs.get("dtype") or "O").kind == "f":
-        kwargs = kwargs | {"dtype": np.complex128}
-    if "where" in kwargs:
-        kwargs = kwargs | {"where": reals(kwargs["where"])}
-    if ufunc in DECISIONS:
-        found = _decided(getattr(ufunc, method), inputs, kwargs)
-    elif method == "__call__" and ufunc in (np.divmod, np.modf):
-        found = _several(ufunc, inputs)
-    elif method == "__call__" and (rule := rule_of(ufunc)) is not None:
-        found = _by_rule(rule, plain(inputs), kwargs)
-    elif method in ("reduce", "accumulate", "outer") and rule_of(ufunc) is not None:
-        found = _by_pairs(ufunc, method, inputs, kwargs)
-    else:
-        return _by_numpy(ufunc, method, plain(inputs), out, kwargs)
-    return _delivered(found, out, kwargs)
-
-
-def _decided(function: Any, inputs: Any, kwargs: dict[str, Any]) -> Any:
-    """A decision on real parts; noted where it differs from that on complex numbers."""
-    found = function(*reals(inputs), **kwargs)
-    try:
-        same = np.array_equal(found, function(*_mapped(inputs, _bare), **kwargs))
-    except TypeError:
-        same = False
-    if not same:
-        differ()
-    return found
-
-
-def _bare(x: Any) -> Any:
-    return x.view(np.ndarray) if isinstance(x, (Continued, Dropped)) else x
-
-
-def _by_rule(rule: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
-    """By a rule of our own."""
-    differ()
-    if set(kwargs) - {"where", "casting", "order", "dtype", "subok"}:
-        raise refuse(f"{', '.join(kwargs)} of this function cannot be continued")
-    return rule(*(np.asarray(x) if isinstance(x, (list, tuple)) else x for x in inputs))
-
-
-def _several(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """np.divmod and np.modf."""
-    if ufunc is np.divmod:
-        return np.floor_divide(*inputs), np.remainder(*inputs)
-    whole = np.trunc(inputs[0])
-    return inputs[0] - whole, whole
-
-
-def _by_pairs(
-    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """A ufunc's method where the ufunc has a rule: of two arguments at a time."""
-    if method == "outer":
-        a, b = (np.asanyarray(x) for x in inputs)
-        return ufunc(a.reshape(*a.shape, *[1] * b.ndim), b)
-    a, axis = inputs[0], kwargs.get("axis", 0)
-    if set(kwargs) - {"axis", "keepdims"} or isinstance(axis, tuple):
-        raise refuse(f"np.{ufunc.__name__}.{method} with these arguments cannot be continued")
-    a, axis = (a.reshape(-1), 0) if axis is None else (a, axis)
-    rows = list(np.moveaxis(a, axis, 0))
-    found = [rows[0]]
-    for row in rows[1:]:
-        found.append(ufunc(found[-1], row))
-    if method == "accumulate":
-        return np.stack(found, axis)
-    if not kwargs.get("keepdims"):
-        return found[-1]
-    every = kwargs.get("axis", 0) is None
-    return found[-1].reshape([1] * inputs[0].ndim) if every else np.expand_dims(found[-1], axis)
-
-
-def _by_numpy(ufunc: np.ufunc, method: str, inputs: Any, out: Any, kwargs: dict[str, Any]) -> Any:
-    """NumPy's own complex arithmetic; what it makes of infinities is repaired."""
-    function = getattr(ufunc, method)
-    try:
-        if out is not None:
-            kwargs = kwargs | {"out": tuple(plain(x) for x in out)}
-        before = inputs
-        if ufunc in REPAIRS and out is not None:
-            before = tuple(np.array(x) if np.may_share_memory(x, plain(out[0])) else x
-                           for x in inputs)
-        found = function(*inputs, **kwargs)
-    except TypeError as error:
-        raise refuse(f"np.{ufunc.__name__}: {error}") from error
-    if method == "__call__" and ufunc in REPAIRS and np.isnan(found).any():
-        repaired = REPAIRS[ufunc](*before)
-        if not np.array_equal(repaired, found, equal_nan=True):
-            differ()
-            if out is None:
-                found = repaired
-            else:
-                np.copyto(plain(out[0]), repaired, where=kwargs.get("where", True))
-    if out is not None:
-        return out[0] if len(out) == 1 else out
-    return wrapped(found)
-
-
-def _delivered(found: Any, out: Any, kwargs: dict[str, Any]) -> Any:
-    """A result, written into `out` if there is one."""
-    if out is None or out[0] is None:
-        return wrapped(found)
-    target = plain(out[0])
-    value = plain(found)
-    if np.iscomplexobj(value) and not np.iscomplexobj(target):
-        if value.imag.any():
-            raise refuse("the imaginary part is dropped in an array of real numbers")
-        value = value.real
-    np.copyto(target, value, where=kwargs.get("where", True), casting="unsafe")
-    return out[0]
 
 
 def _in_place(name: str) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from grads.check.continuation.array import Continued, Dropped, continued, plain,
 from grads.check.continuation.state import OURS, create, differ
 
 Namespace = dict[str, Any]
+Replacements = dict[int, tuple[Any, Any]]  # by identity: what stands in a namespace, and the other
 CREATING = ("zeros", "ones", "empty", "full", "eye", "identity", "zeros_like", "ones_like",
             "empty_like", "full_like", "linspace", "tri")
 INSTALLED = {"site-packages", "dist-packages"}  # of this environment, of the user's, of the system
@@ -176,7 +177,7 @@ def _special(name: str) -> Any:
 
 
 @functools.cache
-def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
+def _replacements(scipy_is_there: bool) -> Replacements:
     """By the identity of what a user's name may stand for: that, and what it stands for now."""
     arrays = {name: _array(getattr(np, name)) for name in (
         "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")}
@@ -195,13 +196,19 @@ def _replacements(scipy_is_there: bool) -> dict[int, tuple[Any, Any]]:
         pairs += [(getattr(special, name), other) for name, other in own.items()]
         pairs += [(special, Proxy(special, own)), (scipy, Proxy(scipy, {
             "special": Proxy(special, own)}))]
+    return by_identity(pairs)
+
+
+def by_identity(pairs: list[tuple[Any, Any]]) -> Replacements:
+    """The replacements that `replaced` takes."""
     return {id(old): (old, new) for old, new in pairs}
 
 
 @contextmanager
-def replaced(namespaces: list[Namespace]) -> Iterator[None]:
-    """NumPy, `math` and SciPy are ours in these namespaces."""
-    others = _replacements("scipy.special" in sys.modules) if namespaces else {}
+def replaced(namespaces: list[Namespace], others: Replacements | None = None) -> Iterator[None]:
+    """In these namespaces NumPy, `math` and SciPy are ours, or what `others` has is the other."""
+    if others is None:
+        others = _replacements("scipy.special" in sys.modules) if namespaces else {}
     before = [(space, name, value) for space in namespaces for name, value in space.items()
               if id(value) in others and others[id(value)][0] is value]
     try:

@@ -25,11 +25,12 @@ class Run:
 
     Attributes: differs, whether anything was computed otherwise than NumPy computes with complex
     numbers; creates, whether a floating array was created, which would be real without us: a plain
-    run will tell whether that matters.
+    run will tell whether that matters; lanes, whether it is of many versions at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: bool = False) -> None:
         self.differs = self.creates = False
+        self.lanes = lanes
 
 
 runs: list[Run] = []  # the one in progress is the last
@@ -45,6 +46,11 @@ def create() -> None:
     """Note that this run has created a complex array for a real one."""
     if runs:
         runs[-1].creates = True
+
+
+def in_lanes_now() -> bool:
+    """Whether many versions are continued at once."""
+    return bool(runs) and runs[-1].lanes
 
 
 def of_ours(depth: int) -> bool:

@@ -4,6 +4,9 @@ A lane is one perturbed copy. `in_lanes` calls the function, unchanged, on array
 copies side by side (`grads.check.lanes.array`). It serves the kernels, which find the array module
 `lanes` through `backend`, and a user's own NumPy function. What it cannot do raises LanesError, and
 the caller runs the copies one by one.
+
+Lanes know shapes and axes; what is computed is another matter: complex lanes of a function that
+needs it are computed as continued arrays (`grads.check.continuation`), whose rules these are.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import numpy as np
 
 import backend
 from backend.workspace import Workspace
+from grads.check.continuation.namespace import Namespace
 from grads.check.lanes.array import FUNCTIONS, LaneArray
+from grads.check.lanes.creation import created
 from grads.check.lanes.functions import astype
 from grads.check.lanes.memory import Array, LanesError, Spots, drawing_from
 from grads.check.lanes.operands import as_lanes
@@ -89,21 +94,24 @@ backend.register(LaneArray, lanes)
 
 def in_lanes(
     f: Function, inputs: Mapping[str, Array], changed: Mapping[str, Array],
-    workspace: Workspace | None = None,
+    workspace: Workspace | None = None, namespaces: list[Namespace] | None = None,
+    continued: bool = False,
 ) -> dict[str, Array]:
     """The outputs of P versions of the inputs, by one call of `f`.
 
     Arguments: f, inputs by name -> outputs by name; inputs by name, NumPy; changed, (P, *shape)
     by name, the P versions of those that differ, of any dtype; workspace, whose buffers one
-    call after the other may use (a third faster). f gets copies. What all versions have in common
-    is computed once.
+    call after the other may use (a third faster); namespaces, of a user's modules, where
+    arrays are created for lanes; continued, whether complex versions are continued
+    (`grads.check.continuation`). f gets copies. What all versions have in common is computed once.
     Returns (P, *shape of the output) by name, read-only where all versions gave one result.
     Raises LanesError where f does what lanes cannot, or fails in any other way; ValueError where
     `changed` does not fit the inputs.
     """
     P = _versions(inputs, changed)
     arguments = {name: _argument(value, changed.get(name)) for name, value in inputs.items()}
-    with _installed(), drawing_from(workspace or Workspace()):
+    with _installed(), drawing_from(workspace or Workspace()), (
+            created(namespaces or [], continued)):
         try:
             outputs = {name: as_lanes(out).values for name, out in f(arguments).items()}
         except LanesError:

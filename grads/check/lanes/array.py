@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from grads.check.continuation.array import COMPLEX, Continued, plain
+from grads.check.continuation.state import in_lanes_now
 from grads.check.lanes.memory import Array, LanesError, Memory, Spots
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function -> its form in lanes
@@ -38,6 +40,8 @@ class LaneArray:
         self, values: Array, spots: Spots | None = None, borrowed: bool = False
     ) -> None:
         """`values` (*shape, 1 or P), which no other array writes into unless they are borrowed."""
+        if type(values) is not np.ndarray:
+            values = plain(values)
         if values.shape[-1] == 1 and not values.flags.c_contiguous:
             values = np.ascontiguousarray(values)
         self._memory = Memory(values, spots, borrowed)
@@ -123,6 +127,7 @@ class LaneArray:
 
     @property
     def real(self) -> LaneArray:
+        self._whole("real")
         return self._share(self.values.real)
 
     @real.setter
@@ -131,11 +136,17 @@ class LaneArray:
 
     @property
     def imag(self) -> LaneArray:
+        self._whole("imaginary")
         return self.derived(self.values.imag)
 
     @imag.setter
     def imag(self, value: Any) -> None:
         self.imag[...] = value
+
+    def _whole(self, part: str) -> None:
+        """LanesError where continued numbers would be taken apart; one run alone knows more."""
+        if in_lanes_now() and self.dtype == COMPLEX:
+            raise LanesError(f"the {part} part of continued lanes")
 
     def __getattr__(self, name: str) -> NoReturn:
         raise MissingError(f"an array in lanes has no attribute {name!r}")
@@ -231,9 +242,11 @@ def lanes_of(*operands: Any) -> int:
 
 
 def operand(x: Any) -> Any:
-    """What NumPy computes with: values with the lane axis, or a scalar as it is."""
+    """What NumPy computes with: values with the lane axis, or a scalar as it is. Complex values
+    are continued ones where the function is (`grads.check.continuation`)."""
     if type(x) is LaneArray:
-        return x._view if x._seen is x._memory.block else x.values
+        values = x._view if x._seen is x._memory.block else x.values
+        return values.view(Continued) if values.dtype is COMPLEX and in_lanes_now() else values
     if type(x) is float:
         return x
     if isinstance(x, (list, tuple)):

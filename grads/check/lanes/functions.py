@@ -33,7 +33,7 @@ def reduction(function: Any) -> Callable[..., Any]:
         kwargs = {name: operand(value) for name, value in kwargs.items()}
         if dtype is not None:
             kwargs["dtype"] = dtype
-        found = function(a.values, axis=axes(a, axis), **kwargs)
+        found = function(operand(a), axis=axes(a, axis), **kwargs)
         return deliver(LaneArray(np.asarray(found)), out)
 
     return reduce
@@ -51,9 +51,17 @@ def along(function: Any, axis: int | None) -> Callable[..., LaneArray]:
 
     def run(a: LaneArray, axis: int | None = default, **kwargs: Any) -> LaneArray:
         a, axis = flat(as_lanes(a), axis)
-        return LaneArray(function(a.values, axis=axis, **_no_out(kwargs)))
+        return LaneArray(function(operand(a), axis=axis, **_no_out(kwargs)))
 
     return run
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> LaneArray:
+    """np.linalg.norm of vectors."""
+    if np.ndim(axis) or (axis is None and (keepdims or (ord is not None and np.ndim(x) != 1))):
+        raise LanesError("np.linalg.norm of matrices is not known in lanes")
+    a, axis = flat(as_lanes(x), axis)
+    return LaneArray(np.linalg.norm(operand(a), ord, axis, keepdims))
 
 
 def along_with(function: Any, axis: int | None) -> Callable[..., LaneArray]:
@@ -199,7 +207,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """np.clip."""
     kwargs = {name: operand(value) for name, value in kwargs.items()}
-    found = LaneArray(np.clip(as_lanes(a).values, operand(a_min), operand(a_max), **kwargs))
+    found = LaneArray(np.clip(operand(as_lanes(a)), operand(a_min), operand(a_max), **kwargs))
     return deliver(found, out)
 
 
@@ -231,6 +239,7 @@ FUNCTIONS.update({
     np.max: extremum(np.maximum), np.min: extremum(np.minimum),
     np.amax: extremum(np.maximum), np.amin: extremum(np.minimum),
     np.mean: reduction(np.mean), np.std: reduction(np.std), np.var: reduction(np.var),
+    np.linalg.norm: norm,
     np.argmax: along(np.argmax, None), np.argmin: along(np.argmin, None),
     np.cumsum: along(np.cumsum, None), np.cumprod: along(np.cumprod, None),
     np.sort: along(np.sort, -1), np.argsort: along(np.argsort, -1),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from grads.check.continuation.rules import LARGE, SLOPES
+from grads.check.continuation.state import in_lanes_now
 from grads.check.lanes.array import FUNCTIONS, LaneArray, lane_key, lanes_of, operand
 from grads.check.lanes.memory import Array, LanesError
 from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writable
@@ -35,9 +36,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
     a = as_lanes(a)
     kwargs = {name: operand(value) for name, value in kwargs.items()}
     if method == "reduce":
-        return deliver(LaneArray(ufunc.reduce(a.values, axis=axes(a, axis), **kwargs)), out)
+        over = axes(a, axis)
+        found = ufunc.reduce(operand(a), axis=over[0] if len(over) == 1 else over, **kwargs)
+        return deliver(LaneArray(found), out)
     rest = [as_lanes(x).agreed("indices") for x in rest]
-    found = getattr(ufunc, method)(a.values, *rest, axis=one_axis(a, axis), **kwargs)
+    found = getattr(ufunc, method)(operand(a), *rest, axis=one_axis(a, axis), **kwargs)
     return deliver(LaneArray(found), out)
 
 
@@ -53,7 +56,7 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], out: Any = None, **kwargs: Any
         out_values = writable(out, lanes_of(*given))
     if mask is not True:
         kwargs["where"] = operand(mask)
-    compute: Any = COMPLEX.get(ufunc, ufunc)
+    compute: Any = ufunc if in_lanes_now() else COMPLEX.get(ufunc, ufunc)
     if out is not None:
         compute(*[operand(x) for x in inputs], out=out_values, **kwargs)
         return out

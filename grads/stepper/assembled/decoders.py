@@ -12,7 +12,13 @@ import numpy as np
 
 from grads.derivations.attention_step import attend, attend_grad, parameters_of, weights_of
 from grads.derivations.calculus import Array, bias, tanh_prime
-from grads.derivations.deep_output import Output, deep_output, deep_output_grad
+from grads.derivations.deep_output import (
+    Output,
+    deep,
+    deep_grad,
+    deep_output,
+    deep_output_grad,
+)
 from grads.derivations.nmt import END, Layers, add
 from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 from grads.derivations.rnnsearch import Alignment, asked, asked_grad, context, context_grad, plus
@@ -172,8 +178,8 @@ def the_last_grad(
 
 def tanh_output(word: int, s: Array, y: Array, c: Array, output: Output) -> tuple[Any, Array]:
     """The deep output with tanh in the place of the maxout (Sennrich, 2016)."""
-    W_o, U_o, V_o, C_o, b_t, b = output
-    t_tilde = U_o @ s + V_o @ y + C_o @ c + b_t                  # (Bahdanau A.2.2 deep)
+    W_o, b = output.W_o, output.b
+    t_tilde = deep(s, y, c, output)
     t = np.tanh(t_tilde)
     l, p = predict(word, t, W_o, b)                              # (Bahdanau A.2.2 output)
     return l, p
@@ -183,13 +189,11 @@ def tanh_output_grad(
     word: int, p: Array, s: Array, y: Array, c: Array, output: Output
 ) -> tuple[Array, Array, Array, Output]:
     """ds (H, 1), dy (E, 1), dc (He, 1) and the weights' gradients."""
-    W_o, U_o, V_o, C_o, b_t, _ = output
-    t_tilde = U_o @ s + V_o @ y + C_o @ c + b_t
+    W_o, t_tilde = output.W_o, deep(s, y, c, output)
     t = np.tanh(t_tilde)
     dt, dW_o, db = predict_grad(word, p, t, W_o)                 # (Bahdanau A.2.2 output)
     dt_tilde = tanh_prime(t_tilde) * dt
-    dU_o, dV_o, dC_o = dt_tilde @ s.T, dt_tilde @ y.T, dt_tilde @ c.T  # (2.14) on U_o s, V_o y, ...
-    ds, dy, dc = U_o.T @ dt_tilde, V_o.T @ dt_tilde, C_o.T @ dt_tilde  # (2.13) on U_o s, V_o y, ...
+    ds, dy, dc, dU_o, dV_o, dC_o = deep_grad(dt_tilde, s, y, c, output)
     return ds, dy, dc, Output(dW_o, dU_o, dV_o, dC_o, dt_tilde, db)
 
 

@@ -23,8 +23,8 @@ PARTS = {
              "gru", "gru_grad", "gru_context", "gru_context_grad", "rnn_step", "rnn_step_grad",
              "gru_step", "gru_step_grad", "deep_step", "deep_step_grad"),
     "attention": ("attend", "attend_grad", "context", "context_grad", "the_last", "the_last_grad"),
-    "output": ("predict", "predict_grad", "deep_output", "deep_output_grad", "tanh_output",
-               "tanh_output_grad", "seed", "seed_grad", "spell", "spell_grad"),
+    "output": ("predict", "predict_grad", "deep", "deep_grad", "deep_output", "deep_output_grad",
+               "tanh_output", "tanh_output_grad", "seed", "seed_grad", "spell", "spell_grad"),
 }
 VARIABLES = {
     "embed": ("v", "fed", "z", "dv", "dx", "dz", "dW_e"),

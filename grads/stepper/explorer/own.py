@@ -20,6 +20,7 @@ from grads.derivations.examples import Example
 from grads.stepper.explorer.settings import SEED, Settings
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import Derivation
+from grads.stepper.tracing.methods import classes_of
 from grads.stepper.tracing.pairing import Pairing
 
 Result = TypeVar("Result")
@@ -44,7 +45,7 @@ def own_derivation(target: str, settings: Settings) -> Derivation:
     """
     module, path, name, seed = opened(target, settings)
     inputs = inputs_of(module, path, name, seed)
-    follow = tuple(functions_of(module))
+    follow = (*functions_of(module), *classes_of(module))
     if not hasattr(module, f"{name}_forward"):
         scalar = find(module, path, name)
         if not hasattr(module, f"{name}_gradient"):
@@ -75,7 +76,8 @@ def trace_alone(target: str, settings: Settings) -> Trace | None:
     if hasattr(module, f"{name}_forward") or hasattr(module, f"{name}_gradient"):
         return None
     function, inputs = find(module, path, name), inputs_of(module, path, name, seed)
-    return guarded(target, lambda: trace(function, *inputs, follow=functions_of(module)))
+    return guarded(target, lambda: trace(
+        function, *inputs, follow=[*functions_of(module), *classes_of(module)]))
 
 
 def opened(target: str, settings: Settings) -> tuple[ModuleType, Path, str, int]:
@@ -98,10 +100,13 @@ def inputs_of(module: ModuleType, path: Path, name: str, seed: int) -> list[Any]
 
 def pairing(module: ModuleType, forward: Any, backward: Any) -> Pairing:
     """`dX` of the backward is the gradient of `X` of the forward; so for their helpers, f and
-    f_backward or f_grad."""
+    f_backward or f_grad, and for the methods of one class, forward or __call__ and backward."""
     helpers = {f"{one.__name__.removesuffix('_forward')}{ending}": one.__name__
                for one in functions_of(module) for ending in ("_backward", "_grad")}
-    return Pairing({**helpers, backward.__name__: forward.__name__})
+    methods = {f"{one.__qualname__}.backward": f"{one.__qualname__}.{name}"
+               for one in classes_of(module) for name in ("__call__", "forward")
+               if hasattr(one, name)}
+    return Pairing({**helpers, **methods, backward.__name__: forward.__name__})
 
 
 def guarded(what: str, call: Callable[[], Result]) -> Result:

@@ -17,6 +17,7 @@ from grads.stepper.explorer.steps import equation, file_name
 from grads.stepper.trace import Origin, Read, Step, Target, Trace
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.pairing import loops_text
+from grads.stepper.tracing.values import in_words
 from grads.stepper.tracing.verify import Verification
 
 ROWS, COLUMNS = 12, 8  # of a tensor that are printed
@@ -141,11 +142,8 @@ class Shown:
     def source(self, name: str, step: Step) -> tuple[int, list[str]]:
         """The number of the first line of a step's function, and its lines."""
         if (name, step.function) not in self.sources:
-            function = next(one for one in self.traces[name].program.copies
-                            if one.__name__ == step.function
-                            and one.__code__.co_filename == step.file
-                            and one.__code__.co_firstlineno <= step.line)
-            lines, first = inspect.getsourcelines(function)
+            lines, first = inspect.getsourcelines(
+                self.traces[name].program.function_at(step.file, step.line))
             self.sources[name, step.function] = first, [line.rstrip("\n") for line in lines]
         return self.sources[name, step.function]
 
@@ -153,7 +151,7 @@ class Shown:
         """A value with its shape, its first rows and columns."""
         text = Text(f"{label}  ").append(name, style=style)
         if target.shape is None:
-            return text.append(f" = {target.value}\n")
+            return text.append(f" = {in_words(target.value)}\n")
         size = " × ".join(map(str, target.shape)) or "number"
         text.append(f"  ({size})", style="dim")
         rows = rows_of(np.asarray(target.value))

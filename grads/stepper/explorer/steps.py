@@ -117,9 +117,7 @@ class Steps:
 
     def function(self, name: str, step: Step) -> FunctionType:
         """The function a step is in."""
-        program = self.table.traces[name].program
-        return next(one for one in program.copies
-                    if one.__name__ == step.function and one.__code__.co_filename == step.file)
+        return self.table.traces[name].program.function_at(step.file, step.line)
 
 
 def equation(trace: Trace, step: Step, run: Run) -> str | None:

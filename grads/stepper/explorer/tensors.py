@@ -13,9 +13,10 @@ import numpy as np
 
 from grads.stepper.trace import Origin, Target, Trace
 from grads.stepper.tracing.derivations import Run
+from grads.stepper.tracing.values import in_words
 
 DIGITS = 9  # significant ones of a number on the page
-TEXT = 60  # characters of a value that is not numeric
+TEXT = 80  # characters of a value that is not numeric
 
 FORWARD, BACKWARD = "forward", "backward"
 
@@ -44,7 +45,7 @@ class Table:
         same, passed = self.follow(name, target.same_as) if target.same_as else (None, [])
         entry: dict[str, Any] = {"name": target.name, "shape": None}
         if target.shape is None:
-            entry |= {"value": [], "text": shortened(str(target.value))}
+            entry |= {"value": [], "text": shortened(in_words(target.value))}
         else:
             entry["shape"] = list(np.shape(target.value))
             original = None if same is None else self.entries[self.root(same)]

@@ -3,7 +3,7 @@
 A gradient that is carried from step to step belongs to the variable of another iteration than the
 one it is assigned in; `dz` to what stands inside a tanh, which no variable holds; `da` to several
 variables joined. A guess accuses nobody: it counts where it is confirmed by the numbers
-(`grads.stepper.tracing.verify_own`).
+(`grads.stepper.tracing.blame`).
 """
 
 from __future__ import annotations

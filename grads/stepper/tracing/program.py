@@ -9,6 +9,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from backend.errors import UserError
+from grads.stepper.tracing.methods import installed, methods_of
 from grads.stepper.tracing.parts import Parts
 from grads.stepper.tracing.rewrite import LISTENER, Chain, Loop, Rewriter, Site
 from grads.stepper.tracing.source import Source
@@ -19,9 +20,9 @@ Edits = Mapping[str, Sequence[tuple[str, str]]]  # function name -> (old, new) p
 class Program:
     """A function and those it calls among `follow`, rewritten; `run` sets a listener and calls it.
 
-    Arguments: follow, modules (all their functions) and functions; edits, pieces of source to be
-    replaced, by function name, each piece occurring once; parts, whether the parts of expressions
-    are recorded too, whose texts are then in `parts`.
+    Arguments: follow, modules (all their functions), functions, and classes, all of whose methods
+    are rewritten; edits, pieces of source to be replaced, by function name, each piece occurring
+    once; parts, whether the parts of expressions are recorded too, whose texts are then in `parts`.
     Raises `UserError` for a function without source, and for an edit that does not fit.
     """
 
@@ -34,10 +35,11 @@ class Program:
         self.edits = dict(edits or {})
         self.bound = [function.__self__] if inspect.ismethod(function) else []
         self.namespaces: dict[int, dict[str, Any]] = {}
-        start = plain_function(function)
+        start, follow = plain_function(function), list(follow)
         self.copies: dict[FunctionType, FunctionType] = {}
-        followed = {start, *functions_of(follow)}
-        waiting = [start]
+        self.methods = methods_of(one for one in follow if isinstance(one, type))
+        followed = {start, *functions_of(one for one in follow if not isinstance(one, type))}
+        waiting = [*self.methods, start]
         while waiting:
             one = waiting.pop()
             if one not in self.copies:
@@ -56,7 +58,14 @@ class Program:
         """What the function returns; the listener is called for every assignment."""
         for names in self.namespaces.values():
             names[LISTENER] = listener
-        return self.entry(*self.bound, *arguments, **named)
+        with installed(self.methods, self.copies):
+            return self.entry(*self.bound, *arguments, **named)
+
+    def function_at(self, file: str, line: int) -> FunctionType:
+        """The function, as it was written, that a line of a step is in."""
+        return max((one for one in self.copies if one.__code__.co_filename == file
+                    and one.__code__.co_firstlineno <= line),
+                   key=lambda one: one.__code__.co_firstlineno)
 
     def copy_of(self, function: FunctionType) -> FunctionType:
         """The rewritten function, with the defaults and closure of the original."""
@@ -67,7 +76,8 @@ class Program:
         tree.args.defaults, tree.args.kw_defaults = no_defaults(tree.args)
         tree.decorator_list = []
         free = function.__code__.co_freevars
-        rewriter = Rewriter(source, self.sites, self.chains, self.loops, frozenset(free))
+        name = function.__qualname__ if function in self.methods else function.__name__
+        rewriter = Rewriter(source, self.sites, self.chains, self.loops, name, frozenset(free))
         maker = ast.parse(f"def _maker_({', '.join(free)}):\n    pass\n").body[0]
         assert isinstance(maker, ast.FunctionDef)
         maker.body = [rewriter.rewrite(tree)]

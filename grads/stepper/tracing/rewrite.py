@@ -75,12 +75,11 @@ class Rewriter(ast.NodeTransformer):
     """Rewrites one function; `sites`, `chains` and `loops` are appended to."""
 
     def __init__(self, source: Source, sites: list[Site], chains: list[Chain], loops: list[Loop],
-                 names: frozenset[str] = frozenset()) -> None:
+                 function: str, names: frozenset[str]) -> None:
         self.source, self.sites, self.chains, self.loops = source, sites, chains, loops
-        self.names = names
+        self.function, self.names = function, names
         self.own: set[str] = set()  # names that are assigned in this function
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
-        self.function = ""
 
     def rewrite(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """A frame is entered, parameters and body pass through it, it leaves."""
@@ -88,7 +87,6 @@ class Rewriter(ast.NodeTransformer):
             return node
         self.own = names_of(node)
         self.names = self.names | self.own
-        self.function = node.name
         parameters = parameters_of(node)
         targets: Pattern = tuple(Written(name, (), name) for name in parameters)
         site = self.site("call", node, (targets,), len(self.chains))
@@ -117,7 +115,8 @@ class Rewriter(ast.NodeTransformer):
     # --- statements
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        inner = Rewriter(self.source, self.sites, self.chains, self.loops, frozenset(self.names))
+        inner = Rewriter(self.source, self.sites, self.chains, self.loops, node.name,
+                         frozenset(self.names))
         return inner.rewrite(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:

@@ -118,6 +118,19 @@ def index_text(index: Any) -> str:
     return "..." if is_array(index) or index is Ellipsis else repr(index)
 
 
+def in_words(value: Any) -> str:
+    """A kept value that is no array, for a reader: "score general, window global, D 10"."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {in_words(one)}" for key, one in value.items()) or "empty"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(in_words, value)) or "empty"
+    return str(value)
+
+
 # --- copies -------------------------------------------------------------------------------------
 
 
@@ -135,13 +148,15 @@ def keep(value: Any, limit: int = KEEP) -> Kept:
         return Kept(value, None, False)
     if isinstance(value, (Mapping, list, tuple)) and is_plain(value):
         return Kept(_plain(value, limit), None, len(value) > limit)
+    if isinstance(value, range):
+        return Kept(_plain(list(value[:limit]), limit), None, len(value) > limit)
     return Kept(f"<{type(value).__name__}>", None, False)
 
 
 def _plain(value: Any, limit: int) -> Any:
     """A container of plain values, copied, its first entries."""
-    if isinstance(value, Mapping):
-        return {key: _plain(one, limit) for key, one in islice(value.items(), limit)}
+    if isinstance(value, Mapping) or is_named(value):
+        return {key: _plain(one, limit) for key, one in islice(items(value), limit)}
     if isinstance(value, (list, tuple)):
         return [_plain(one, limit) for one in islice(value, limit)]
     return keep(value).value

@@ -39,6 +39,25 @@ def test_versions(lanes, dtype):
     assert evaluate.calls == (5 if lanes else 11) and evaluate.evaluations == 10
 
 
+def absolute_loop(a):
+    total, norms = np.zeros(3), []
+    for row in a["x"]:
+        total += np.maximum(row, 0.2) * np.abs(row)
+        norms.append(np.linalg.norm(row))
+    return {"y": total, "norms": np.array(norms), "spread": a["x"].std()}
+
+
+@pytest.mark.parametrize("method", ["complex", "ridders"])
+def test_continued_versions_run_at_once_and_write_into_what_they_create(method):
+    """NumPy's abs, maximum, norm and std of complex numbers are not what complex step needs."""
+    evaluate, alone = (Evaluator(absolute_loop, INPUTS, lanes=lanes) for lanes in (True, False))
+    weights = {"y": np.ones(3), "norms": np.ones(2), "spread": np.ones(())}
+    found, expected = (at_entries(one, {}, weights, {"x": range(6)}, method)["x"].value[0]
+                       for one in (evaluate, alone))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert evaluate.alone == "" and evaluate.calls < alone.calls
+
+
 def test_what_lanes_cannot_do_runs_alone():
     def f(a):
         return {"y": np.array([math.tanh(v) for v in a["x"].tolist()])}
@@ -51,7 +70,7 @@ def test_what_lanes_cannot_do_runs_alone():
 
 def fake_lanes(monkeypatch, change):
     """Lanes that run the versions one by one and then do something to the result."""
-    def in_lanes(f, inputs, changed, workspace=None):
+    def in_lanes(f, inputs, changed, *others):
         P = len(next(iter(changed.values())))
         runs = [f({**inputs, **{name: a[p] for name, a in changed.items()}}) for p in range(P)]
         return change({name: np.stack([run[name] for run in runs]) for name in runs[0]})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from backend.errors import UserError
 from grads.stepper.trace import compare, trace
+from grads.stepper.tracing.values import in_words
 
 
 def targets(found, name):
@@ -173,6 +175,47 @@ def test_a_method():
         target.name for step in found.steps for target in step.targets}
 
 
+class Scaled:
+    def __init__(self, scale):
+        self.scale = scale
+        self.__hidden = 1.0
+
+    def forward(self, x):
+        y = self.scale * x
+        return y
+
+    def hidden(self):
+        found = self.__hidden
+        return found
+
+
+class Shifted(Scaled):
+    def forward(self, x):
+        y = super().forward(x) + self.hidden()
+        if y > 9:
+            raise OverflowError(y)
+        return y
+
+
+def layered(x):
+    for layer in (Scaled(2.0), Shifted(3.0)):
+        x = layer.forward(x)
+    return x
+
+
+def test_methods_of_classes_are_followed_while_the_function_runs():
+    kept = Scaled.forward, Shifted.forward
+    found = trace(layered, 1.0, follow=[Scaled, Shifted])
+    assert found.result == 7
+    assert [(step.function, step.targets[0].value) for step in found.steps
+            if step.kind == "assign" and step.targets[0].name == "y"] == [
+        ("Scaled.forward", 2), ("Scaled.forward", 6), ("Shifted.forward", 7)]
+    assert "Scaled.__init__" not in {step.function for step in found.steps}  # has a __name
+    with pytest.raises(OverflowError):
+        trace(layered, 2.0, follow=[Scaled, Shifted])
+    assert kept == (Scaled.forward, Shifted.forward)
+
+
 def test_exceptions_pass_through():
     def failing(x):
         y = x + 1
@@ -200,6 +243,24 @@ def test_exceptions_pass_through():
 def unpack_too_much(pair):
     a, b, c = pair
     return a + b + c
+
+
+class Options(NamedTuple):
+    score: str = "dot"
+    fed: bool = False
+
+
+def test_values_that_are_no_arrays_are_shown_in_words():
+    def f(options, start):
+        known, layers = {}, range(2, 4)
+        known["both"] = options, start
+        return layers
+
+    found = trace(f, Options(), None)
+    said = {target.name: in_words(target.value) for step in found.steps for target in step.targets}
+    assert said["options"] == "score dot, fed no" and said["start"] == "none"
+    assert (said["known"], said["layers"], said["known['both']"]) == (
+        "empty", "2, 3", "score dot, fed no, none")
 
 
 def test_values_are_those_of_their_time():

@@ -61,6 +61,10 @@ def test_entries_are_told_apart_and_found_again():
     every = [*entries(*TIERS), *derivations.entries()]
     assert len({entry.name for entry in every}) == len(every) > 1000
     assert [e.name for e in entries()] == [e.name for e in entries("tiny", "real")]
+    for start in ("", "luong: a", "r", "parametrized: "):
+        named = [e.name for e in entries(start=start)]
+        assert len(start) == 0 or {name[0] for name in named} == {start[0]}
+        assert {e.name for e in entries() if e.name.startswith(start)} <= {*named}
 
 
 def test_sizes_are_beyond_every_threshold():

@@ -1,0 +1,88 @@
+"""Arrays that a user's function creates while it runs in lanes.
+
+A plain `np.zeros(n)` cannot receive lanes, so names of NumPy in the globals of the user's functions
+are replaced for the time of a run, as in a continued one (`grads.check.continuation.namespace`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+
+from grads.check.continuation.namespace import (
+    CREATING,
+    Namespace,
+    Proxy,
+    Replacements,
+    by_identity,
+    replaced,
+)
+from grads.check.continuation.state import Run, in_lanes_now, runs
+from grads.check.lanes.array import LaneArray
+from grads.check.lanes.functions import astype, stack
+
+
+def _lanes(made: Any) -> Any:
+    """An array of real numbers, to be written into: complex where the run is continued."""
+    if not isinstance(made, np.ndarray) or made.dtype.kind != "f":
+        return made
+    return LaneArray(np.array(made[..., None], complex if in_lanes_now() else made.dtype))
+
+
+def _created(function: Any) -> Callable[..., Any]:
+    """np.zeros and its kind."""
+
+    @wraps(function)
+    def make(first: Any, *args: Any, **kwargs: Any) -> Any:
+        if in_lanes_now() and "dtype" in kwargs and np.dtype(kwargs["dtype"]) == np.float64:
+            kwargs = kwargs | {"dtype": complex}
+        found = function(first, *args, **kwargs)
+        return found if isinstance(found, LaneArray) else _lanes(found)
+
+    return make
+
+
+def _array(function: Any) -> Callable[..., Any]:
+    """np.array and np.asarray, of arrays in lanes and of lists of such."""
+
+    @wraps(function)
+    def make(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not _has_lanes(a):
+            found = function(a, dtype, *args, **kwargs)
+            return found if isinstance(a, np.ndarray) and function is not np.array else (
+                _lanes(found))
+        made = a if isinstance(a, LaneArray) else stack([make(one) for one in a])
+        kind = made.dtype if dtype is None or np.dtype(dtype) == np.float64 else dtype
+        return astype(made, kind, copy=function is np.array)
+
+    return make
+
+
+def _has_lanes(a: Any) -> bool:
+    """Whether an array in lanes is among nested lists."""
+    return isinstance(a, LaneArray) or (
+        isinstance(a, (list, tuple)) and any(_has_lanes(one) for one in a))
+
+
+@cache
+def _replacements() -> Replacements:
+    """NumPy's creating functions, and NumPy with ours."""
+    ours = {name: _created(getattr(np, name)) for name in CREATING}
+    ours |= {name: _array(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
+    return by_identity([*((getattr(np, name), one) for name, one in ours.items()),
+                        (np, Proxy(np, ours))])
+
+
+@contextmanager
+def created(namespaces: list[Namespace], continued: bool) -> Iterator[None]:
+    """Arrays are created for lanes in a user's namespaces; continued, whether complex ones are."""
+    runs.append(Run(lanes=continued))
+    try:
+        with replaced(namespaces, _replacements()):
+            yield
+    finally:
+        runs.pop()

@@ -1,0 +1,131 @@
+"""The subcommand `grads check`: of what is named, one report each.
+
+What a name does not need is not put together: a user's file is checked without the catalogue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from backend.errors import UserError
+from backend.files import write_text
+from grads.check import METHODS, SAMPLE
+from grads.check.page import html_page
+from grads.check.report import Report, json_page
+from grads.check.user_code import check_file
+from grads.commands import console, nearest
+from grads.progress import watching
+
+METHOD = "complex step and Ridders' differences, where the function suits them"
+
+
+def check(options: argparse.Namespace) -> int:
+    """`grads check`: 0 if all is right, 1 if something is wrong, 3 if something is undecided, or
+    the time was up."""
+    if options.list:
+        print("\n".join(_fitting("*", options)))
+        return 0
+    _tiers(options)
+    extent = _extent(options)
+    screen, reports = console(), []
+    for report in _reports(options, extent):
+        reports.append(report)
+        if len(options.names) == 1 or not report.ok:
+            screen.print(report)
+        else:
+            print(report.summary())
+    wrong, undecided, stopped = (sum(report.verdict == word for report in reports)
+                                 for word in ("wrong", "undecided", "unfinished"))
+    print(f"{len(reports)} check{'s' * (len(reports) != 1)}, {wrong} wrong"
+          + f", {undecided} undecided" * bool(undecided)
+          + f", {stopped} not finished" * bool(stopped))
+    if options.json:
+        write_text(options.json, json_page(reports))
+    if options.html:
+        write_text(options.html, html_page(reports, _facts(options)))
+    return 1 if wrong else 3 if undecided or stopped else 0
+
+
+def _extent(options: argparse.Namespace) -> dict[str, Any]:
+    """What is differentiated, how, and what is let through. Raises UserError on what cannot be."""
+    if options.method is not None and options.method not in METHODS:
+        raise UserError(f"--method: expected one of {', '.join(METHODS)}, got {options.method!r}")
+    if options.rtol is not None and not 0 <= options.rtol < 1:
+        raise UserError(f"--rtol: expected a number between 0 and 1, got {options.rtol:g}")
+    if options.time_limit is not None and options.time_limit <= 0:
+        raise UserError(f"--time-limit: expected seconds above 0, got {options.time_limit:g}")
+    extent: dict[str, Any] = {"every_entry": options.all, "sample": options.sample}
+    extent |= {"method": options.method} if options.method else {}
+    return extent if options.rtol is None else {**extent, "rtol": options.rtol}
+
+
+def _facts(options: argparse.Namespace) -> dict[str, str]:
+    """What the page says of how it was made."""
+    facts = {"seed": str(options.seed), "method": options.method or METHOD}
+    facts["accepted"] = "what rounding explains" + (
+        f", or a relative error of {options.rtol:g}" if options.rtol else "")
+    if options.time_limit is not None:
+        facts["time limit"] = f"{options.time_limit:g} s for each check"
+    return facts
+
+
+Checks = dict[str, Callable[..., Report]]  # name -> how it is run, given an extent
+
+
+def _tiers(options: argparse.Namespace) -> tuple[str, ...]:
+    """The tiers asked for. Raises UserError on a tier that there is not."""
+    if not options.tier:
+        return ("tiny", "real")
+    from grads.verification.catalogue import TIERS
+
+    if options.tier not in TIERS:
+        raise UserError(f"--tier: expected one of {', '.join(TIERS)}, got {options.tier!r}")
+    return (options.tier,)
+
+
+def _fitting(pattern: str, options: argparse.Namespace) -> Checks:
+    """The checks of the catalogue and of the literal algorithms, each on its own example, whose
+    names fit a pattern. Only the architectures that it can mean are put together."""
+    from grads.verification import catalogue, derivations
+
+    start = re.split(r"[*?[]", pattern)[0]
+    known: Checks = {one.name: partial(catalogue.check, one, options.seed)
+                     for one in catalogue.entries(*_tiers(options), start=start)}
+    known |= {one.name: partial(derivations.check, one) for one in derivations.entries()}
+    return {name: one for name, one in known.items()
+            if fnmatch.fnmatchcase(name, pattern)
+            or fnmatch.fnmatchcase(name.partition(";")[0], pattern)}
+
+
+def _reports(options: argparse.Namespace, extent: dict[str, Any]) -> Iterator[Report]:
+    """One report for each file's function, and for each check whose name fits a pattern."""
+    for name in options.names or ["*"]:
+        if ".py:" in name or name.endswith(".py"):
+            target = name if ".py:" in name else f"{name}:"
+            rng = np.random.default_rng(options.seed)
+            with watching(name, options.time_limit) as watch:
+                yield check_file(target, rng, watch=watch, **_mapped(extent, options.html))
+            continue
+        found = _fitting(name, options)
+        if not found:
+            known = [one.partition(";")[0] for one in _fitting("*", options)]
+            raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
+                            f"{name!r}{nearest(name, known)} (see grads check --list)")
+        for title, run in found.items():
+            with watching(title, options.time_limit) as watch:
+                yield run(watch=watch, **extent)
+
+
+def _mapped(extent: dict[str, Any], page: Any) -> dict[str, Any]:
+    """The extent for a page: its maps show entries that were differentiated one by one."""
+    if page is None:
+        return extent
+    asked = extent["every_entry"] or extent["sample"] is not None
+    return {**extent, "steps": True} | ({} if asked else {"sample": SAMPLE})

@@ -1,0 +1,217 @@
+"""Which of a user's gradient variables make what the backward returns wrong.
+
+Those that differ from their derivative, paired by name or by a guess, and whose correction makes
+something returned right.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.compared import Compared, Numbers
+from grads.stepper.tracing.filled import held, readings_after
+from grads.stepper.tracing.guesses import Candidate, Guesses, joined_of, joints
+from grads.stepper.tracing.mending import Mending
+from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
+from grads.stepper.tracing.pairing import Partner, root_of
+from grads.stepper.tracing.replay import Places
+from grads.stepper.tracing.verify import bumps_of
+
+GUESSED = 6144  # entries whose derivatives are taken for guesses at what has no name
+NAMED = 16  # entries that a guess at a forward variable of the same name counts for
+COMPLETE = "complete here, and {:.1e} from d loss / d {}"
+
+Made = Mapping[Origin, tuple[Partner | None, Numbers | None]]  # of each variable, by its name
+
+
+class Judged(NamedTuple):
+    """What the best guess at a line's variable has shown."""
+
+    guess: dict[Origin, tuple[Candidate, Numbers]]
+    first: Origin | None  # of its assignments that differs from the derivative
+    mended: int  # results that its correction makes right
+    is_right: bool  # whether the line is right by another guess
+    is_named: bool = False  # whether the guess is at a variable of that name
+
+
+class Blame:
+    """Looks for what is to blame in one backward.
+
+    Arguments: pair, the gradients beside their derivatives; given, what the backward is called
+    with; parts, makes the trace of the forward in which the parts of expressions are recorded.
+    Attribute: made, the pairs by name and their numbers, to be set before it is asked.
+    """
+
+    def __init__(self, pair: Compared, given: Sequence[Any], parts: Callable[[], Trace]) -> None:
+        self.pair = pair
+        self.backward, self.floor = pair.backward, pair.floor
+        self.guesses, self.left = Guesses(pair.pairs, parts), GUESSED
+        self.known: dict[Any, Derivative] = {}
+        self.made: Made = {}
+        self.mending = Mending(pair.backward, given, pair.returned,
+                               [one.status for one in pair.results], pair.status)
+
+    def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
+        """Of the variables that differ from their derivative those that make a result wrong: by
+        line; and all entries of one array, where they go wrong before."""
+        if not self.mending.needed:
+            return set()
+        exact = {origin: numbers.exact(self.floor) for origin, (_, numbers) in differing.items()
+                 if self.pair.is_whole(origin, numbers)}
+        found: set[Origin] = set()
+        entries = [origin for origin in exact if "[" in self.backward.target(origin).name
+                   and not any(one.last is not None
+                               and same_variable(self.backward, one.last, origin)
+                               for one in self.pair.returned)]
+        for group in (*self.lines(exact), *self.grouped(entries, self.variable)):
+            if (not found or group[0] < min(found) or self.is_line(group)) and (
+                    self.mending.by({one: exact[one] for one in group})):
+                found.update(group)
+        return found
+
+    def is_line(self, origins: Sequence[Origin]) -> bool:
+        """Whether assignments are of one line."""
+        return len({self.backward.steps[origin[0]].site for origin in origins}) == 1
+
+    def filled(self, origins: Sequence[Origin]) -> dict[Origin, str]:
+        """The last of the assignments to parts of an array that makes a result wrong once it is
+        filled, and what is to be said of it."""
+        found: dict[Origin, str] = {}
+        if not self.mending.needed:
+            return found
+        for group in self.grouped(origins, self.variable):
+            partner, value = self.guesses.whole(group), held(self.backward, group)
+            if partner is None or value is None or value.shape != partner.shape or (
+                    self.pair.most is not None and value.size > self.pair.most):
+                continue
+            numbers = self.pair.numbers(partner, value, value.shape)
+            read = {number: numbers.exact(self.floor)
+                    for number in readings_after(self.backward, group[-1])}
+            if numbers.status == "wrong" and read and self.mending.by({}, read):
+                found[group[-1]] = COMPLETE.format(numbers.error, partner.name)
+        return found
+
+    def lines(self, origins: Iterable[Origin]) -> list[list[Origin]]:
+        """Assignments by the line and the variable that they are of."""
+        return self.grouped(origins, lambda origin: (
+            self.backward.steps[origin[0]].site, root_of(self.backward.target(origin).name)))
+
+    def variable(self, origin: Origin) -> tuple[Any, ...]:
+        """The call and the variable that an assignment is of."""
+        return self.backward.steps[origin[0]].frame, root_of(self.backward.target(origin).name)
+
+    def grouped(self, origins: Iterable[Origin], key: Callable[[Origin], Any]
+                ) -> list[list[Origin]]:
+        """Assignments with the same key, each in a list."""
+        found: dict[Any, list[Origin]] = defaultdict(list)
+        for origin in origins:
+            found[key(origin)].append(origin)
+        return list(found.values())
+
+    def carried(self, origins: Sequence[Origin], before: Origin | None
+                ) -> dict[Origin, tuple[Candidate, Numbers]]:
+        """The line that goes wrong first of those that, paired by a guess, make a result wrong, if
+        it does before the first one that is known to.
+
+        What it is compared with is a guess, but that its correction makes a result right is none.
+        A line that is right by its name or by another guess is not taken: what is made of it may
+        be wrong.
+        """
+        if not self.mending.needed:
+            return {}
+        judged = [self.judged(line) for line in self.lines(origins)
+                  if (before is None or line[0] < before) and not all(map(self.is_right, line))]
+        found = [one for one in judged if one.first is not None and not one.is_right
+                 and (before is None or one.first < before)]
+        return min(found, key=lambda one: one.first or (0, 0)).guess if found else {}
+
+    def is_right(self, origin: Origin) -> bool:
+        """Whether a gradient is that of the forward variable of its name."""
+        numbers = self.made[origin][1]
+        return numbers is not None and numbers.status == "verified"
+
+    def judged(self, line: list[Origin]) -> Judged:
+        """The guess at a line's variable that makes most results right, the named ones first."""
+        best, right = Judged({}, None, 0, False), {True: False, False: False}
+        for made in self.attempts(line):
+            is_named = all(one.named for one, _ in made.values())
+            if best.is_named and not is_named and len(best.guess) == len(line):
+                break
+            wrong = {origin: numbers.exact(self.floor) for origin, (_, numbers) in made.items()
+                     if numbers.status == "wrong"}
+            whole = len(made) == len(line)
+            right[is_named] |= whole and not wrong and self.says_something(made)
+            mended = self.mending.by(wrong) if wrong else 0
+            if mended and (mended, len(made)) > (best.mended, len(best.guess)):
+                best = Judged(made, min(wrong), mended, False, is_named)
+        return best._replace(is_right=right[True] or (right[False] and not best.is_named))
+
+    def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:
+        """The guesses at a line's variable with their numbers, then what it may be joined of."""
+        for guess in self.guesses.of(line):
+            made = {origin: (one, found) for origin, one in guess.items()
+                    if (found := self.guessed(origin, one)) is not None}
+            if len(made) == len(guess):
+                yield made
+        pieces = {origin: self.pieces(origin) for origin in line}
+        for order, axis in joints(pieces.values()):
+            joined = {origin: joined_of(found, order, axis) for origin, found in pieces.items()}
+            if all(np.shape(one) == self.backward.target(origin).shape
+                   for origin, (_, one) in joined.items()):
+                yield {origin: self.joined(origin, *one) for origin, one in joined.items()}
+
+    def pieces(self, origin: Origin) -> list[tuple[Partner, np.ndarray]]:
+        """The variables of the gradients that an assignment reads, with the derivatives."""
+        found = []
+        for read in self.backward.steps[origin[0]].reads:
+            partner, numbers = self.made.get(read.origins[0], (None, None))
+            if partner is None or numbers is None or (
+                    not self.pair.is_whole(read.origins[0], numbers)):
+                return []
+            shape = np.shape(self.backward.target(read.origins[0]).value)
+            found.append((partner, np.reshape(numbers.exact(self.floor), shape)))
+        return found
+
+    def joined(self, origin: Origin, name: str, exact: np.ndarray) -> tuple[Candidate, Numbers]:
+        """The numbers of a gradient for several variables of the forward joined."""
+        found, where = Derivative(exact.ravel(), exact.ravel(), 0.0), np.arange(exact.size)
+        partner = Partner(name, 0, Places(), exact.shape, where)
+        value = self.backward.target(origin).value
+        return Candidate(self.pair.forward, partner, False), Numbers(
+            where, found, *self.pair.verdict(found, value, where))
+
+    def says_something(self, made: dict[Origin, tuple[Candidate, Numbers]]) -> bool:
+        """Whether what a guess verifies is not zero throughout, nor pieces joined in some order."""
+        return any(np.any(numbers.exact(self.floor)) and bool(one.partner.places.steps)
+                   for one, numbers in made.values())
+
+    def guessed(self, origin: Origin, one: Candidate) -> Numbers | None:
+        """The numbers of a guess; None where it has too many, or too many were taken before."""
+        target = self.backward.target(origin)
+        value = np.asarray(target.value, float)
+        key = (one.trace is self.pair.forward, one.partner.step, one.partner.places)
+        if key not in self.known:
+            cost = NAMED if one.named else value.size
+            if target.sliced or (self.pair.most is not None and value.size > self.pair.most) or (
+                    self.left < cost):
+                return None
+            self.left -= cost
+            bump = bumps_of(one.partner, one.partner.shape, one.partner.shape,
+                            np.arange(value.size))
+            self.known[key] = derivative(
+                one.trace, bump, self.pair.arguments, self.pair.loss, self.pair.named,
+                entries_of(one.trace, bump), self.pair.precision)
+        where = np.arange(value.size)
+        return Numbers(where, self.known[key], *self.pair.verdict(self.known[key], value, where))
+
+
+def same_variable(trace: Trace, one: Origin, other: Origin) -> bool:
+    """Whether two targets are of one variable of one call."""
+    names = [trace.target(origin).name.partition("[")[0] for origin in (one, other)]
+    frames = [trace.steps[origin[0]].frame for origin in (one, other)]
+    return names[0] == names[1] and frames[0] == frames[1]

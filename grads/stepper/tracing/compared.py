@@ -1,0 +1,99 @@
+"""The gradients of a user's backward beside their derivatives: numbers, and what follows of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grads.stepper.trace import Origin, Trace
+from grads.stepper.tracing.entries import entries_for
+from grads.stepper.tracing.numerical import Derivative, derivative, entries_of
+from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Partner
+from grads.stepper.tracing.returned import returned_gradients
+from grads.stepper.tracing.verify import bumps_of, chosen
+
+ROUNDING = 1e-6  # of the largest gradient: what is below is compared as if it were as large
+
+
+class Numbers(NamedTuple):
+    """The derivative for one gradient variable, and what follows."""
+
+    where: np.ndarray  # entries (flat) that were compared
+    found: Derivative
+    status: str  # "verified" | "wrong" | "undecided"
+    error: float
+
+    def exact(self, floor: float) -> np.ndarray:
+        """The derivative that decides."""
+        return self.found.complex_step if self.found.agree(floor) else self.found.real
+
+
+class Compared:
+    """One user's forward and backward, run, and their gradients beside the derivatives.
+
+    Arguments: arguments and named, what the forward was called with; loss, from its result; most,
+    the entries of a gradient that are compared, None for all.
+    """
+
+    def __init__(
+        self, pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
+        loss: Callable[[Any], Any], named: dict[str, Any], most: int | None,
+    ) -> None:
+        self.forward, self.backward = forward, backward
+        self.arguments, self.loss, self.named, self.most = arguments, loss, named, most
+        self.pairs = Pairs(pairing, forward, backward)
+        self.returned = returned_gradients(forward, backward, tuple(arguments))
+        self.precision = precision_of(forward, backward)
+        sizes = [np.abs(one.value).max(initial=0.0) for one in self.returned]
+        self.floor = ROUNDING * float(max(sizes, default=0.0)) or 1e-300
+        self.results = [self.numbers(one.partner, one.value, one.value.shape)
+                        for one in self.returned]
+
+    def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...]) -> Numbers:
+        """The derivatives for a gradient of this value, which is kept perhaps in part."""
+        where = chosen(np.asarray(value), self.most)
+        bump = bumps_of(partner, np.shape(value), shape, where)
+        found = derivative(self.forward, bump, self.arguments, self.loss, self.named,
+                           entries_of(self.forward, bump), self.precision)
+        status, error = self.verdict(found, value, where)
+        return Numbers(where, found, status, error)
+
+    def verdict(self, found: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
+        """What follows for a gradient of this value from the derivative of some entries."""
+        return found.verdict(np.asarray(value, float).ravel()[where], self.floor, self.precision)
+
+    def status(self, number: int, value: Any) -> str:
+        """What another value of a gradient returned would be, by its number."""
+        numbers = self.results[number]
+        return self.verdict(numbers.found, value, numbers.where)[0]
+
+    def inside(self, gradient: AssignedGradient) -> tuple[Partner | None, Numbers | None]:
+        """The forward variable of a gradient and its derivative, where there is one by name."""
+        target = self.backward.target(gradient.origin)
+        partner = gradient.partner or entries_for(self.pairs, gradient)
+        if partner is None or gradient.status in ("partial", "zero"):
+            return None, None
+        if np.asarray(target.value).dtype.kind != "f" or not self.is_real(partner):
+            return None, None
+        return partner, self.numbers(partner, target.value, target.shape or ())
+
+    def is_real(self, partner: Partner) -> bool:
+        """Whether a forward variable has a gradient: no index, no mask."""
+        return all(np.asarray(target.value).dtype.kind == "f"
+                   for target in self.forward.steps[partner.step].targets
+                   if target.name.partition("[")[0] == partner.name.partition("[")[0])
+
+    def is_whole(self, origin: Origin, numbers: Numbers) -> bool:
+        """Whether the derivative of all entries of a variable was taken."""
+        return len(numbers.where) == np.size(self.backward.target(origin).value)
+
+
+def precision_of(*traces: Trace) -> float:
+    """The relative precision of the coarsest real numbers that were computed with."""
+    kinds = {np.asarray(target.value).dtype for trace in traces for step in trace.steps
+             for target in step.targets if target.shape is not None}
+    return max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"),
+               default=float(np.finfo(float).eps))

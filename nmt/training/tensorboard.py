@@ -1,0 +1,100 @@
+"""Training as TensorBoard shows it: event files in the run directory (extra `tensorboard`)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+from nmt.training.meter import perplexities
+from nmt.training.progress import Observer, Progress
+
+FOLDER = "tensorboard"  # in the run directory
+MISSING = ("tensorboardX is not installed (pip install tensorboardX, or this package's extra "
+           "'tensorboard')")
+
+
+class Observers(Observer):
+    """Several observers as one."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def on_batch(self, progress: Progress) -> None:
+        """Tell each."""
+        for one in self._observers:
+            one.on_batch(progress)
+
+    def on_note(self, text: str) -> None:
+        """Tell each."""
+        for one in self._observers:
+            one.on_note(text)
+
+    def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
+                 improved: bool) -> None:
+        """Tell each."""
+        for one in self._observers:
+            one.on_epoch(epoch, facts, scores, improved)
+
+    def close(self) -> None:
+        """Tell each."""
+        for one in self._observers:
+            one.close()
+
+
+class TensorBoardObserver(Observer):
+    """Writes event files: `train/perplexity`, `train/learning_rate` and
+    `train/target_tokens_per_second` by update; `epoch/train_perplexity` and the dev set's scores,
+    `dev/perplexity` and so on, after each epoch, at the number of its last update. Of several tasks
+    each perplexity has its name.
+
+    Files are made with the first number, so that a run that never begins leaves none; a resumed run
+    adds one.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """directory: the run's. Raises UserError without tensorboardX."""
+        if importlib.util.find_spec("tensorboardX") is None:
+            raise UserError(f"--tensorboard: {MISSING}")
+        self._directory = directory / FOLDER
+        self._writer: Any = None
+        self._step = 0
+        self._speed: float | None = None
+
+    def on_batch(self, progress: Progress) -> None:
+        """Write what the last updates gave, once it is known."""
+        self._step = progress.step
+        if progress.tokens_per_second == self._speed:
+            return  # nothing was measured since
+        self._speed = progress.tokens_per_second
+        self._write("train/learning_rate", progress.learning_rate)
+        self._write("train/target_tokens_per_second", self._speed or 0.0)
+        self._write_all("train/perplexity", progress.perplexities)
+
+    def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
+                 improved: bool) -> None:
+        """Write the epoch's numbers, and let whoever watches see them."""
+        self._write_all("epoch/train_perplexity", perplexities(facts))
+        for name, value in scores.items():
+            self._write(f"dev/{name}", value)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write_all(self, name: str, values: Mapping[str, float]) -> None:
+        """A number, or one for each task."""
+        for task, value in values.items():
+            self._write(f"{name}/{task}".rstrip("/"), value)
+
+    def _write(self, name: str, value: float) -> None:
+        """A number at the last update."""
+        if self._writer is None:
+            from tensorboardX import SummaryWriter
+
+            self._writer = SummaryWriter(str(self._directory))
+        self._writer.add_scalar(name, value, self._step)

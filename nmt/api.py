@@ -58,7 +58,7 @@ class Attention:
         """Draw the map into a file; its name ends in .png, .svg or .pdf. Raises UserError without
         matplotlib (the extra `plot`)."""
         require_drawing(str(path))
-        alignment_map.write_png(self.source, self.target, self.weights, Path(path))
+        alignment_map.save_map(self.source, self.target, self.weights, Path(path))
 
 
 class LoadedTranslator:

@@ -81,7 +81,7 @@ def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Co
         drawing = alignment_map.in_terminal(columns, translation.words, translation.alignment)
         console.print(drawing)
         png = directory / demo_files.PICTURE
-        if alignment_map.write_png(columns, translation.words, translation.alignment, png):
+        if alignment_map.save_map(columns, translation.words, translation.alignment, png):
             console.print(f"\nThe same as a picture: {png}")
         else:
             console.print(f"\nNo picture: {MISSING}")

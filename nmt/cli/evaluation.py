@@ -190,7 +190,7 @@ def _show(
     print(alignment_map.in_terminal(columns, translation.words, weights) + "\n")
     if options.png is not None:
         path = options.png / f"attention-{number}.png"
-        alignment_map.write_png(columns, translation.words, weights, path)
+        alignment_map.save_map(columns, translation.words, weights, path)
         print(f"{path}\n")
 
 

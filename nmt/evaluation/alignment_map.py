@@ -1,6 +1,6 @@
 """An attention map: which source words each target word attended to (Bahdanau et al., Figure 3).
 
-Source words on x, target words on y; in the terminal as shades, as PNG through matplotlib.
+Source words on x, target words on y; in the terminal as shades, as a picture through matplotlib.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ def in_terminal(source: Sequence[str], target: Sequence[str], alignment: np.ndar
     return "\n".join([*lines, f"{' ' * margin}  {names}"])
 
 
-def write_png(
+def save_map(
     source: Sequence[str], target: Sequence[str], alignment: np.ndarray, path: Path
 ) -> bool:
-    """Draw the map into a PNG file; False, and no file, where matplotlib is not installed."""
+    """Draw the map into a file, black on white: PNG, or by its name's ending SVG or PDF.
+
+    Returns False, and makes no file, where matplotlib is not installed.
+    """
     _check(source, target, alignment)
     if not can_draw():
         return False
@@ -48,12 +51,13 @@ def write_png(
 
     figure = Figure(figsize=(1.5 + 0.45 * len(source), 1.2 + 0.4 * len(target)))
     axes = figure.add_subplot()
-    image = axes.imshow(alignment[: len(target)], cmap="gray", vmin=0.0, vmax=1.0)
+    image = axes.imshow(alignment[: len(target)], cmap="gray_r", vmin=0.0, vmax=1.0)
     plain = {"parse_math": False}  # a dollar sign is one
     slanted: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(source)), source, **slanted, **plain)
     axes.set_yticks(range(len(target)), target, **plain)
     axes.xaxis.tick_top()
+    axes.set(xlabel="source", ylabel="target")
     figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)
     save(figure, path, bbox_inches="tight")
     return True

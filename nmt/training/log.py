@@ -91,8 +91,10 @@ def _is_record(record: Any) -> bool:
 
 
 def _is_score(value: Any) -> bool:
-    """Whether a value is a number that is not negative, or null for one that was not finite."""
-    return value is None or (type(value) in (int, float) and 0 <= value < LARGEST)
+    """Whether a value is a number that is not negative and that an array can hold, or null for one
+    that was not finite."""
+    return value is None or (type(value) is int and 0 <= value < 2**63) or (
+        type(value) is float and 0 <= value < LARGEST)
 
 
 def _no_constant(name: str) -> None:

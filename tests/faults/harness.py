@@ -81,6 +81,8 @@ def start(work: Callable[[], int]) -> int:
         try:
             for stream in (1, 2):
                 os.dup2(SAID.fileno(), stream)
+            sys.stdout, sys.stderr = (open(stream, "w", 1, "utf-8", closefd=False)
+                                      for stream in (1, 2))  # not those that pytest looks at
             status = work()
         finally:
             os._exit(status)

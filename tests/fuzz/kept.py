@@ -23,6 +23,7 @@ KEPT: dict[str, list[bytes]] = {
         b'{"event": "epoch", "step": 1, "scores": []}', b'{"event": "x", "step": 1, "loss": NaN}',
         b'{"event": "epoch", "step": 1, "scores": {"perplexity": 0}}',
         b'{"event": "epoch", "step": 2, "target_tokens_per_second": 1000.0, "cpu_seconds": 0.2}',
+        b'{"event": "update", "step": 2, "loss": 1' + b"0" * 40 + b"}",  # TypeError, of the figure
     ],
     "dictionary": [b"eins\tone\r \n"],  # a word that cannot be written as it is read
     "symbols": [b"<unk_" + b"9" * 4500 + b"> <p_-" + b"9" * 4500 + b">"],

@@ -12,7 +12,7 @@ from tiny_run import complaint, nmt
 
 from grads.cli import build_parser as grads_parser
 from nmt.cli import build_parser as nmt_parser
-from nmt.run_directory import checkpoint_path
+from nmt.run_files import checkpoint_path
 from nmt.system import System
 from nmt.training import checkpoint
 from nmt.training.trainer import BEST, LAST

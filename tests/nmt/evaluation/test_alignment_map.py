@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from nmt.evaluation.alignment_map import in_terminal, write_png
+from nmt.evaluation.alignment_map import in_terminal, save_map
 
 MAP = np.array([[1.0, 0.0], [0.05, 0.95], [0.5, 0.5]])  # the last row is that of the end marker
 
@@ -41,7 +41,7 @@ def test_words_must_fit_the_alignment(tmp_path, source, target) -> None:
     with pytest.raises(ValueError, match=r"alignment: expected at least .*, got \(3, 2\)"):
         in_terminal(source, target, MAP)
     with pytest.raises(ValueError, match="alignment"):
-        write_png(source, target, MAP, tmp_path / "map.png")
+        save_map(source, target, MAP, tmp_path / "map.png")
     assert not any(tmp_path.iterdir())
 
 
@@ -53,12 +53,12 @@ def test_the_picture_shows_every_weight_and_takes_words_literally(tmp_path, monk
     draw = Axes.imshow
     monkeypatch.setattr(Axes, "imshow", lambda self, a, **k: shown.append(a) or draw(self, a, **k))
     path = tmp_path / "map.png"
-    assert write_png(["$x$", r"$\frac$"], ["a", "b"], MAP, path)  # no mathematics
+    assert save_map(["$x$", r"$\frac$"], ["a", "b"], MAP, path)  # no mathematics
     np.testing.assert_array_equal(shown[0], MAP[:2])
     assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_without_matplotlib_there_is_no_picture(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert write_png(["a", "b"], ["x"], MAP, tmp_path / "map.png") is False
+    assert save_map(["a", "b"], ["x"], MAP, tmp_path / "map.png") is False
     assert not any(tmp_path.iterdir())

@@ -163,7 +163,8 @@ def _typed(
     except ArgumentError as error:
         named = re.search(r'"([\w.]+)"', str(error))
         if named is None or named[1] not in keys:
-            raise UserError(" ".join(str(error).split())) from None
+            raise UserError(f"override {', '.join(chosen)}: expected YAML of that type, got: "
+                            + " ".join(str(error).split())) from None
         raise wrong(named[1]) from None
     values = {key: right[key] if key in right else found[key] for key in (*given, *chosen)}
     for key, value in values.items():

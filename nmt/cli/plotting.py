@@ -14,7 +14,7 @@ COST = "cost"
 
 def add_plot(parser: argparse.ArgumentParser) -> None:
     """The arguments of `nmt plot`."""
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run directories")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="run directories")
     parser.add_argument("--score", default=COST, metavar="NAME",
                         help="what to draw: cost, ln perplexity of dev and training set (default), "
                              "or a score of the dev set, such as perplexity or bleu")

@@ -96,5 +96,6 @@ class TensorBoardObserver(Observer):
         if self._writer is None:
             from tensorboardX import SummaryWriter
 
-            self._writer = SummaryWriter(str(self._directory))
+            # a run that is stopped and resumed within a second would write over its first file
+            self._writer = SummaryWriter(str(self._directory), filename_suffix=f".{self._step:09}")
         self._writer.add_scalar(name, value, self._step)

@@ -157,8 +157,8 @@ def _typed(
         return UserError(f"{where(key)}: {key}: expected {keys[key].written}, "
                          f"got {chosen.get(key, given.get(key))!r}".replace("None", "null"))
 
+    arguments = [f"--{key}={value}" for key, value in chosen.items()]
     try:
-        arguments = [f"--{key}={value}" for key, value in chosen.items()]
         found = parser.parse_args(arguments, namespace=parser.parse_object(_nested(rest)))
     except ArgumentError as error:
         named = re.search(r'"([\w.]+)"', str(error))
@@ -166,6 +166,9 @@ def _typed(
             raise UserError(f"override {', '.join(chosen)}: expected YAML of that type, got: "
                             + " ".join(str(error).split())) from None
         raise wrong(named[1]) from None
+    except (AttributeError, IndexError):  # PyYAML, of `!!timestamp x` and `!!float :`
+        raise UserError(f"override {', '.join(chosen)}: expected YAML, got a tag that does not fit "
+                        f"its value in {' '.join(arguments)!r}") from None
     values = {key: right[key] if key in right else found[key] for key in (*given, *chosen)}
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through

@@ -17,7 +17,9 @@ KEPT: dict[str, list[bytes]] = {
         b"data: {corpus: reverse}\nmodel: {scale: .nan, forget_bias: .inf}\n",
     ],
     "overrides": [b"--model.layers=" + b"[" * 5000, b"--data.directory=\0", b"--model.=1",
-                  b"--parametrize.tied={!!bool a: b}"],  # the message was 'a'
+                  b"--parametrize.tied={!!bool a: b}",  # the message was 'a'
+                  b"--model.biases=!!timestamp no",  # AttributeError
+                  b"--parametrize.tied=!!float : c}"],  # IndexError
     "links": [b"0-" + b"9" * 4500 + b"\n", b"9" * 4500 + b" 1 1\n", b"999999999 1 1\n"],
     "log": [
         b"[" * 100_000, b'{"event": "update", "step": "1"}', b"null", b"\xff\n",

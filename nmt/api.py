@@ -6,6 +6,7 @@ Sentences are plain text, cut into words as the model's recipe says. What a user
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from backend.errors import UserError
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.corpora import check_lengths, tokenisers
-from nmt.data.vocabulary import END, SPECIALS, UNKNOWN
+from nmt.data.vocabulary import END, SPECIALS
 from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import require_drawing
 from nmt.recipe import Recipe
@@ -144,8 +145,7 @@ class LoadedTranslator:
     def unknown(self, text: str) -> list[str]:
         """The words of a source sentence that the model's vocabulary does not have."""
         (words,) = self._sentences(_one(text))
-        return [word for word, i in zip(words, self.system.source.ids(words), strict=True)
-                if i == UNKNOWN]
+        return self.system.unknown_words(words)
 
     def _sentences(self, text: str | Sequence[str]) -> list[list[str]]:
         """Text as words; refused where it is too long to be translated."""
@@ -194,7 +194,7 @@ def train(
     {"train.epochs": 3}. observer, what is told of progress; a line an epoch to stdout by default.
     Raises UserError as the command `nmt train` says it.
     """
-    given = [f"--{key}={'null' if value is None else value}"
+    given = [f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
              for key, value in (overrides or {}).items()]
     if resume != (recipe is None):
         raise UserError("recipe: expected one, or none with resume=True")

@@ -171,6 +171,11 @@ class System(BaseSystem):
         ids = self.source.ids(words)
         return [*ids, END] if ids and self.recipe.data.source_end else ids
 
+    def unknown_words(self, words: Sequence[str]) -> list[str]:
+        """The words of a sentence that the source's vocabulary does not have, each once."""
+        ids = self.source.ids(words)
+        return list(dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN))
+
     def source_columns(self, words: Sequence[str]) -> list[str]:
         """What the columns of an alignment with a sentence are."""
         return [*words, SPECIALS[END]] if self.recipe.data.source_end else list(words)

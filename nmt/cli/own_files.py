@@ -7,6 +7,7 @@ import re
 from importlib.resources import as_file, files
 from pathlib import Path
 
+import yaml
 from babel import localedata
 
 from backend.errors import UserError
@@ -95,6 +96,6 @@ def _with_value(text: str, key: str, value: str) -> str:
     """A recipe's text with a value in its data section; one that is empty stays a comment."""
     if not value or value == "." or key == "corpus":
         return text
-    written = value if re.fullmatch(r"[\w./+-]*[A-Za-z/][\w./+-]*", value) else f'"{value}"'
+    written = yaml.safe_dump(value, allow_unicode=True, width=10**6).split("\n")[0]  # `no`: quoted
     return re.sub(rf"^  (?:# )?{key}: \S+", lambda match: f"  {key}: {written}", text, count=1,
                   flags=re.MULTILINE)

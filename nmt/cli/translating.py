@@ -17,8 +17,6 @@ from nmt.data.cldr import CldrOptions, generate
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.stored import StoredSentences
-from nmt.data.tokenise import natural_tokeniser
-from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
@@ -173,7 +171,7 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
     if data.corpus == "cldr":
         generated = generate(CldrOptions(data.source_language, data.target_language, 10, EXAMPLES,
                                          0, seed=EXAMPLE_SEED))
-        join = natural_tokeniser(data.source_language).detokenise
+        join = tokenisers(data)[0].detokenise
         lines += ["It was trained on generated phrases of dates, times, durations, measures, "
                   "money, countries and languages, and knows no other words. Try:",
                   *(f"  {join(source)}" for source, _ in generated.dev)]
@@ -182,12 +180,9 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
 
 def tell_unknown(system: System, words: Sequence[str]) -> None:
     """Say on stderr which words of a sentence the model does not know."""
-    unknown = [word for word, i in zip(words, system.source.ids(words), strict=True)
-               if i == UNKNOWN]
-    if unknown:
+    if unknown := system.unknown_words(words):
         how = "read letter by letter" if "source" in system.spellings else "read as <unk>"
-        print(f"  not in the vocabulary, {how}: {', '.join(dict.fromkeys(unknown))}",
-              file=sys.stderr)
+        print(f"  not in the vocabulary, {how}: {', '.join(unknown)}", file=sys.stderr)
 
 
 def _search_options(search: SearchOptions, options: argparse.Namespace) -> SearchOptions:

@@ -102,10 +102,17 @@ def test_training_goes_on_and_takes_recipes(runs: Path, tmp_path: Path) -> None:
     longer = nmt.train(None, tmp_path / "run", overrides={"train.epochs": 3}, resume=True,
                        observer=Epochs())
     assert seen == [1, 2, 3] and longer.recipe.train.epochs == 3
+    changes = {"train.epochs": 1, "train.max_norm": None, "evaluate.bleu": False,
+               "train.optimizer": "sgd", "parametrize.frozen": ["encoder.*"]}
+    other = nmt.train(runs / "plain.yaml", tmp_path / "other", overrides=changes,
+                      observer=Observer()).recipe
+    assert (other.train.max_norm, other.train.optimizer) == (None, "sgd")
+    assert other.evaluate.bleu is False
+    assert list(other.parametrize.frozen) == ["encoder.*"]
 
 
 def test_unknown_words(model: nmt.LoadedTranslator) -> None:
-    assert model.unknown("one banana two cherry") == ["banana", "cherry"]
+    assert model.unknown("one banana two cherry banana") == ["banana", "cherry"]
 
 
 @pytest.mark.parametrize("call, said", [

@@ -52,6 +52,16 @@ def test_all_three_sets_and_a_recipe_of_ones_own(capsys: pytest.CaptureFixture[s
     assert "test, best checkpoint: BLEU" in said and "8 for validation" in said
 
 
+def test_what_yaml_would_take_for_something_else_is_quoted() -> None:
+    for path, name in (("train.en", "a 'b\" #.no"), ("train.de", "train.de")):
+        Path(name).write_bytes(Path(path).read_bytes())
+    assert nmt("init", "mine.yaml", "--train", "a 'b\" #.no", "train.de") == 0
+    data = load_recipe(Recipe, "mine.yaml").data
+    assert (data.train_source, data.source_language) == ("a 'b\" #.no", "no")
+    assert nmt("train", "--train", "a 'b\" #.no", "train.de", *SMALL) == 0
+    assert load_recipe(Recipe, "runs/own/recipe.yaml").data.source_language == "no"
+
+
 def test_a_recipe_that_is_written_is_the_default_one() -> None:
     assert nmt("init", "plain.yaml") == 0
     packaged = Path(__file__).parents[3] / "nmt/recipes/own.yaml"

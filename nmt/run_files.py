@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backend.errors import UserError
 from nmt.checkpoint_option import CHECKPOINTS
+from nmt.data.pieces import SUFFIX, read_vocabulary
 from nmt.data.vocabulary import Vocabulary
 from nmt.recipe.tasks import TASKS, is_of_tasks
 from nmt.recipe.tree import read_tree
@@ -21,6 +22,11 @@ RECIPE = "recipe.yaml"
 def vocabulary_file(name: str) -> str:
     """The file of a vocabulary."""
     return f"{name}.vocab"
+
+
+def codes_file(name: str) -> str:
+    """The file of a vocabulary's codes, where it is one of pieces."""
+    return f"{name}{SUFFIX}"
 
 
 def checkpoint_path(directory: Path, which: str) -> Path:
@@ -36,7 +42,7 @@ def checkpoint_path(directory: Path, which: str) -> Path:
 
 def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabulary]:
     """The vocabularies of a run directory by name."""
-    return {name: Vocabulary.read(directory / vocabulary_file(name)) for name in names}
+    return {name: read_vocabulary(directory / vocabulary_file(name)) for name in names}
 
 
 def check_new(path: Path, beside: Collection[str] = ()) -> None:

@@ -29,6 +29,7 @@ from nmt.cli.arguments import (
     add_rarity,
     add_replace_unk,
 )
+from nmt.cli.bpe import add_bpe
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
@@ -78,6 +79,7 @@ def build_parser() -> Parser:
     add_pruning(sub)
     add_redundancy(sub)
     add_trees(sub)
+    add_bpe(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

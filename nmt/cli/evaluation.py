@@ -37,8 +37,9 @@ from nmt.evaluation.speed import read_speed
 from nmt.run_directory import epochs_of
 from nmt.run_files import checkpoint_path
 from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation
+from nmt.system import System
 from nmt.training.trainer import LOG
+from nmt.translation import Translation
 
 Item = TypeVar("Item")
 Lines = tuple[list[str], list[str]]  # of the source file and of the target file
@@ -296,5 +297,6 @@ def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:
 
 
 def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:
-    """Links of force-decoded pairs."""
-    return [system.links(translation, aligned_word) for translation in system.force(pairs)]
+    """Links of force-decoded pairs, between words."""
+    return [system.word_links(translation, source, aligned_word)
+            for translation, (source, _) in zip(system.force(pairs), pairs, strict=True)]

@@ -20,7 +20,8 @@ from nmt.data.stored import StoredSentences
 from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.translation import Translation
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
 EXAMPLES, EXAMPLE_SEED = 3, 7  # of the demonstration's phrases
@@ -39,7 +40,7 @@ def translate(options: argparse.Namespace) -> None:
         block = sentences[first : first + BLOCK]
         found = lines.found(block)
         if not first:
-            made = [nbest[0].words for nbest in found]
+            made = [lines.system.whole_words(nbest[0]) for nbest in found]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
         for number, (words, nbest) in enumerate(zip(block, found, strict=True), first):
             for translation in nbest:
@@ -96,8 +97,9 @@ class Lines:
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
                              for nbest in found)
         if self._options.alignments is not None:
-            for translation in (one for nbest in found for one in nbest):
-                self._links.append(self._pharaoh_words(translation))
+            for words, nbest in zip(block, found, strict=True):
+                for translation in nbest:
+                    self._links.append(self._pharaoh_words(translation, words))
         return found
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
@@ -127,9 +129,9 @@ class Lines:
             print(f"{self._cut_words} spelled words were cut at {self.search.longest_word} "
                   "characters (--longest-word, search.longest_word)", file=sys.stderr)
 
-    def _pharaoh_words(self, translation: Translation) -> list[str]:
-        """The links of a translation, `i-j` each."""
-        links = self.system.links(translation, self._options.aligned_word)
+    def _pharaoh_words(self, translation: Translation, words: Sequence[str]) -> list[str]:
+        """The links of a translation of `words`, `i-j` each."""
+        links = self.system.word_links(translation, words, self._options.aligned_word)
         return split_words(pharaoh_line(links))
 
 

@@ -100,7 +100,7 @@ def translation(
         found = system.translate([x], SearchOptions())[0][0]
         y, spelled = list(found.words), found.spelled
     else:
-        y = target_cut(target)
+        y = list(system.target.pieces(target_cut(target)))
     if not x or not (y or own):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
     x_ids, y_ids = system.source_ids(x), system.target.ids(y)

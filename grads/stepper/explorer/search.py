@@ -22,7 +22,8 @@ from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.rare_words import UNK
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.translation import Translation
 
 NAME, PAGE = "search", "search.html"
 OWN = "attention"  # of the package's models, the one that is searched
@@ -150,7 +151,7 @@ def notes(system: System, words: list[str], options: SearchOptions, own: bool) -
     data, attention = system.recipe.data, system.recipe.model.attention
     return [note for note in (
         package.note(OWN) if own else "",
-        said_unknown("sentence", words, system.source_ids(words)[: len(words)]),
+        said_unknown("sentence", system.source_columns(words), system.source_ids(words)),
         "The encoder reads the sentence from its end; columns stand in the order of the words as "
         "they are written." if data.reverse_source else "",
         "This model has no attention." if attention == "none" else "",

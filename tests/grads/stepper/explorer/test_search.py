@@ -22,7 +22,8 @@ from grads.stepper.explorer.search_steps import DIGITS, FATES, words_of
 from nmt.data.batches import make_sources
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.translation import Translation
 
 SENTENCE = "one two ten <script>"
 VARIANTS: list[dict[str, Any]] = [

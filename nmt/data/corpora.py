@@ -114,6 +114,10 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
 
 def _drawn_places(data: DataConfig, source: Path, target: Path) -> list[int]:
     """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
+    for path in (source, target):
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
+                            "drawn from it for validation has it read twice")
     pairs = sum(1 for _ in stream_parallel(source, target))
     if pairs < LEAST_TO_DRAW:
         raise UserError(f"{source}, {target}: expected dev files, or at least {LEAST_TO_DRAW} "

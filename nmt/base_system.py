@@ -105,14 +105,14 @@ class BaseSystem:
 
     @classmethod
     def open(cls, directory: str | Path, which: str = DEFAULT) -> Self:
-        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`.
+        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`; a
+        checkpoint's file stands for its directory.
 
         Raises UserError when it is not one of this kind or format, or its files do not match.
         """
-        directory = Path(directory)
-        what = f"the run directory of a {cls.kind}"
+        path = checkpoint_path(Path(directory), which)
+        directory, what = path.parent, f"the run directory of a {cls.kind}"
         need(directory, what, [RECIPE])
-        path = checkpoint_path(directory, which)
         kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
         if kind != cls.kind:
             raise UserError(f"{path}: expected a {cls.kind}, found a {kind}"

@@ -5,6 +5,7 @@
     NAME.codes         of a vocabulary of pieces, the merges by which words are cut
     last.safetensors   where training stands (`nmt.training.trainer`)
     best.safetensors   the parameters with the best validation score
+    epoch-N.safetensors    those after the last epochs (`train.keep`)
     log.jsonl          what happened
     TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
     .lock              which process writes here, while one does (`nmt.training.directory_lock`)

@@ -21,6 +21,7 @@ from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
 from nmt.system import System
+from nmt.training.kept import SUFFIX
 from nmt.translation import Translation
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
@@ -53,7 +54,7 @@ def translate(options: argparse.Namespace) -> None:
 def _check_models(models: Sequence[Path]) -> None:
     """Raise UserError for a file among the run directories: `--model` takes all that follows."""
     for path in models:
-        if path.is_file():
+        if path.is_file() and path.suffix != SUFFIX:
             raise UserError(f"{path}: expected a run directory, got a file; files to translate "
                             "come first: nmt translate FILE --model DIR")
 

@@ -36,6 +36,7 @@ from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.reranking import add_rerank
 from nmt.cli.translating import translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
@@ -82,6 +83,7 @@ def build_parser() -> Parser:
     add_trees(sub)
     add_bpe(sub)
     add_average(sub)
+    add_rerank(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

@@ -22,6 +22,7 @@ from nmt.data.align import GoldOptions, number_of_pairs, read_gold
 from nmt.data.annotation import METHODS
 from nmt.data.bpe import Codes, joined
 from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.data.nbest import line_of, read_nbest
 from nmt.data.rare_words import read_dictionary, write_dictionary
 from nmt.data.restoration import resolve
 from nmt.data.tokenise import TOKENISERS, tokeniser
@@ -217,6 +218,17 @@ def read_codes(path: Path) -> None:
             assert joined(codes.finer(pieces, ())) == [word], pieces
 
 
+def read_lists(path: Path) -> None:
+    """An n-best list, written again."""
+    found = read_nbest(path)
+    again = path.with_name("again")
+    write_lines(again, [line_of(n, one) for n, own in enumerate(found) for one in own])
+    assert [[one.text for one in own] for own in read_nbest(again)] == \
+        [[one.text for one in own] for own in found]
+
+
+LISTS = [b"0 ||| a b ||| log_p= -1.5 cut= 0 ||| -1.5\n0 ||| a ||| log_p= -2 cut= 0 ||| -2\n"
+         b"1 |||  ||| log_p= -1e3 cut= 1 ||| -1000\n"]
 CODES = [b"#version: 0.2\ne s\nes t</w>\nl o\nlo w\n", "#version: 0.2\n\u00fc b\n".encode()]
 
 READERS = {
@@ -231,6 +243,7 @@ READERS = {
         rng, [b"eins\tone\nzwei\ttwo words\n\n", "ü\tu e\n".encode()])),
     "corpus": Reader(read_corpus, lambda rng: mutated(rng, CORPUS)),
     "codes": Reader(read_codes, lambda rng: mutated(rng, CODES, (b"#version: 0.1", b"</w>"))),
+    "n-best lists": Reader(read_lists, lambda rng: mutated(rng, LISTS, (b" ||| ", b"= "))),
     "symbols": Reader(read_symbols, lambda rng: mutated(rng, SYMBOLS)),
     "rated words": Reader(lambda path: [read_pairs(path)] and None, lambda rng: mutated(
         rng, [b"a b 3.5 1 2\nc\td\t0\n", b"x y 1e3\n"])),

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from backend import Array, gemm, to_host
-from backend.errors import UserError
 from backend.memory import check_fits, too_large
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
@@ -29,6 +28,7 @@ from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
 from nmt.data.stored import Mapped
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
+from nmt.members import check_members
 from nmt.models.contract import CHARACTERS, Model, losses
 from nmt.recipe import Recipe
 from nmt.search.beam import beam_search
@@ -81,22 +81,7 @@ class System(BaseSystem):
         weight is, is that of the first member with attention, or of the first; its longest source
         that of the shortest member. Raises UserError naming a system that does not fit.
         """
-        first, one = names[0], systems[0]
-        for name, other in zip(names, systems, strict=True):
-            for what, fits in (
-                ("source vocabulary", one.source.words == other.source.words),
-                ("target vocabulary", one.target.words == other.target.words),
-                ("data.reverse_source", one.recipe.data.reverse_source
-                 == other.recipe.data.reverse_source),
-                ("data.source_end", one.recipe.data.source_end == other.recipe.data.source_end),
-                ("data.tokenise", one.recipe.data.tokenise == other.recipe.data.tokenise),
-                ("characters", _character_lists(one) == _character_lists(other)),
-                ("codes", [side.codes for side in (one.source, one.target)]
-                 == [side.codes for side in (other.source, other.target)]),
-            ):
-                if not fits:
-                    raise UserError(f"{name}: expected the {what} of {first} in one ensemble, got "
-                                    "another")
+        check_members(names, systems)
         model = Ensemble([system.model for system in systems], average)
         parameters = Ensemble.joined([system.parameters for system in systems])
         recipes = [system.recipe for system in systems]
@@ -104,7 +89,7 @@ class System(BaseSystem):
         recipe = (aligning or recipes)[0]
         longest = min(each.data.max_translate_length for each in recipes)
         recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
-        return cls(recipe, one.vocabularies, model, parameters)
+        return cls(recipe, systems[0].vocabularies, model, parameters)
 
     @classmethod
     def open_all(
@@ -156,7 +141,7 @@ class System(BaseSystem):
         dropout = self.recipe.data.subwords.dropout
         read, predicted = (one.ids(one.drawn(words, dropout, draw)) for one, words in zip(
             (self.source, self.target), pair, strict=True) if isinstance(one, PieceVocabulary))
-        return self._ended(read), predicted
+        return self._ended(read), self._from_start_or_end(predicted)
 
     def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
         """The characters of the unknown words of each sentence, where the model reads them."""
@@ -175,8 +160,13 @@ class System(BaseSystem):
         return self._ended(self.source.ids(self.source.pieces(words)))
 
     def target_ids(self, words: Sequence[str]) -> list[int]:
-        """What the decoder predicts of a sentence, without `</s>`."""
-        return self.target.ids(self.target.pieces(words))
+        """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
+        """
+        return self._from_start_or_end(self.target.ids(self.target.pieces(words)))
+
+    def _from_start_or_end(self, ids: list[int]) -> list[int]:
+        """Target ids in the order in which the decoder predicts them."""
+        return ids[::-1] if self.recipe.data.reverse_target else ids
 
     def _ended(self, ids: list[int]) -> list[int]:
         """Source ids, with `</s>` where the encoder reads it."""
@@ -290,9 +280,15 @@ class System(BaseSystem):
         without attention. aligned_word: see `nmt.data.attention_links`."""
         if translation.alignment is None:
             return []
-        aligned_word = resolve(aligned_word, self.recipe.model)
-        return best_links(weights_of_words(translation.alignment, len(translation.words),
-                                           aligned_word), self.recipe.data.source_end)
+        return best_links(self.word_weights(translation, aligned_word),
+                          self.recipe.data.source_end)
+
+    def word_weights(self, translation: Translation, aligned_word: str) -> np.ndarray:
+        """(words, S): the attention weights of each word of a translation that has an alignment."""
+        assert translation.alignment is not None
+        return weights_of_words(translation.alignment, len(translation.words),
+                                resolve(aligned_word, self.recipe.model),
+                                self.recipe.data.reverse_target)
 
     def word_links(
         self, translation: Translation, source: Sequence[str], aligned_word: str = DEFAULT
@@ -381,15 +377,16 @@ class System(BaseSystem):
         return (order[k : k + size] for k in range(0, len(order), size))
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
-        """Ids as words."""
-        return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
-                           hypothesis.score, hypothesis.alignment, hypothesis.finished,
-                           hypothesis.steps, beam=hypothesis.beam)
-
-
-def _character_lists(system: System) -> list[tuple[str, ...]]:
-    """The characters of each side that has them."""
-    return [system.vocabularies[name].words for name in CHARACTERS if name in system.vocabularies]
+        """Ids as words; all that belongs to them in the order in which they are read."""
+        words, alignment = self.target.tokens(hypothesis.tokens), hypothesis.alignment
+        steps = hypothesis.steps
+        if self.recipe.data.reverse_target:
+            m = len(words)
+            words = words[::-1]
+            alignment, steps = (None if own is None else np.concatenate([own[:m][::-1], own[m:]])
+                                for own in (alignment, steps))
+        return Translation(words, hypothesis.log_probability, hypothesis.score, alignment,
+                           hypothesis.finished, steps, beam=hypothesis.beam)
 
 
 def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:

@@ -17,7 +17,7 @@ class Translation:
     words: list[str]  # or pieces of words
     log_probability: float  # nats
     score: float  # what hypotheses are ranked by
-    alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
+    alignment: np.ndarray | None  # (words + 1 or words, S), words and source in reading order
     finished: bool = True  # False: cut at the limit on steps, before an end marker
     steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
     spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled

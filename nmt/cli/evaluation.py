@@ -18,7 +18,6 @@ from nmt.cli.restoring import check_restore, copying_of
 from nmt.cli.trees import check_trees, tell_long_trees
 from nmt.data.align import Link, pharaoh_line
 from nmt.data.annotation import is_symbol
-from nmt.data.attention_links import resolve, weights_of_words
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
 from nmt.data.rare_words import (
@@ -184,8 +183,7 @@ def _show(
     if translation.alignment is None or not translation.words:
         print(f"{number}: nothing to show, a side is empty\n")
         return
-    aligned_word = resolve(options.aligned_word, system.recipe.model)
-    weights = weights_of_words(translation.alignment, len(translation.words), aligned_word)
+    weights = system.word_weights(translation, options.aligned_word)
     columns = system.source_columns(source)
     print(f"{number}: {system.text(translation)}")
     print(alignment_map.in_terminal(columns, translation.words, weights) + "\n")

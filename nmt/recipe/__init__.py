@@ -101,6 +101,7 @@ class DataConfig:
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
     max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
+    reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
     subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 
@@ -155,6 +156,9 @@ class Recipe(TranslationRecipe):
         if self.data.subwords.used and tables:
             raise ValueError("data.subwords: expected none with a model of characters, which reads "
                              "whole words, got some")
+        if self.data.reverse_target and tables:
+            raise ValueError("data.reverse_target: expected false with a model of characters, got "
+                             "true")
         spells = CHARACTERS[1] in tables
         _check_criterion(self.train, ("perplexity", *[CHARACTER_PERPLEXITY] * spells,
                                       *[BLEU] * self.evaluate.bleu))

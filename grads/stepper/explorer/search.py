@@ -133,7 +133,8 @@ def result(
     """A hypothesis that was returned: which of the steps' it is, as the command line has it."""
     words = [UNK if place in translation.spelled else word  # a hybrid model's, before it spells
              for place, word in enumerate(translation.words)]
-    assert words_of(recorder.steps, at) == words
+    order = -1 if system.recipe.data.reverse_target else 1
+    assert words_of(recorder.steps, at) == words[::order]
     return {"at": list(at), "text": system.text(translation), "words": words,
             "log_p": translation.log_probability, "score": translation.score,
             "finished": translation.finished}
@@ -154,6 +155,8 @@ def notes(system: System, words: list[str], options: SearchOptions, own: bool) -
         said_unknown("sentence", system.source_columns(words), system.source_ids(words)),
         "The encoder reads the sentence from its end; columns stand in the order of the words as "
         "they are written." if data.reverse_source else "",
+        "The decoder writes the sentence from its end, and so do the steps."
+        if data.reverse_target else "",
         "This model has no attention." if attention == "none" else "",
         "The search may not produce <unk> (search.unknown)." if not options.unknown else "",
     ) if note]

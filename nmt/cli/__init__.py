@@ -37,7 +37,7 @@ from nmt.cli.plotting import add_plot
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
 from nmt.cli.reranking import add_rerank
-from nmt.cli.translating import translate
+from nmt.cli.translating import FREQUENT, translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
 from nmt.search.combine import AVERAGES
@@ -171,6 +171,15 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sparse", action="store_true",
                         help="multiply by only the weights that are left, where at most a tenth of "
                              "a matrix is left (`nmt prune`)")
+    parser.add_argument("--shortlist", type=Path, metavar="DICTIONARY",
+                        help="translate into the translations of each batch's words by this "
+                             "dictionary, and the most frequent words, only")
+    parser.add_argument("--frequent", type=count, metavar="N",
+                        help="with --shortlist: so many of the most frequent words (default: "
+                             f"{FREQUENT})")
+    parser.add_argument("--shortlist-check", action="store_true",
+                        help="with --shortlist: search all words too, and say on stderr how many "
+                             "translations are the same")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions in the tokenised sentences, from 0 "
                              "and before unknown words are replaced")

@@ -193,6 +193,9 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-count", type=positive, default=101, metavar="N",
                         help="links that a pair of words needs (default: 101, the thesis's "
                              "\"exceeds 100\")")
+    parser.add_argument("--translations", type=positive, default=1, metavar="N",
+                        help="the N most frequent of each word, for --shortlist; more than one is "
+                             "no dictionary to replace unknown words by (default: 1)")
     add_aligned_word(parser)
     parser.set_defaults(run=commands.run_dictionary)
 

@@ -71,7 +71,7 @@ def page_of(data: dict[str, Any], layout: Layout) -> str:
     """The page that shows `data`, which has a "title", as HTML."""
     script = inlined(layout)
     parts = {
-        "title": html.escape(data["title"]), "policy": policy_of(script, layout.connects),
+        "title": html.escape(data["title"]), "policy": policy_of(layout),
         "style": "\n".join([BASE.read_text("utf-8"), *(read(layout, one)
                                                        for one in layout.styles)]),
         "data": packed(data), "script": script,
@@ -81,11 +81,12 @@ def page_of(data: dict[str, Any], layout: Layout) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 
 
-def policy_of(script: str, connects: str) -> str:
+def policy_of(layout: Layout) -> str:
     """The Content-Security-Policy of a page: this script and no other, nothing from elsewhere."""
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    hashed = hashlib.sha256(inlined(layout).encode("utf-8")).digest()
+    digest = base64.b64encode(hashed).decode("ascii")
     return (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-            f"font-src data:; connect-src {connects}; base-uri 'none'; form-action 'none'")
+            f"font-src data:; connect-src {layout.connects}; base-uri 'none'; form-action 'none'")
 
 
 def packed(value: Any) -> str:

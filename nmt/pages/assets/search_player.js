@@ -33,13 +33,13 @@ function showWhere() {
   byId("last").disabled = byId("next").disabled = state.step === lastStep;
 }
 
-function showAbout() {
+/** Say in the head what was searched and how. */
+export function showAbout() {
   const { data, searches } = loaded;
   const { model, beam, nbest, alpha } = data.settings;
   const said = [model.length > 1 ? `the ensemble of ${model.join(", ")}` : `the model ${model[0]}`, `beam ${beam}`, nbest > 1 ? `${nbest} best` : null,
     alpha ? `length normalisation ${alpha}` : "no length normalisation", `at most ${searches.beam.limit} steps`].filter(Boolean);
   byId("about").replaceChildren(el("q", {}, data.source.join(" ")), " to ", el("q", {}, searches.beam.found[0].text), `: ${said.join(", ")}.`);
-  byId("notes").replaceChildren(...data.notes.map((note) => el("p", { class: "note" }, note)));
   byId("command").replaceChildren("Made by ", el("code", {}, data.command));
 }
 
@@ -68,10 +68,10 @@ export function listen() {
 export function showSearches(data) {
   forget();
   load(data);
-  showAbout();
   drawTree(byId("tree"), byId("legend"));
   drawResult(byId("result"));
   byId("attention").replaceChildren();
+  byId("notes").replaceChildren(...data.notes.map((note) => el("p", { class: "note" }, note)));
   byId("slider").max = loaded.lastStep + 1;
   readAddress();
   performance.mark("ready");

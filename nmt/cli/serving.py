@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -65,8 +64,8 @@ def serve(options: argparse.Namespace) -> None:
 def make_server(options: argparse.Namespace) -> Server:
     """The server of a command's options, listening."""
     system = System.open_all(options.model, options.average, options.checkpoint)
-    search = replace(chosen(system.recipe.search, options.beam, None, options.length_factor,
-                            options.length_normalisation), every_beam=False)
+    search = chosen(system.recipe.search, options.beam, None, options.length_factor,
+                    options.length_normalisation)
     limits = Limits(options.max_words, options.max_characters, options.waiting, options.nbest)
     service = Service(system, search, limits)
     return Server(service, served_page(service, len(options.model)), options.host, options.port)

@@ -161,7 +161,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the base class found wrong, as JSON."""
-        self.request_version = "HTTP/1.0"  # where it is not known: so that there is a head
         status = HTTPStatus(code)
         if status == HTTPStatus.NOT_IMPLEMENTED:
             status = HTTPStatus.METHOD_NOT_ALLOWED
@@ -232,6 +231,7 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, status: HTTPStatus, body: bytes, kind: str, headers: dict[str, str]) -> None:
         """An answer."""
         self.connection.settimeout(SECONDS)
+        self.request_version = "HTTP/1.0"  # so that there is a head, whatever was asked
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS,
                             **headers}.items():

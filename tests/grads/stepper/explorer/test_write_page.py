@@ -35,6 +35,7 @@ from nmt.pages.page import (
     read,
     write_page,
 )
+from nmt.serving.page import SERVE
 
 
 def statements() -> set[str]:
@@ -128,9 +129,10 @@ def test_page_loads_nothing(made: Any) -> None:
 
 
 def test_every_asset_is_in_a_page() -> None:
-    used = {name for layout in (DERIVATION, SEARCH) for name in layout.modules}
-    found = {path.stem for directory in DERIVATION.directories for path in directory.glob("*.js")}
-    assert found == used
+    layouts = (DERIVATION, SEARCH, SERVE)
+    used = {name for layout in layouts for name in layout.modules}
+    assert {path.stem for layout in layouts for directory in layout.directories
+            for path in directory.glob("*.js")} == used
 
 
 def test_same_data_makes_the_same_page(made: Any) -> None:
@@ -179,7 +181,7 @@ def test_nan_is_refused() -> None:
         packed({"value": float("nan")})
 
 
-@pytest.mark.parametrize("layout", [DERIVATION, SEARCH], ids=lambda one: one.templates[0])
+@pytest.mark.parametrize("layout", [DERIVATION, SEARCH, SERVE], ids=lambda one: one.templates[0])
 def test_modules_import_only_what_stands_before_them(layout: Layout) -> None:
     modules = layout.modules
     text = {name: read(layout, f"{name}.js") for name in modules}

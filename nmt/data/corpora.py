@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -117,6 +118,10 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
 
 def _drawn_places(data: DataConfig, source: Path, target: Path) -> list[int]:
     """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
+    for path in (source, target):
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
+                            "drawn from it for validation has it read twice")
     pairs = sum(1 for _ in stream_parallel(source, target))
     if pairs < LEAST_TO_DRAW:
         raise UserError(f"{source}, {target}: expected dev files, or at least {LEAST_TO_DRAW} "

@@ -113,6 +113,11 @@ def zeros(rng: np.random.Generator, shape: Shape) -> np.ndarray:
     return np.zeros(shape)
 
 
+def constant(value: float) -> Initial:
+    """The same number everywhere."""
+    return lambda rng, shape: np.full(shape, value)
+
+
 def block_bias(blocks: tuple[str, ...], name: str, value: float) -> Initial:
     """Zeros, and `value` in the block of that name."""
 

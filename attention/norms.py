@@ -7,9 +7,10 @@
 | fixed-scale | the same with g = sqrt(d) | |
 | rms (Zhang and Sennrich, 2019) | g o x / sqrt(mean of x^2 + eps) | g (d,) |
 
-mu and sigma^2 are mean and (biased) variance over d. `eps` is 1e-5 in all of them, as in the author's
-code and in PyTorch's LayerNorm; RMSNorm is printed without one. A vector shorter than eps is divided
-by eps, so that its derivative is g / eps and nothing divides by zero. A new norm is a row of `NORMS`.
+mu and sigma^2 are mean and (biased) variance over d. `eps` is 1e-5 in all of them, as in the
+author's code and in PyTorch's LayerNorm; RMSNorm is printed without one. A vector shorter than eps
+is divided by eps in ScaleNorm, so that nothing divides by zero and the derivative there is g / eps.
+A new norm is a row of `NORMS`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def layer_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array, Arra
 def scale_norm_forward(x: Array, g: Array | float) -> tuple[Array, NormCache]:
     """y = g u, u = x / max(length of x, eps) (Nguyen Eq. 3.6).
 
-    Arguments: x (..., d); g (1,), or a number that is not learned. Returns y (..., d) and the cache.
+    Arguments: x (..., d); g (1,), or a number that is not learned. Returns y (..., d), the cache.
     """
     xp = array_module(x)
     square = (x * x).sum(axis=-1, keepdims=True)                           # (..., 1)

@@ -43,8 +43,8 @@ def layer_norm(x: Array, g: Array, b: Array) -> Array:
 def layer_norm_jacobian(x: Array) -> Array:
     """J = (I - 1 1'/d - x_hat x_hat'/d) / s.
 
-    dz = dx - mean of dx, (I - 1 1'/d) dx; ds = z' dz / (d s); dx_hat = dz / s - z ds / s^2, and z' 1
-    is zero.
+    dz = dx - mean of dx, (I - 1 1'/d) dx; ds = z' dz / (d s); dx_hat = dz / s - z ds / s^2; and
+    z' 1 is zero.
     """
     d, ones = len(x), np.ones((len(x), 1))
     z = x - x.sum() / d

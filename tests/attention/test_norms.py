@@ -125,7 +125,7 @@ def test_a_norm_starts_with_what_the_paper_says(kind):
 
 
 def test_an_unknown_norm_is_named():
-    with pytest.raises(ValueError, match="norm: expected one of layer, scale, .*, got 'batch'"):
+    with pytest.raises(ValueError, match=r"norm: expected one of layer, scale, .*, got 'batch'"):
         norm_weights("n", "batch", 4)
 
 

@@ -8,11 +8,11 @@
 | `W_o` (d, d) | W^O transposed |
 | n heads of width d_k = d / n | the same |
 
-Biases `b_q`, `b_v`, `b_o`, which are not printed, are those of the author's code. Its fourth, of the
-keys, is left out: it adds q' b_k to all scores of a step, the softmax takes no notice, and its
-gradient is zero. A head is a block of columns of
-(T, B, d), so that all n B of them are one batched product (n B, T, d_k) over a view: nothing is
-copied. Of the product's rows the weights a (B n, T, S) are kept, and, in dropout, their mask.
+Biases `b_q`, `b_v`, `b_o`, which are not printed, are those of the author's code. Its fourth, of
+the keys, is left out: it adds q' b_k to all scores of a step, of which the softmax takes no notice,
+and its gradient is zero. A head is a block of columns of (T, B, d), so that all n B of them are one
+batched product (n B, T, d_k) over a view: nothing is copied. The weights a (B n, T, S) are kept,
+and, in dropout, their mask.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attention.attention import softmax_backward, softmax_forward
-from backend import Array, array_module, matmul, to_device
+from attention.linear import linear_backward, linear_forward
+from backend import Array, array_module, to_device
 from lstm.parameters import Initial, Parameters, Weight, axis, zeros
 
 MAPS = ("q", "k", "v", "o")
@@ -145,23 +146,6 @@ def multihead_weights(prefix: str, width: int, heads: int, initial: Initial) -> 
     return found
 
 
-def linear_forward(x: Array, W: Array, b: Array | None) -> Array:
-    """y = W x + b for vectors x (T, B, k), W (m, k), b (m,) or None: (T, B, m)."""
-    T, B, k = x.shape
-    y = matmul(x.reshape(T * B, k), W.T)
-    if b is not None:
-        y += b
-    return y.reshape(T, B, W.shape[0])
-
-
-def linear_backward(dy: Array, x: Array, W: Array) -> tuple[Array, Array, Array]:
-    """dx (T, B, k), dW (m, k) and db (m,), given dy (T, B, m)."""
-    rows = dy.reshape(-1, dy.shape[2])
-    dx = matmul(rows, W).reshape(x.shape)                                  # (2.13)
-    dW = matmul(rows.T, x.reshape(-1, x.shape[2]))                         # (2.14)
-    return dx, dW, rows.sum(axis=0)
-
-
 def multihead_forward(
     prefix: str, parameters: Mapping[str, Array], x: Array, memory: Array, heads: int,
     dead: Array | None = None, mask: Array | None = None,
@@ -171,7 +155,8 @@ def multihead_forward(
     Arguments: x (T, B, d); memory (S, B, d); dead and mask as in `heads_forward`. Returns
     (T, B, d), and what the backward reads.
     """
-    q, (k, v) = queries(prefix, parameters, x), keys_values(prefix, parameters, memory)
+    q = queries(prefix, parameters, x)                                     # (Nguyen 1.7)
+    k, v = keys_values(prefix, parameters, memory)
     c, cache = heads_forward(q, k, v, heads, dead, mask)
     return joined_heads(prefix, parameters, c), MultiheadCache(prefix, parameters, x, memory,
                                                                cache, c)
@@ -179,7 +164,7 @@ def multihead_forward(
 
 def queries(prefix: str, parameters: Mapping[str, Array], x: Array) -> Array:
     """q (T, B, d) of x (T, B, d)."""
-    return linear_forward(                                                 # (Nguyen 1.7, Nguyen 1.10)
+    return linear_forward(                                                 # (Nguyen 1.10)
         x, parameters[f"{prefix}.W_q"], parameters[f"{prefix}.b_q"])
 
 
@@ -187,7 +172,7 @@ def keys_values(
     prefix: str, parameters: Mapping[str, Array], memory: Array
 ) -> tuple[Array, Array]:
     """k and v (S, B, d) of a memory (S, B, d), which search keeps."""
-    k = linear_forward(memory, parameters[f"{prefix}.W_k"], None)          # (Nguyen 1.11)
+    k = linear_forward(memory, parameters[f"{prefix}.W_k"])                # (Nguyen 1.11)
     v = linear_forward(                                                    # (Nguyen 1.12)
         memory, parameters[f"{prefix}.W_v"], parameters[f"{prefix}.b_v"])
     return k, v

@@ -19,13 +19,14 @@ import numpy as np
 from attention import blocks
 from grads.check import check_case
 from grads.check.report import Report
-from grads.verification import layers, tasks
+from grads.verification import tasks
 from grads.verification.cases import RandomModel, draw_model, model_case, numbers_of
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import rules
 from grads.verification.shapes import SHAPES
 from grads.verification.variants import name_of, pairwise, valid
+from nmt.models import transformer
 from nmt.models.contract import Architecture, character_tables
 from nmt.models.registry import MODELS
 
@@ -60,9 +61,9 @@ class Entry(NamedTuple):
 
 def architectures() -> dict[str, Architecture]:
     """What is checked, by name: the registry, and what has no recipe alone: parametrizations, tasks
-    that share parts, a Transformer's layers."""
+    that share parts, a model that is not searched yet."""
     return {**MODELS, "parametrized": PARAMETRIZED, "tasks": tasks.ARCHITECTURE,
-            "layers": layers.ARCHITECTURE}
+            "transformer": transformer.ARCHITECTURE}
 
 
 def entries(*tiers: str, start: str = "") -> list[Entry]:

@@ -192,7 +192,7 @@ def test_heads_that_do_not_divide_the_width_are_named(heads):
 
 @pytest.mark.parametrize("heads, kind", [(2, "words"), (3, "future"), (1, "all")])
 def test_pytorch(heads, kind):
-    """torch.nn.MultiheadAttention with moved weights, and a bias of its keys: it changes nothing."""
+    """torch.nn.MultiheadAttention with moved weights; its bias of the keys changes nothing."""
     torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
     drawn = Drawn(heads, kind, False)
     p = {name.removeprefix("m."): torch.tensor(one) for name, one in drawn.parameters.items()}

@@ -31,7 +31,7 @@ BENCHMARKS = {
     "gradcheck": "our gradient check against torch.autograd.gradcheck",
     "checkers": "gradient checkers on right and wrong functions: false alarms, misses, time",
     "two-trees": "this work tree against another one, the same work interleaved",
-    "table": "rewrites the README's figures from the result files",
+    "table": "rewrites the figures of docs/speed.md from the result files",
 }  # each is the module of that name, - written as _; its docstring says more
 
 

@@ -26,7 +26,8 @@ def facts(table: str) -> list[str]:
             + re.sub(r"  +", " ", line)[-3:] * ("  " in line) for line in table.split("\n")]
 
 
-@pytest.mark.parametrize(("page", "lines", "right", "wrong"), [(README, 10, 2, 2), (GRADS, 11, 13, 0)],
+@pytest.mark.parametrize(("page", "lines", "right", "wrong"),
+                         [(README, 10, 2, 2), (GRADS, 11, 13, 0)],
                          ids=["README.md", "grads.md"])
 def test_the_example(page: Path, lines: int, right: int, wrong: int,
                      capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +46,8 @@ def test_two_screens() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in follow.PAGES
-                                  if follow.steps(page.read_text("utf-8"))], ids=lambda page: page.name)
+                                  if follow.steps(page.read_text("utf-8"))],
+                         ids=lambda page: page.name)
 def test_console_blocks(page: Path, tmp_path: Path) -> None:
     """In their order, in a new directory; `python -m tests.follow` runs the long ones, too."""
     assert not follow.follow(page, tmp_path, minutes=False)
@@ -91,6 +93,7 @@ def test_an_output_that_differs_is_told(tmp_path: Path) -> None:
 
 
 def test_words_end_at_a_pipe_or_a_comment() -> None:
-    text = "```\nnmt translate --model runs/a < source > target   # fast\ngrads check 'a*; b' \\\n  --all\n```\n"
+    text = ("```\nnmt translate --model runs/a < source > target   # fast\n"
+            "grads check 'a*; b' \\\n  --all\n```\n")
     assert [*follow.commands(text)] == [("nmt", ["translate", "--model", "runs/a"]),
                                         ("grads", ["check", "a*; b", "--all"])]

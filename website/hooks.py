@@ -23,7 +23,7 @@ ASSETS = Path(__file__).resolve().parents[1] / "grads" / "stepper" / "explorer" 
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made: lessons, stepper, derivations, then the sources that all link."""
+    """Add the pages that are made: lessons, stepper, derivations, and the sources they link."""
     quick = bool(os.environ.get("SITE_QUICK"))
     made: dict[str, str | bytes] = {
         **lessons.pages(quick), **stepper.pages(quick), **derivations.pages(),

@@ -52,7 +52,9 @@ def rewritten(page: str, text: str) -> str:
 
     def link(match: re.Match[str]) -> str:
         path = target(page, match[1])
-        return match[0] if path is None else f"]({posixpath.relpath(page_of(path), here)}{match[2]})"
+        if path is None:
+            return match[0]
+        return f"]({posixpath.relpath(page_of(path), here)}{match[2]})"
 
     def name(match: re.Match[str]) -> str:
         known = (ROOT / match[1]).is_file() and not match[1].startswith("docs/")

@@ -67,15 +67,14 @@ def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
 def titled(
     figure: Any, what: str, found: Mapping[str, Any], how: str, dtype: str = "float32"
 ) -> None:
-    """Above a figure what it shows and on which machine, below it how it is read.
+    """Above a figure what it shows, on which machine, and how it is read.
 
     Arguments: found, the record's environment; how, sentences.
     """
-    width = int(13.5 * figure.get_figwidth())  # characters of the small size
-    figure.suptitle(fill(what, width) + "\n" + fill(headline(found, dtype), width), x=0.01,
-                    ha="left", fontsize="medium")
-    figure.supxlabel(fill(f"How to read this: {how}", width), x=0.01, ha="left", fontsize="small",
-                     color="#444444")
+    width = int(13 * figure.get_figwidth())  # characters of this size
+    lines = (what, headline(found, dtype), f"How to read this: {how}")
+    figure.suptitle("\n".join(fill(line, width) for line in lines), x=0.01, ha="left",
+                    fontsize="medium", linespacing=1.4)
 
 
 def bars(

@@ -26,15 +26,14 @@ def facts(table: str) -> list[str]:
             + re.sub(r"  +", " ", line)[-3:] * ("  " in line) for line in table.split("\n")]
 
 
-@pytest.mark.parametrize(("page", "lines", "right", "wrong"),
-                         [(README, 10, 2, 2), (GRADS, 11, 13, 0)],
+@pytest.mark.parametrize(("page", "right", "wrong"), [(README, 2, 2), (GRADS, 13, 0)],
                          ids=["README.md", "grads.md"])
-def test_the_example(page: Path, lines: int, right: int, wrong: int,
+def test_the_example(page: Path, right: int, wrong: int,
                      capsys: pytest.CaptureFixture[str]) -> None:
     found = EXAMPLE.search(page.read_text("utf-8"))
     assert found
     code, output = found.groups()
-    assert len([line for line in code.split("\n") if line.strip()]) == lines
+    assert len([line for line in code.split("\n") if line.strip()]) == 11
     exec(compile(code, page.name, "exec"), {})
     printed = capsys.readouterr().out
     assert facts(printed) == facts(output)
@@ -42,7 +41,7 @@ def test_the_example(page: Path, lines: int, right: int, wrong: int,
 
 
 def test_two_screens() -> None:
-    assert len(README.read_text("utf-8").split("\n")) <= 125
+    assert len(README.read_text("utf-8").split("\n")) <= 130
 
 
 @pytest.mark.parametrize("page", [page for page in follow.PAGES

@@ -41,8 +41,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built quickly; mkdocs.yml is strict, so a broken link fails here."""
     path = tmp_path_factory.mktemp("site")
     quick = {"SITE_QUICK": "1", "NO_MKDOCS_2_WARNING": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(path)],
-                          cwd=ROOT, env=os.environ | quick, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(path)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | quick, capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return path
 

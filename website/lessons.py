@@ -51,12 +51,14 @@ def unrun(path: Path) -> list[Cell]:
 def executed(path: Path) -> list[Cell]:
     """The cells of a lesson, run. Raises nbclient's CellExecutionError for one that fails."""
     import nbformat
+    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
 
     book = nbformat.from_dict(make_notebooks.notebook(path.read_text("utf-8")))
     first = nbformat.v4.new_code_cell(f"{SHARP}\nformats('retina')", id="sharp")
     book.cells.insert(0, first)
-    NotebookClient(book, timeout=600, kernel_name="python3",
+    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")  # no port is opened
+    NotebookClient(book, km=kernel, timeout=600,
                    resources={"metadata": {"path": str(DIRECTORY)}}).execute()
     return list(book.cells[1:])
 

@@ -37,6 +37,7 @@ from nmt.cli.plotting import add_plot
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
 from nmt.cli.reranking import add_rerank
+from nmt.cli.serving import add_serve
 from nmt.cli.translating import FREQUENT, translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
@@ -59,6 +60,7 @@ def build_parser() -> Parser:
     _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate files, stdin or what you type"))
+    add_serve(sub.add_parser("serve", help="translate on a page in the browser"))
     score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
                                          "linear trees")
     score.add_argument("hypotheses", type=Path)

@@ -13,8 +13,7 @@ from backend.errors import UserError
 from backend.files import check_writable
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.data.align import pharaoh_line
-from nmt.data.cldr import CldrOptions, generate
-from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpora import EMBEDDED, check_lengths, examples, tokenisers
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.stored import StoredSentences
@@ -28,7 +27,6 @@ from nmt.translation import Translation
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
 FREQUENT = 500  # words that every batch may be translated into, with --shortlist
-EXAMPLES, EXAMPLE_SEED = 3, 7  # of the demonstration's phrases
 
 
 def translate(options: argparse.Namespace) -> None:
@@ -186,13 +184,8 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
     data = system.recipe.data
     lines = [f"{data.source_language} to {data.target_language} by "
              f"{', '.join(map(str, models))}: a sentence a line; an empty line or Ctrl-D ends."]
-    if data.corpus == "cldr":
-        generated = generate(CldrOptions(data.source_language, data.target_language, 10, EXAMPLES,
-                                         0, seed=EXAMPLE_SEED))
-        join = tokenisers(data)[0].detokenise
-        lines += ["It was trained on generated phrases of dates, times, durations, measures, "
-                  "money, countries and languages, and knows no other words. Try:",
-                  *(f"  {join(source)}" for source, _ in generated.dev)]
+    if to_try := examples(data):
+        lines += [f"{EMBEDDED} Try:", *(f"  {one}" for one in to_try)]
     return lines
 
 

@@ -24,6 +24,9 @@ from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import Tokeniser, tokeniser
 from nmt.recipe import DataConfig
 
+EMBEDDED = ("It was trained on generated phrases of dates, times, durations, measures, money, "
+            "countries and languages, and knows no other words.")
+EXAMPLES, EXAMPLE_SEED = 3, 7  # of the embedded corpus
 LEAST_TO_DRAW = 10  # pairs to draw one from for validation
 
 
@@ -198,6 +201,15 @@ def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
     join = tokenisers(data)[1].detokenise
     return EvaluationSet([source for source, _ in pairs], [join(target) for _, target in pairs],
                          pairs)
+
+
+def examples(data: DataConfig) -> list[str]:
+    """Sentences to try with a translator of the embedded corpus; none for other corpora."""
+    if data.corpus != "cldr":
+        return []
+    generated = generate(CldrOptions(data.source_language, data.target_language, 10, EXAMPLES, 0,
+                                     seed=EXAMPLE_SEED))
+    return [tokenisers(data)[0].detokenise(source) for source, _ in generated.dev]
 
 
 def check_lengths(

@@ -23,6 +23,8 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+
 
 @pytest.fixture(autouse=True)
 def _fresh_backend() -> Iterator[None]:
@@ -34,7 +36,7 @@ def _fresh_backend() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Debian's chromium, driven by Playwright."""
+    """Debian's chromium, driven by Playwright: one a process, as Playwright asks."""
     api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no chromium")

@@ -15,8 +15,9 @@ from nmt.evaluation.scores import bleu, chrf
 from nmt.recipe import Recipe
 from nmt.recipe.file import packaged_recipe
 from nmt.run_directory import file_names
-from nmt.system import System, Translation
+from nmt.system import System
 from nmt.training.progress import ConsoleObserver
+from nmt.translation import Translation
 from nmt.translator_training import train
 
 SHOWN = 10

@@ -19,7 +19,9 @@ from nmt.data.stored import StoredSentences
 from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.training.kept import SUFFIX
+from nmt.translation import Translation
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
 
@@ -37,7 +39,7 @@ def translate(options: argparse.Namespace) -> None:
         block = sentences[first : first + BLOCK]
         found = lines.found(block)
         if not first:
-            made = [nbest[0].words for nbest in found]
+            made = [lines.system.whole_words(nbest[0]) for nbest in found]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
         for number, (words, nbest) in enumerate(zip(block, found, strict=True), first):
             for translation in nbest:
@@ -50,7 +52,7 @@ def translate(options: argparse.Namespace) -> None:
 def _check_models(models: Sequence[Path]) -> None:
     """Raise UserError for a file among the run directories: `--model` takes all that follows."""
     for path in models:
-        if path.is_file():
+        if path.is_file() and path.suffix != SUFFIX:
             raise UserError(f"{path}: expected a run directory, got a file; files to translate "
                             "come first: nmt translate FILE --model DIR")
 
@@ -94,8 +96,9 @@ class Lines:
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
                              for nbest in found)
         if self._options.alignments is not None:
-            for translation in (one for nbest in found for one in nbest):
-                self._links.append(self._pharaoh_words(translation))
+            for words, nbest in zip(block, found, strict=True):
+                for translation in nbest:
+                    self._links.append(self._pharaoh_words(translation, words))
         return found
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
@@ -125,9 +128,9 @@ class Lines:
             print(f"{self._cut_words} spelled words were cut at {self.search.longest_word} "
                   "characters (--longest-word, search.longest_word)", file=sys.stderr)
 
-    def _pharaoh_words(self, translation: Translation) -> list[str]:
-        """The links of a translation, `i-j` each."""
-        links = self.system.links(translation, self._options.aligned_word)
+    def _pharaoh_words(self, translation: Translation, words: Sequence[str]) -> list[str]:
+        """The links of a translation of `words`, `i-j` each."""
+        links = self.system.word_links(translation, words, self._options.aligned_word)
         return split_words(pharaoh_line(links))
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from nmt.search.interface import SearchOptions
 from nmt.search.recorder import FATES, Recorder, words_of
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.translation import Translation
 
 BEYOND = {"beam": 4, "greedy": 2}  # candidates shown after the last one that was accepted
 
@@ -58,11 +59,13 @@ def result(
     """A hypothesis that was returned: which of the steps' it is, as the command line has it.
 
     "words" are those of the search, `<unk>` where a hybrid model spells; "spelled" are the words
-    with what it spelled.
+    with what it spelled; both in the order of the steps.
     """
-    assert words_of(recorder.steps, at) == translation.unspelled
-    return {"at": list(at), "text": system.text(translation), "words": translation.unspelled,
-            "spelled": translation.words, "log_p": translation.log_probability,
+    order = -1 if system.recipe.data.reverse_target else 1
+    words = translation.unspelled[::order]
+    assert words_of(recorder.steps, at) == words
+    return {"at": list(at), "text": system.text(translation), "words": words,
+            "spelled": translation.words[::order], "log_p": translation.log_probability,
             "score": translation.score, "finished": translation.finished}
 
 
@@ -73,6 +76,8 @@ def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[
         said_unknown("sentence", system.unknown_words(words), "source" in system.spellings),
         "The encoder reads the sentence from its end; columns stand in the order of the words as "
         "they are written." if data.reverse_source else "",
+        "The decoder writes the sentence from its end, and so do the steps."
+        if data.reverse_target else "",
         "This model has no attention." if attention == "none" else "",
         "The search may not produce <unk> (search.unknown)." if not options.unknown else "",
     ) if note]

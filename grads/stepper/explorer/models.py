@@ -101,10 +101,12 @@ def translation(
         found = system.translate([x], SearchOptions())[0][0]
         y, spelled = list(found.words), found.spelled
     else:
-        y = target_cut(target)
+        y = list(system.target.pieces(target_cut(target)))
+    if data.reverse_target:
+        y = y[::-1]
     if not x or not (y or own):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
-    x_ids, y_ids = system.source_ids(x), system.target.ids(y)
+    x_ids, y_ids = system.source_ids(x), system.target.ids(y)  # y is in pieces
     y_ids = [UNKNOWN if t in spelled else i for t, i in enumerate(y_ids)]
     read = x_ids[::-1] if data.reverse_source else x_ids
     parameters = exact(system.parameters)
@@ -122,7 +124,8 @@ def translation(
         "The target is the model's own greedy translation." if own else "",
         "The characters' loss counts in full here, in training "
         f"{config.alpha:g} times (5.5)." if getattr(config, "alpha", 1.0) != 1.0 else "",
-        "The encoder reads the sentence from its end." if data.reverse_source else ""],
+        "The encoder reads the sentence from its end." if data.reverse_source else "",
+        "The decoder writes the sentence from its end." if data.reverse_target else ""],
         [*columns, *y], [*x_ids, *y_ids])
 
 

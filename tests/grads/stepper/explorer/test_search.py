@@ -22,7 +22,8 @@ from nmt.pages.page import SEARCH, page_of
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
 from nmt.search.recorder import DIGITS, FATES, words_of
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.translation import Translation
 
 SENTENCE = "one two ten <script>"
 VARIANTS: list[dict[str, Any]] = [

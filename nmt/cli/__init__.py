@@ -62,8 +62,7 @@ def build_parser() -> Parser:
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate files, stdin or what you type"))
     add_serve(sub.add_parser("serve", help="translate on a page in the browser"))
-    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
-                                         "linear trees")
+    score = sub.add_parser("score", help="BLEU and chrF of a file, or F1 of linear trees")
     score.add_argument("hypotheses", type=Path)
     score.add_argument("references", type=Path)
     score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")

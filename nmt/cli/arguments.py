@@ -27,8 +27,7 @@ def add_commands(sub: Any) -> None:
     `words`: subcommands."""
     _add_evaluate(sub.add_parser("evaluate", help="score translators, side by side"))
     _add_aer(sub.add_parser("aer", help="alignment error rate of links in a file"))
-    _add_align(sub.add_parser("align", help="word alignments of pairs, by the corpus alone or by "
-                                            "force-decoding the targets"))
+    _add_align(sub.add_parser("align", help="word alignments of pairs, by the corpus or a model"))
     _add_attention(sub.add_parser("attention", help="draw what the decoder attends to"))
     _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
     add_rare_words(sub)

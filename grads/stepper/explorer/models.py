@@ -45,6 +45,7 @@ class Trained:
     parameters: int  # how many numbers
     unknown: list[str]  # words that its vocabularies do not have
     notes: tuple[str, ...]
+    reverse: bool = False  # whether the encoder reads the sentence from its end
 
 
 def open_model(
@@ -115,7 +116,7 @@ def translation(
     else:
         derivation = of_translator(config, example, data.reverse_source)
     by_characters = {side: side in system.spellings for side in ("source", "target")}
-    return trained(derivation, config, count(parameters), [
+    found = trained(derivation, config, count(parameters), [
         said_unknown("sentence", columns, x_ids, by_characters["source"]),
         said_unknown("target", y, y_ids, by_characters["target"]),
         "The target is the model's own greedy translation." if own else "",
@@ -123,6 +124,7 @@ def translation(
         f"{config.alpha:g} times (5.5)." if getattr(config, "alpha", 1.0) != 1.0 else "",
         "The encoder reads the sentence from its end." if data.reverse_source else ""],
         [*columns, *y], [*x_ids, *y_ids])
+    return replace(found, reverse=data.reverse_source)
 
 
 def of_hybrid(

@@ -3,8 +3,11 @@
 The scheme `uniform` draws from [-scale, scale] (Luong, 4.3.1: 0.1); `xavier` from [-a, a] with
 a = sqrt(6 / (rows + columns)) of each stacked matrix (Glorot and Bengio, 2010), embeddings as
 `uniform`; `orthogonal` as Bahdanau et al. (2015), B.1: random orthogonal matrices of the state,
-zeros for the vectors of scores, everything else normal. Biases start at zero, but for those of
-forget gates, which start at `forget_bias` (Jozefowicz et al., 2015, recommend 1).
+zeros for the vectors of scores, everything else normal. `normal` draws normals of standard
+deviation sqrt(2 / (rows + columns)) (Nguyen Eq. 3.5; it is no variance, erratum 23), of embeddings
+1 / sqrt(E); `small` (SmallInit, Nguyen 3.3.2.2) the same, but for the matrices (d, d) of multi-head
+attention, sqrt(2 / (d + 4 d)). Biases start at zero, but for those of forget gates, which start at
+`forget_bias` (Jozefowicz et al., 2015, recommend 1).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ Parameters = dict[str, Array]
 Shape = tuple[int, ...]
 Initial = Callable[[np.random.Generator, Shape], np.ndarray]
 
-SCHEMES = ("uniform", "xavier", "orthogonal")
+SCHEMES = ("uniform", "xavier", "orthogonal", "normal", "small")
 STD = 0.01  # of normals under `orthogonal` (Bahdanau B.1)
 
 
@@ -67,7 +70,7 @@ def initialise(
 class Scheme:
     """How the weights of a model start; each method gives the `initial` of one kind of weight."""
 
-    name: str = "uniform"  # uniform, xavier or orthogonal
+    name: str = "uniform"  # one of SCHEMES
     scale: float = 0.1  # half-width of the uniform draws
     forget_bias: float = 0.0
     uniform_biases: bool = False  # whether biases are drawn as matrices are, in [-scale, scale]
@@ -85,13 +88,23 @@ class Scheme:
 
     def embedding(self) -> Initial:
         """A look-up table (V, E)."""
+        if self.name in ("normal", "small"):
+            return lambda rng, shape: rng.normal(0.0, shape[1] ** -0.5, shape)
         return normal(STD) if self.name == "orthogonal" else uniform(self.scale)
 
     def matrix(self, blocks: int = 1, std: float = STD) -> Initial:
         """A matrix, or `blocks` of them stacked; std is that of `orthogonal`."""
         if self.name == "orthogonal":
             return normal(std)
+        if self.name in ("normal", "small"):
+            return xavier_normal(blocks)
         return xavier(blocks) if self.name == "xavier" else uniform(self.scale)
+
+    def attention(self) -> Initial:
+        """A matrix (d, d) of multi-head attention."""
+        if self.name != "small":
+            return self.matrix()
+        return lambda rng, shape: rng.normal(0.0, (2.0 / (5 * shape[1])) ** 0.5, shape)
 
     def recurrent(self, blocks: int) -> Initial:
         """`blocks` stacked matrices whose last columns multiply the state."""
@@ -111,6 +124,11 @@ class Scheme:
 def zeros(rng: np.random.Generator, shape: Shape) -> np.ndarray:
     """Nothing is drawn."""
     return np.zeros(shape)
+
+
+def constant(value: float) -> Initial:
+    """The same number everywhere."""
+    return lambda rng, shape: np.full(shape, value)
 
 
 def block_bias(blocks: tuple[str, ...], name: str, value: float) -> Initial:
@@ -141,6 +159,17 @@ def xavier(blocks: int) -> Initial:
         rows, columns = shape if len(shape) == 2 else (1, *shape)
         limit = float(np.sqrt(6.0 / (rows / blocks + columns)))
         return rng.uniform(-limit, limit, shape)
+
+    return initial
+
+
+def xavier_normal(blocks: int) -> Initial:
+    """Of standard deviation sqrt(2 / (rows + columns)) of one of the `blocks` stacked matrices."""
+
+    def initial(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+        rows, columns = shape if len(shape) == 2 else (1, *shape)
+        std = float(np.sqrt(2.0 / (rows / blocks + columns)))              # (Nguyen 3.5)
+        return rng.normal(0.0, std, shape)
 
     return initial
 

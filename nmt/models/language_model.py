@@ -53,7 +53,7 @@ class LanguageModelConfig:
     output_bias: bool = True  # of the prediction layer
     dropout: float = 0.0  # probability on the vertical connections
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    initialisation: str = "uniform"  # uniform, xavier or orthogonal
+    initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # where the forget gates' biases start
     uniform_biases: bool = False  # biases start as matrices do, not from 0 (Zaremba et al., 2014)

@@ -81,7 +81,7 @@ class RNNSearchConfig:
     biases: bool = True  # of units, initial state and hidden layer
     output_bias: bool = True  # of the prediction layer
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    initialisation: str = "orthogonal"  # orthogonal (B.1), uniform or xavier
+    initialisation: str = "orthogonal"  # orthogonal (B.1), uniform, xavier, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 
     def __post_init__(self) -> None:

@@ -71,7 +71,7 @@ class ModelConfig:
     dropout: float = 0.0  # probability
     dropout_sites: str = "vertical"  # vertical: all connections upwards; author (erratum 29)
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
-    initialisation: str = "uniform"  # uniform, xavier or orthogonal
+    initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # where the forget gates' biases start
     uniform_biases: bool = False  # biases start as matrices do, not from 0 (Zaremba et al., 2014)

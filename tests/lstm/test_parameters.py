@@ -91,6 +91,18 @@ def test_orthogonal():
     assert not found["v_a"].any() and not found["g.0.b"].any()
 
 
+@pytest.mark.parametrize("name, attention", [("normal", 2 / 120), ("small", 2 / 300)])
+def test_normal_and_small(name, attention):
+    """Variances: Nguyen Eq. 3.5; SmallInit's of attention; embeddings of mean square norm one."""
+    scheme, rng = Scheme(name), np.random.default_rng(6)
+    draws = [(scheme.matrix(), (90, 60), 2 / 150), (scheme.matrix(3), (90, 60), 2 / 90),
+             (scheme.attention(), (60, 60), attention), (scheme.embedding(), (90, 60), 1 / 60)]
+    for initial, shape, variance in draws:
+        found = initial(rng, shape)
+        assert 0.9 < (found**2).mean() / variance < 1.1
+        assert abs(found.mean()) < 5 * (variance / found.size) ** 0.5
+
+
 def test_random_orthogonal_matrices_have_no_preferred_signs():
     """The trace of a uniform one is 0 on average and its square 1; LAPACK's Q alone is not so."""
     rng = np.random.default_rng(6)
@@ -117,7 +129,7 @@ def test_the_seed_decides():
 
 def test_unknown_scheme():
     with pytest.raises(ValueError, match="initialisation: expected one of uniform, xavier, "
-                                         "orthogonal, got 'he'"):
+                                         "orthogonal, normal, small, got 'he'"):
         Scheme("he")
 
 

@@ -12,7 +12,7 @@ from grads.stepper.explorer.examples import RunExample, open_example, page_name
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.network import network
 from grads.stepper.explorer.own import titled
-from grads.stepper.explorer.page import LIMIT, page_of, size_of, write_page
+from grads.stepper.explorer.page import DERIVATION
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.sums import sums_json
@@ -20,6 +20,7 @@ from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, numbe
 from grads.stepper.explorer.variants import variants_json
 from grads.stepper.explorer.verifications import H, X, verifications_json
 from grads.stepper.tracing.derivations import Run
+from nmt.pages.page import LIMIT, page_of, size_of, write_page
 
 VERSION = 1
 WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
@@ -58,9 +59,9 @@ def explore(name: str, output: str | Path | None = None, **settings: Any) -> Pat
     """
     path = Path(page_name(name) if output is None else output)
     data = build(name, **settings)
-    if data["variants"] and size_of(page_of(data)) >= LIMIT:
+    if data["variants"] and size_of(page_of(data, DERIVATION)) >= LIMIT:
         data = data | {"variants": [], "notes": [*data["notes"], UNBROKEN]}
-    write_page(data, path)
+    write_page(data, path, DERIVATION)
     return path
 
 

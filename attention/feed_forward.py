@@ -1,0 +1,66 @@
+"""The position-wise feed-forward layer (Nguyen Eq. 1.13): F(x) = W_2 max(0, W_1 x + b_1) + b_2.
+
+`W_1` (F, d) and `W_2` (d, F) are the transposed of those printed; F is the inner width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from attention.linear import linear_backward, linear_forward
+from backend import Array, array_module
+from lstm.parameters import Initial, Parameters, Weight, axis, zeros
+
+
+class FeedForwardCache(NamedTuple):
+    prefix: str
+    parameters: Mapping[str, Array]
+    x: Array  # (T, B, d)
+    u: Array  # (T, B, F), after max and dropout
+    alive: Array  # (T, B, F) bool, where the pre-activation is above zero
+    mask: Array | None  # (T, B, F), of dropout
+
+
+def feed_forward_weights(
+    prefix: str, width: int, inner: int, initial: Initial
+) -> dict[str, Weight]:
+    """`{prefix}.W_1` (F, d), `.b_1`, `.W_2` (d, F), `.b_2`; d = width, F = inner.
+
+    initial: of both matrices; the biases start at zero.
+    """
+    hidden, unit = axis("hidden", inner), axis("unit", width)
+    return {f"{prefix}.W_1": Weight((hidden, axis("input", width)), initial),
+            f"{prefix}.b_1": Weight((hidden,), zeros),
+            f"{prefix}.W_2": Weight((unit, hidden), initial),
+            f"{prefix}.b_2": Weight((unit,), zeros)}
+
+
+def feed_forward_forward(
+    prefix: str, parameters: Mapping[str, Array], x: Array, mask: Array | None = None
+) -> tuple[Array, FeedForwardCache]:
+    """F(x) (T, B, d) of x (T, B, d), and what the backward reads.
+
+    mask: (T, B, F), dropout of the hidden layer, or None. At exactly zero the derivative of the
+    maximum is taken to be zero.
+    """
+    W_1, b_1, W_2, b_2 = (parameters[f"{prefix}.{name}"] for name in ("W_1", "b_1", "W_2", "b_2"))
+    z = linear_forward(x, W_1, b_1)
+    alive = z.real > 0.0
+    u = array_module(z).multiply(z, alive, out=z)                          # max(0, z)
+    if mask is not None:
+        u *= mask
+    y = linear_forward(u, W_2, b_2)                                        # (Nguyen 1.13)
+    return y, FeedForwardCache(prefix, parameters, x, u, alive, mask)
+
+
+def feed_forward_backward(dy: Array, cache: FeedForwardCache) -> tuple[Array, Parameters]:
+    """dx (T, B, d) and the gradients of the weights by full name, given dy (T, B, d)."""
+    prefix, parameters, x, u, alive, mask = cache
+    du, dW_2, db_2 = linear_backward(dy, u, parameters[f"{prefix}.W_2"])   # (Nguyen 1.13)
+    if mask is not None:
+        du *= mask
+    du *= alive                                                            # dz
+    dx, dW_1, db_1 = linear_backward(du, x, parameters[f"{prefix}.W_1"])
+    return dx, {f"{prefix}.W_1": dW_1, f"{prefix}.b_1": db_1,
+                f"{prefix}.W_2": dW_2, f"{prefix}.b_2": db_2}

@@ -1,0 +1,205 @@
+"""Multi-head attention (Vaswani et al., 2017; Nguyen Eqs. 1.7-1.12), of many heads and all steps.
+
+| here | Nguyen |
+|---|---|
+| x (T, B, d), what asks | X of Eq. 1.7 in self-attention, Y of Eq. 1.10 in the decoder |
+| memory (S, B, d), what is attended to | X |
+| `W_q`, `W_k`, `W_v` (d, d) | transposed, W_i^Q, W_i^K, W_i^V of all heads below one another |
+| `W_o` (d, d) | W^O transposed |
+| n heads of width d_k = d / n | the same |
+
+Biases `b_q`, `b_v`, `b_o`, which are not printed, are those of the author's code. Its fourth, of
+the keys, is left out: it adds q' b_k to all scores of a step, of which the softmax takes no notice,
+and its gradient is zero. A head is a block of columns of (T, B, d), so that all n B of them are one
+batched product (n B, T, d_k) over a view: nothing is copied. The weights a (B n, T, S) are kept,
+and, in dropout, their mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from attention.attention import softmax_backward, softmax_forward
+from attention.linear import linear_backward, linear_forward
+from backend import Array, array_module, to_device
+from lstm.parameters import Initial, Parameters, Weight, axis, zeros
+
+MAPS = ("q", "k", "v", "o")
+
+
+class HeadsCache(NamedTuple):
+    q: Array  # (T, B, d)
+    k: Array  # (S, B, d)
+    v: Array  # (S, B, d)
+    a: Array  # (B n, T, S), the weights before dropout
+    mask: Array | None  # (B n, T, S), of dropout
+    heads: int
+
+
+class MultiheadCache(NamedTuple):
+    prefix: str
+    parameters: Mapping[str, Array]
+    x: Array  # (T, B, d)
+    memory: Array  # (S, B, d)
+    heads: HeadsCache
+    context: Array  # (T, B, d), of all heads side by side
+
+
+# --- masks ----------------------------------------------------------------------------------------
+
+
+def dead_words(lengths: np.ndarray, steps: int) -> Array | None:
+    """(B, 1, S) bool, True on padding; None where no sentence is shorter than S = steps.
+
+    lengths: (B,) on the host, at least 1.
+    """
+    if lengths.min() >= steps:
+        return None
+    return to_device((np.arange(steps) >= lengths[:, None])[:, None])
+
+
+def dead_future(steps: int) -> Array:
+    """(1, T, T) bool, True where the word s comes after the state t: s > t."""
+    place = np.arange(steps)
+    return to_device((place > place[:, None])[None])
+
+
+# --- the heads ------------------------------------------------------------------------------------
+
+
+def heads_forward(
+    q: Array, k: Array, v: Array, heads: int, dead: Array | None = None,
+    mask: Array | None = None,
+) -> tuple[Array, HeadsCache]:
+    """H_i = softmax(Q K' / sqrt(d_k)) V of each head (Nguyen Eq. 1.8), side by side.
+
+    Arguments: q (T, B, d); k, v (S, B, d); dead, bool, True where nothing is attended to:
+    (B, 1, S) from `dead_words`, (1, T, S) from `dead_future`, or None; no row may be all dead. mask
+    (B n, T, S), dropout of the weights, or None. Returns (T, B, d), and what the backward reads.
+    """
+    xp, (T, B, d) = array_module(q, k, v), q.shape
+    Q, K, V = (by_heads(one, heads) for one in (q, k, v))                  # (B n, ., d_k)
+    e = xp.matmul(Q, K.transpose(0, 2, 1))                                 # (B n, T, S)
+    e *= (d // heads) ** -0.5
+    a = _softmax(e, dead, B)                                               # (Nguyen 1.8)
+    c = xp.empty((T, B, d), dtype=a.dtype)
+    xp.matmul(a if mask is None else a * mask, V, out=by_heads(c, heads))
+    return c, HeadsCache(q, k, v, a, mask, heads)
+
+
+def heads_backward(dc: Array, cache: HeadsCache) -> tuple[Array, Array, Array]:
+    """dq (T, B, d), dk and dv (S, B, d), given dc (T, B, d)."""
+    q, k, v, a, mask, heads = cache
+    xp, scale = array_module(dc, a), (q.shape[2] // heads) ** -0.5
+    Q, K, V, C = (by_heads(one, heads) for one in (q, k, v, dc))
+    dq, dk, dv = (xp.empty(one.shape, dtype=dc.dtype) for one in (q, k, v))
+    dropped = a if mask is None else a * mask
+    xp.matmul(dropped.transpose(0, 2, 1), C, out=by_heads(dv, heads))      # (2.13) on H = A V
+    da = xp.matmul(C, V.transpose(0, 2, 1))                                # (2.14) on H = A V
+    if mask is not None:
+        da *= mask
+    de = softmax_backward(da, a)
+    de *= scale
+    xp.matmul(de, K, out=by_heads(dq, heads))                              # (2.14) on Q K'
+    xp.matmul(de.transpose(0, 2, 1), Q, out=by_heads(dk, heads))           # (2.13) on Q K'
+    return dq, dk, dv
+
+
+def by_heads(x: Array, heads: int) -> Array:
+    """The heads of x (T, B, d) as a view (B n, T, d_k): neighbouring columns belong to one."""
+    T, B, d = x.shape
+    return x.reshape(T, B * heads, d // heads).transpose(1, 0, 2)
+
+
+def _softmax(e: Array, dead: Array | None, B: int) -> Array:
+    """The softmax over the last axis, in place of e (B n, T, S), zero where dead.
+
+    Padding is a sentence's and the same for all its heads and steps: e is seen as (B, n T, S) then.
+    """
+    if dead is None or dead.shape[0] == 1:
+        return softmax_forward(e, dead)
+    softmax_forward(e.reshape(B, -1, e.shape[2]), dead)
+    return e
+
+
+# --- with its maps --------------------------------------------------------------------------------
+
+
+def multihead_weights(prefix: str, width: int, heads: int, initial: Initial) -> dict[str, Weight]:
+    """`{prefix}.W_q`, `.W_k`, `.W_v`, `.W_o` (d, d), d = width, and their biases, which start at 0.
+
+    initial: of each matrix. Raises ValueError for heads that do not divide the width.
+    """
+    if heads < 1 or width % heads:
+        raise ValueError(f"heads: expected a divisor of the width {width}, got {heads}")
+    of_heads = axis("head", {f"head {i + 1}": width // heads for i in range(heads)})
+    inner, outer = (of_heads, axis("input", width)), (axis("unit", width), of_heads)
+    found: dict[str, Weight] = {}
+    for one in MAPS:
+        axes = outer if one == "o" else inner
+        found[f"{prefix}.W_{one}"] = Weight(axes, initial)
+        if one != "k":
+            found[f"{prefix}.b_{one}"] = Weight(axes[:1], zeros)
+    return found
+
+
+def multihead_forward(
+    prefix: str, parameters: Mapping[str, Array], x: Array, memory: Array, heads: int,
+    dead: Array | None = None, mask: Array | None = None,
+) -> tuple[Array, MultiheadCache]:
+    """[H_1 .. H_n] W^O (Nguyen Eqs. 1.7-1.9): self-attention where memory is x, else 1.10-1.12.
+
+    Arguments: x (T, B, d); memory (S, B, d); dead and mask as in `heads_forward`. Returns
+    (T, B, d), and what the backward reads.
+    """
+    q = queries(prefix, parameters, x)                                     # (Nguyen 1.7)
+    k, v = keys_values(prefix, parameters, memory)
+    c, cache = heads_forward(q, k, v, heads, dead, mask)
+    return joined_heads(prefix, parameters, c), MultiheadCache(prefix, parameters, x, memory,
+                                                               cache, c)
+
+
+def queries(prefix: str, parameters: Mapping[str, Array], x: Array) -> Array:
+    """q (T, B, d) of x (T, B, d)."""
+    return linear_forward(                                                 # (Nguyen 1.10)
+        x, parameters[f"{prefix}.W_q"], parameters[f"{prefix}.b_q"])
+
+
+def keys_values(
+    prefix: str, parameters: Mapping[str, Array], memory: Array
+) -> tuple[Array, Array]:
+    """k and v (S, B, d) of a memory (S, B, d), which search keeps."""
+    k = linear_forward(memory, parameters[f"{prefix}.W_k"])                # (Nguyen 1.11)
+    v = linear_forward(                                                    # (Nguyen 1.12)
+        memory, parameters[f"{prefix}.W_v"], parameters[f"{prefix}.b_v"])
+    return k, v
+
+
+def joined_heads(prefix: str, parameters: Mapping[str, Array], c: Array) -> Array:
+    """What attention returns (T, B, d), of the heads side by side (T, B, d)."""
+    return linear_forward(                                                 # (Nguyen 1.9)
+        c, parameters[f"{prefix}.W_o"], parameters[f"{prefix}.b_o"])
+
+
+def multihead_backward(dy: Array, cache: MultiheadCache) -> tuple[Array, Array, Parameters]:
+    """dx (T, B, d), dmemory (S, B, d) and the gradients of the weights by full name.
+
+    In self-attention the gradient of x is the sum of the first two.
+    """
+    prefix, parameters, x, memory, heads, context = cache
+    gradients = Parameters()
+
+    def back(d: Array, one: str, read: Array) -> Array:
+        dx, *found = linear_backward(d, read, parameters[f"{prefix}.W_{one}"])
+        for kind, d_weight in zip("Wb" if one != "k" else "W", found, strict=False):
+            gradients[f"{prefix}.{kind}_{one}"] = d_weight
+        return dx
+
+    dc = back(dy, "o", context)                                            # (Nguyen 1.9)
+    dq, dk, dv = heads_backward(dc, heads)                                 # (Nguyen 1.8)
+    dmemory = back(dv, "v", memory)                                        # (Nguyen 1.12)
+    dmemory += back(dk, "k", memory)                                       # (Nguyen 1.11)
+    return back(dq, "q", x), dmemory, gradients                            # (Nguyen 1.10)

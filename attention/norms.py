@@ -1,0 +1,181 @@
+"""Normalisation of the vectors that flow through a Transformer, each by itself.
+
+| norm | y | weights |
+|---|---|---|
+| layer (Ba et al., 2016) | g o (x - mu) / sqrt(sigma^2 + eps) + b | g, b (d,) |
+| scale (Nguyen Eq. 3.6) | g x / max(norm of x, eps) | g (1,) |
+| fixed-scale | the same with g = sqrt(d) | |
+| rms (Zhang and Sennrich, 2019) | g o x / sqrt(mean of x^2 + eps) | g (d,) |
+
+mu and sigma^2 are mean and (biased) variance over d. `eps` is 1e-5 in all of them, as in the
+author's code and in PyTorch's LayerNorm; RMSNorm is printed without one. A vector shorter than eps
+is divided by eps in ScaleNorm, so that nothing divides by zero and the derivative there is g / eps.
+A new norm is a row of `NORMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from backend import Array, array_module
+from lstm.parameters import Initial, Parameters, Weight, axis, constant, zeros
+
+EPS = 1e-5
+
+
+class NormCache(NamedTuple):
+    """What a backward pass reads; in all norms y is made of x_hat, and x_hat of x."""
+
+    x_hat: Array  # (..., d), x (centred, for `layer`) divided by its size
+    size: Array  # (..., 1), what it was divided by
+    g: Array | float  # (d,), (1,), or the fixed one
+    free: Array | None = None  # (..., 1) bool, `scale`: whether size is the vector's own length
+
+
+# --- LayerNorm ------------------------------------------------------------------------------------
+
+
+def layer_norm_forward(x: Array, g: Array, b: Array) -> tuple[Array, NormCache]:
+    """y = g o x_hat + b, x_hat = (x - mu) / s, s = sqrt(sigma^2 + eps).
+
+    Arguments: x (..., d); g, b (d,). Returns y (..., d) and what `layer_norm_backward` reads.
+    """
+    xp, d = array_module(x, g, b), x.shape[-1]
+    z = x - x.sum(axis=-1, keepdims=True) * (1.0 / d)
+    s = xp.sqrt((z * z).sum(axis=-1, keepdims=True) * (1.0 / d) + EPS)     # (..., 1)
+    x_hat = z / s
+    return g * x_hat + b, NormCache(x_hat, s, g)
+
+
+def layer_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array, Array]:
+    """dx = (I - 1 1'/d - x_hat x_hat'/d) (g o dy) / s; dg (d,), db (d,) summed over all vectors."""
+    x_hat, s, g, _ = cache
+    d = x_hat.shape[-1]
+    dx_hat = g * dy                                                        # (2.17) on g o x_hat
+    mean = dx_hat.sum(axis=-1, keepdims=True) * (1.0 / d)
+    along = (dx_hat * x_hat).sum(axis=-1, keepdims=True) * (1.0 / d)
+    dx = (dx_hat - mean - x_hat * along) / s
+    return dx, over_vectors(dy * x_hat), over_vectors(dy)                  # (2.18)
+
+
+# --- ScaleNorm ------------------------------------------------------------------------------------
+
+
+def scale_norm_forward(x: Array, g: Array | float) -> tuple[Array, NormCache]:
+    """y = g u, u = x / max(length of x, eps) (Nguyen Eq. 3.6).
+
+    Arguments: x (..., d); g (1,), or a number that is not learned. Returns y (..., d), the cache.
+    """
+    xp = array_module(x)
+    square = (x * x).sum(axis=-1, keepdims=True)                           # (..., 1)
+    free = square.real > EPS**2
+    size = xp.sqrt(xp.where(free, square, EPS**2))
+    u = x / size
+    return g * u, NormCache(u, size, g, free)                              # (Nguyen 3.6)
+
+
+def scale_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array]:
+    """dx = (g / length) (I - u u') dy, without the second term where eps took the length's place;
+    dg (1,), the sum of u' dy over all vectors."""
+    u, size, g, free = cache
+    along = (dy * u).sum(axis=-1, keepdims=True)                           # u' dy, (..., 1)
+    dx = (g / size) * (dy - u * (along * free))                            # (Nguyen 3.6)
+    return dx, along.sum().reshape(1)
+
+
+# --- RMSNorm --------------------------------------------------------------------------------------
+
+
+def rms_norm_forward(x: Array, g: Array) -> tuple[Array, NormCache]:
+    """y = g o x_hat, x_hat = x / r, r = sqrt(mean of x^2 + eps).
+
+    Arguments: x (..., d); g (d,). Returns y (..., d) and what `rms_norm_backward` reads.
+    """
+    xp, d = array_module(x, g), x.shape[-1]
+    r = xp.sqrt((x * x).sum(axis=-1, keepdims=True) * (1.0 / d) + EPS)     # (..., 1)
+    x_hat = x / r
+    return g * x_hat, NormCache(x_hat, r, g)
+
+
+def rms_norm_backward(dy: Array, cache: NormCache) -> tuple[Array, Array]:
+    """dx = (I - x_hat x_hat'/d) (g o dy) / r; dg (d,) summed over all vectors."""
+    x_hat, r, g, _ = cache
+    d = x_hat.shape[-1]
+    dx_hat = g * dy                                                        # (2.17) on g o x_hat
+    along = (dx_hat * x_hat).sum(axis=-1, keepdims=True) * (1.0 / d)
+    return (dx_hat - x_hat * along) / r, over_vectors(dy * x_hat)          # (2.18)
+
+
+def over_vectors(d: Array) -> Array:
+    """The sum of (..., d) over all but the last axis: (d,)."""
+    return d.reshape(-1, d.shape[-1]).sum(axis=0)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+class Norm(NamedTuple):
+    """A row: initial values of its weights for a width, forward and backward.
+
+    forward(x, *weights) returns y and the cache; backward(dy, cache) dx and the gradients of the
+    weights, in their order.
+    """
+
+    initial: Callable[[int], Mapping[str, Initial]]
+    forward: Callable[..., tuple[Array, NormCache]]
+    backward: Callable[..., tuple[Array, ...]]
+
+
+def fixed_forward(x: Array) -> tuple[Array, NormCache]:
+    """`scale_norm_forward` with g = sqrt(d), with which a learned one begins."""
+    return scale_norm_forward(x, x.shape[-1] ** 0.5)
+
+
+def fixed_backward(dy: Array, cache: NormCache) -> tuple[Array]:
+    """Of x alone."""
+    return scale_norm_backward(dy, cache)[:1]
+
+
+NORMS: dict[str, Norm] = {
+    "layer": Norm(lambda d: {"g": constant(1.0), "b": zeros},
+                  layer_norm_forward, layer_norm_backward),
+    "scale": Norm(lambda d: {"g": constant(d**0.5)}, scale_norm_forward, scale_norm_backward),
+    "fixed-scale": Norm(lambda d: {}, fixed_forward, fixed_backward),
+    "rms": Norm(lambda d: {"g": constant(1.0)}, rms_norm_forward, rms_norm_backward),
+}
+
+
+class NormedCache(NamedTuple):
+    prefix: str
+    kind: str
+    norm: NormCache
+
+
+def norm_weights(prefix: str, kind: str, width: int) -> dict[str, Weight]:
+    """The weights of a norm of vectors (..., d), d = width: `{prefix}.g`, `{prefix}.b`.
+
+    Raises ValueError for a kind that is none of NORMS.
+    """
+    if kind not in NORMS:
+        raise ValueError(f"norm: expected one of {', '.join(NORMS)}, got {kind!r}")
+    one = axis("radius", 1) if kind == "scale" else axis("unit", width)
+    return {f"{prefix}.{name}": Weight((one,), initial)
+            for name, initial in NORMS[kind].initial(width).items()}
+
+
+def norm_forward(
+    prefix: str, kind: str, parameters: Mapping[str, Array], x: Array
+) -> tuple[Array, NormedCache]:
+    """y (..., d) of vectors x (..., d), and what `norm_backward` reads."""
+    names = NORMS[kind].initial(x.shape[-1])
+    y, cache = NORMS[kind].forward(x, *(parameters[f"{prefix}.{name}"] for name in names))
+    return y, NormedCache(prefix, kind, cache)
+
+
+def norm_backward(dy: Array, cache: NormedCache) -> tuple[Array, Parameters]:
+    """dx (..., d) and the gradients of the weights by full name."""
+    norm = NORMS[cache.kind]
+    dx, *found = norm.backward(dy, cache.norm)
+    names = norm.initial(dy.shape[-1])
+    return dx, {f"{cache.prefix}.{name}": d for name, d in zip(names, found, strict=True)}

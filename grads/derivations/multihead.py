@@ -1,0 +1,147 @@
+"""Multi-head attention as Nguyen prints it (1.2), of one sentence, one head a turn, and back.
+
+As printed, a sentence is a matrix whose *rows* are its words: X (S, d), Y (T, d). So
+Q = Y W^Q, and the thesis's Corollary 1 reads: dY = dQ W^Q', dW^Q = Y' dQ.
+
+| here | shape | Nguyen |
+|---|---|---|
+| `Y` | (T, d) | what asks: Y of Eq. 1.10; in self-attention X of Eq. 1.7 |
+| `X` | (S, d) | what is attended to: the encoder's output, or in self-attention Y itself |
+| `W_Q`, `W_K`, `W_V` | (d, d_k) | W_i^Q, W_i^K, W_i^V, of one head |
+| `b_Q`, `b_V` | (1, d_k) | not printed; in the author's code, which has a `b_K` of no effect |
+| `E`, `A`, `H` | (T, S), (T, S), (T, d_k) | Q K^T / sqrt(d_k), its softmax, H_i |
+| `D` | (T, S) | dropout of the weights, ones where there is none |
+| `W_O`, `b_O` | (d, d), (1, d) | W^O |
+
+Parameters carry the kernels' names and shapes: head i's W^Q is rows of the kernels' `W_q` (d, d),
+transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from grads.derivations.calculus import Array
+
+
+class Head(NamedTuple):
+    """The weights of one head, or their gradients."""
+
+    W_Q: Array
+    W_K: Array
+    W_V: Array
+    b_Q: Array
+    b_V: Array
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def softmax_rows(E: Array) -> Array:
+    """Eq. 2.6 for each row of E (T, S); a score of -inf gets exactly nothing."""
+    e = np.exp(E - E.real.max(axis=1, keepdims=True))
+    A = e / e.sum(axis=1, keepdims=True)                         # (2.6)
+    return A
+
+
+def softmax_rows_grad(A: Array, dA: Array) -> Array:
+    """dE for A = softmax of each row of E: the Jacobian diag(a) - a a^T of each row."""
+    dE = A * dA - A * (A * dA).sum(axis=1, keepdims=True)
+    return dE
+
+
+# --- one head -----------------------------------------------------------------------------------
+
+
+def head_forward(Y: Array, X: Array, head: Head, dead: Array, D: Array) -> Array:
+    """H_i (T, d_k); dead (T, S) bool, True where row t must not look."""
+    W_Q, W_K, W_V, b_Q, b_V = head
+    Q = Y @ W_Q + b_Q                                            # (Nguyen 1.7, Nguyen 1.10)
+    K = X @ W_K                                                  # (Nguyen 1.7, Nguyen 1.11)
+    V = X @ W_V + b_V                                            # (Nguyen 1.7, Nguyen 1.12)
+    E = Q @ K.T / Q.shape[1] ** 0.5                              # Q K^T / sqrt(d_k)
+    A = softmax_rows(np.where(dead, -np.inf, E))                 # (Nguyen 1.8)
+    H = (D * A) @ V                                              # (Nguyen 1.8)
+    return H
+
+
+def head_forward_grad(
+    dH: Array, Y: Array, X: Array, head: Head, dead: Array, D: Array
+) -> tuple[Array, Array, Head]:
+    """dY (T, d), dX (S, d) and the gradients of the weights, given dH (T, d_k)."""
+    W_Q, W_K, W_V, b_Q, b_V = head
+    Q = Y @ W_Q + b_Q
+    K = X @ W_K
+    V = X @ W_V + b_V
+    E = Q @ K.T / Q.shape[1] ** 0.5
+    A = softmax_rows(np.where(dead, -np.inf, E))
+    dV = (D * A).T @ dH                                          # (2.13) on H = (D o A) V
+    dA = D * (dH @ V.T)                                          # (2.14) on it, (2.18) on D o A
+    dE = softmax_rows_grad(A, dA)                                # (Nguyen 1.8); zero where dead
+    dQ = dE @ K / Q.shape[1] ** 0.5                              # (2.14) on E = Q K^T / sqrt(d_k)
+    dK = dE.T @ Q / Q.shape[1] ** 0.5                            # (2.13) on E = Q K^T / sqrt(d_k)
+    dW_V, db_V = X.T @ dV, dV.sum(axis=0, keepdims=True)         # (2.14) on V = X W_V + b_V
+    dW_K = X.T @ dK                                              # (2.14) on K = X W_K
+    dW_Q, db_Q = Y.T @ dQ, dQ.sum(axis=0, keepdims=True)         # (2.14) on Q = Y W_Q + b_Q
+    dX = dV @ W_V.T + dK @ W_K.T                                 # (2.13) on V and K
+    dY = dQ @ W_Q.T                                              # (2.13) on Q
+    return dY, dX, Head(dW_Q, dW_K, dW_V, db_Q, db_V)
+
+
+# --- all heads ----------------------------------------------------------------------------------
+
+
+def multihead(
+    Y: Array, X: Array, heads: Sequence[Head], W_O: Array, b_O: Array, dead: Array,
+    D: Sequence[Array],
+) -> Array:
+    """[H_1 .. H_n] W^O (T, d); D, the dropout of each head's weights."""
+    H = [head_forward(Y, X, head, dead, D_i) for head, D_i in zip(heads, D, strict=True)]
+    Z = np.hstack(H) @ W_O + b_O                                 # (Nguyen 1.9)
+    return Z
+
+
+def multihead_grad(
+    dZ: Array, Y: Array, X: Array, heads: Sequence[Head], W_O: Array, b_O: Array, dead: Array,
+    D: Sequence[Array],
+) -> tuple[Array, Array, list[Head], Array, Array]:
+    """dY (T, d), dX (S, d), the heads' gradients, dW_O and db_O, given dZ (T, d)."""
+    H = [head_forward(Y, X, head, dead, D_i) for head, D_i in zip(heads, D, strict=True)]
+    db_O = dZ.sum(axis=0, keepdims=True)
+    dW_O = np.hstack(H).T @ dZ                                   # (2.14) on (Nguyen 1.9)
+    dH = np.hsplit(dZ @ W_O.T, len(heads))                       # (2.13) on (Nguyen 1.9)
+    dY, dX, d_heads = 0.0 * Y, 0.0 * X, []
+    for i in range(len(heads)):                                  # every head reads Y and X
+        dY_i, dX_i, d_head = head_forward_grad(dH[i], Y, X, heads[i], dead, D[i])
+        dY = dY + dY_i
+        dX = dX + dX_i
+        d_heads.append(d_head)
+    return dY, dX, d_heads, dW_O, db_O
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+def heads_of(parameters: Mapping[str, Array], prefix: str, n: int) -> list[Head]:
+    """The heads among a kernel's parameters: W_i^Q (d, d_k) are rows of W_q (d, d), transposed."""
+    def part(name: str, i: int) -> Array:
+        rows: Array = np.split(parameters[f"{prefix}.{name}"], n)[i]
+        return rows
+
+    return [Head(*(part(f"W_{one}", i).T for one in "qkv"),
+                 *(part(f"b_{one}", i)[None] for one in "qv")) for i in range(n)]
+
+
+def parameters_of(
+    prefix: str, d_heads: Sequence[Head], dW_O: Array, db_O: Array
+) -> dict[str, Array]:
+    """Gradients by the kernels' names and in their shapes: `heads_of`, undone."""
+    found = {f"{prefix}.W_o": dW_O.T, f"{prefix}.b_o": db_O[0]}
+    for one in "qkv":
+        found[f"{prefix}.W_{one}"] = np.vstack([getattr(d, f"W_{one.upper()}").T for d in d_heads])
+    for one in "qv":
+        found[f"{prefix}.b_{one}"] = np.hstack([getattr(d, f"b_{one.upper()}")[0] for d in d_heads])
+    return found

@@ -1,0 +1,160 @@
+"""The Transformer (Vaswani et al., 2017; Nguyen 1.2 and 3.3): training.
+
+Parameters, l from 0; each sublayer has a norm, `{sublayer}.norm.g` and, of LayerNorm, `.norm.b`:
+
+| names | what |
+|---|---|
+| `encoder.W_e` (V, d), `decoder.W_e` | embeddings, times sqrt(d), plus positions |
+| `encoder.{l}.attention`, `decoder.{l}.attention` | `W_q`, `W_k`, `W_v`, `W_o`, `b_q` ... |
+| `decoder.{l}.source` | attention to the encoder's output |
+| `encoder.{l}.feed_forward`, `decoder.{l}.feed_forward` | `W_1`, `b_1`, `W_2`, `b_2` |
+| `encoder.norm`, `decoder.norm` | PreNorm's last ones |
+| `output.W_hy` (V, d), `output.b` | the prediction |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.multihead import dead_future, dead_words
+from attention.norms import NORMS
+from attention.sublayer import Placement
+from backend import Array
+from backend.workspace import Workspace
+from lstm.parameters import SCHEMES, Scheme, Weight
+from lstm.prediction import OutputCache, output_backward, output_forward, output_weights
+from lstm.stack import check_among, dropout_mask
+from nmt.data.batches import Batch
+from nmt.models.contract import Architecture, Gradients, Noise, Tables, Variants
+from nmt.models.transformer_layers import (
+    Layers,
+    StackCache,
+    noise_shapes,
+    stack_backward,
+    stack_forward,
+    stack_weights,
+)
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The parts of a Transformer and their sizes; checked when made (ValueError)."""
+
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+    hidden_size: int = 256  # d, of all vectors between layers
+    inner_size: int = 1024  # F, of the hidden layer of a feed-forward layer
+    heads: int = 4  # n, each d / n wide
+    norm: str = "layer"  # layer, scale, fixed-scale or rms
+    pre_norm: bool = True  # whether norms stand before the sublayers (3.4) or after them (3.3)
+    output_bias: bool = True  # of the prediction layer
+    dropout: float = 0.3  # of embeddings, sublayers' outputs, hidden layers, attention weights
+    initialisation: str = "small"  # uniform, xavier, orthogonal, normal or small
+    scale: float = 0.1  # half-width of the uniform initialisation
+
+    def __post_init__(self) -> None:
+        for name in ("encoder_layers", "decoder_layers", "hidden_size", "inner_size", "heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.hidden_size % self.heads:
+            raise ValueError(f"heads: expected a divisor of hidden_size {self.hidden_size}, got "
+                             f"{self.heads}")
+        check_among("norm", self.norm, NORMS)
+        check_among("initialisation", self.initialisation, SCHEMES)
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
+
+    @property
+    def scheme(self) -> Scheme:
+        """How the weights start."""
+        return Scheme(self.initialisation, self.scale)
+
+    def layers(self, side: str) -> Layers:
+        """Those of `encoder` or `decoder`."""
+        count = self.encoder_layers if side == "encoder" else self.decoder_layers
+        return Layers(count, self.hidden_size, self.inner_size, self.heads,
+                      Placement(self.norm, self.pre_norm), side == "decoder")
+
+
+class TransformerCache(NamedTuple):
+    encoder: StackCache
+    decoder: StackCache
+    output: OutputCache
+
+
+class Transformer:
+    """p(y | x) by layers of attention alone."""
+
+    def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
+        self.config, self.source_size, self.target_size = config, source_size, target_size
+        self.workspace = Workspace()
+
+    def weights(self) -> dict[str, Weight]:
+        """All parameters by name, in the order in which they are initialised."""
+        config, scheme = self.config, self.config.scheme
+        return {
+            **stack_weights("encoder", config.layers("encoder"), self.source_size, scheme),
+            **stack_weights("decoder", config.layers("decoder"), self.target_size, scheme),
+            **output_weights("output", config.hidden_size, self.target_size, config.output_bias,
+                             scheme),
+        }
+
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """Dropout masks by site: `encoder`, of the embeddings, and the sublayers' (see there)."""
+        rate, (T, B) = self.config.dropout, batch.target_in.shape
+        if rate == 0.0:
+            return None
+        S = len(batch.sources[0].ids)
+        shapes = {**noise_shapes("encoder", self.config.layers("encoder"), S, S, B),
+                  **noise_shapes("decoder", self.config.layers("decoder"), T, S, B)}
+        return {site: dropout_mask(rng, shape, rate, dtype) for site, shape in shapes.items()}
+
+    def loss(
+        self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
+    ) -> tuple[Array, TransformerCache]:
+        """Eq. 2.52 over a batch, in nats, summed over target tokens.
+
+        Arguments: noise, from `noise`, or None. Returns the loss, a 0-d array, and what `backward`
+        reads. A padded target word is after all real ones, so that only the future is masked there.
+        """
+        config, noise, source = self.config, noise or {}, batch.sources[0]
+        padding = dead_words(source.lengths, len(source.ids))
+        memory, encoder = stack_forward("encoder", config.layers("encoder"), parameters,
+                                        source.ids, noise, padding)
+        h, decoder = stack_forward("decoder", config.layers("decoder"), parameters,
+                                   batch.target_in, noise, dead_future(len(batch.target_in)),
+                                   (memory, padding))
+        loss, output = output_forward("output", parameters, h, batch.target_out,
+                                      batch.target.lengths, self.workspace)
+        return loss, TransformerCache(encoder, decoder, output)
+
+    def backward(self, cache: TransformerCache) -> Gradients:
+        """The gradient of the loss with respect to every parameter, by name."""
+        dh, gradients = output_backward(cache.output, self.workspace)
+        dmemory, of_decoder = stack_backward(dh, cache.decoder)
+        _, of_encoder = stack_backward(dmemory, cache.encoder)
+        return {**of_encoder, **of_decoder, **gradients}
+
+
+def build(config: TransformerConfig, tables: Tables) -> Transformer:
+    """The model over tables of these sizes."""
+    return Transformer(config, tables.sources[0], tables.target)
+
+
+def variants() -> dict[str, Variants]:
+    """The choices that the catalogue of gradient checks combines."""
+    tiny = {
+        "norm": tuple(NORMS), "pre_norm": (True, False), "heads": (2, 1), "dropout": (0.3, 0.0),
+        "encoder_layers": (2, 1), "decoder_layers": (2, 1), "output_bias": (True, False),
+        "hidden_size": (4,), "inner_size": (5,),
+    }
+    return {"tiny": Variants(tiny, ("norm", "pre_norm")), "real": Variants({
+        "norm": ("layer", "scale"), "pre_norm": (True, False), "heads": (3,), "dropout": (0.3,),
+        "encoder_layers": (1,), "decoder_layers": (1,), "hidden_size": (24,), "inner_size": (40,)})}
+
+
+ARCHITECTURE = Architecture(TransformerConfig, build, variants)

@@ -1,0 +1,156 @@
+"""A Transformer's stacks: embeddings with positions, and layers of attention and feed-forward.
+
+One stack serves as encoder and as decoder; a decoder's layer attends to the encoder's output
+between its self-attention and its feed-forward layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.feed_forward import (
+    feed_forward_backward,
+    feed_forward_forward,
+    feed_forward_weights,
+)
+from attention.multihead import (
+    MultiheadCache,
+    multihead_backward,
+    multihead_forward,
+    multihead_weights,
+)
+from attention.norms import NormedCache, norm_backward, norm_forward, norm_weights
+from attention.positions import positions
+from attention.sublayer import Placement, SublayerCache, sublayer_backward, sublayer_forward
+from backend import Array
+from backend.rows import RowIndex, row_index
+from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.parameters import Parameters, Scheme, Weight
+from nmt.models.contract import Gradients, Noise
+
+
+class Layers(NamedTuple):
+    """What a stack is made of."""
+
+    depth: int
+    width: int  # d
+    inner: int  # F
+    heads: int
+    placement: Placement
+    reads: bool  # whether its layers attend to another stack's output, as a decoder's do
+
+    @property
+    def sublayers(self) -> tuple[str, ...]:
+        """Those of a layer, from the bottom."""
+        return ("attention", *(("source",) if self.reads else ()), "feed_forward")
+
+
+class StackCache(NamedTuple):
+    prefix: str
+    layers: Layers
+    embedding: tuple[RowIndex, int]
+    mask: Array | None  # (T, B, d), dropout of what the first layer reads
+    sublayers: list[tuple[str, SublayerCache]]  # kind, from the bottom
+    norm: NormedCache | None  # PreNorm's last
+
+
+def stack_weights(
+    prefix: str, layers: Layers, vocabulary_size: int, scheme: Scheme
+) -> dict[str, Weight]:
+    """`{prefix}.W_e` (V, d), those of `{prefix}.{l}.{sublayer}`, and PreNorm's `{prefix}.norm`."""
+    kind, pre = layers.placement
+    found = {f"{prefix}.W_e": embedding_weight(vocabulary_size, layers.width, scheme)}
+    for one in range(layers.depth):
+        for sublayer in layers.sublayers:
+            name = f"{prefix}.{one}.{sublayer}"
+            found |= (feed_forward_weights(name, layers.width, layers.inner, scheme.matrix())
+                      if sublayer == "feed_forward" else
+                      multihead_weights(name, layers.width, layers.heads, scheme.attention()))
+            found |= norm_weights(f"{name}.norm", kind, layers.width)
+    return found | (norm_weights(f"{prefix}.norm", kind, layers.width) if pre else {})
+
+
+def noise_shapes(
+    prefix: str, layers: Layers, T: int, S: int, B: int
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of the dropout masks of a stack of T steps, by site; S, steps of what it attends to.
+
+    `{prefix}`, of embeddings with positions; `{sublayer}`, of what it returns; `{sublayer}.inner`,
+    of the weights of attention (B n, T, S), or of the hidden layer (T, B, F).
+    """
+    found: dict[str, tuple[int, ...]] = {prefix: (T, B, layers.width)}
+    inner = {"attention": (B * layers.heads, T, T), "source": (B * layers.heads, T, S),
+             "feed_forward": (T, B, layers.inner)}
+    for one in range(layers.depth):
+        for sublayer in layers.sublayers:
+            name = f"{prefix}.{one}.{sublayer}"
+            found |= {name: (T, B, layers.width), f"{name}.inner": inner[sublayer]}
+    return found
+
+
+def stack_forward(
+    prefix: str, layers: Layers, parameters: Mapping[str, Array], ids: np.ndarray, noise: Noise,
+    dead: Array | None, source: tuple[Array, Array | None] | None = None,
+) -> tuple[Array, StackCache]:
+    """The top layer's output (T, B, d) of ids (T, B), and what the backward reads.
+
+    Arguments: dead, what self-attention does not see, as in `attention.multihead`; source, of a
+    decoder: the encoder's output (S, B, d) and its padding.
+    """
+    x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(ids))
+    x = x * layers.width**0.5 + positions(0, len(ids), layers.width, x.real.dtype)
+    mask, (kind, pre) = noise.get(prefix), layers.placement
+    x, caches, norm = x if mask is None else x * mask, [], None
+    for one in range(layers.depth):
+        for sublayer in layers.sublayers:
+            name = f"{prefix}.{one}.{sublayer}"
+            read = source if sublayer == "source" else (None, dead)
+            layer = partial(_layer_forward, name, sublayer, parameters, layers.heads, read,
+                            noise.get(f"{name}.inner"))
+            x, cache = sublayer_forward(f"{name}.norm", layers.placement, parameters, x, layer,
+                                        noise.get(name))
+            caches.append((sublayer, cache))
+    if pre:
+        x, norm = norm_forward(f"{prefix}.norm", kind, parameters, x)
+    return x, StackCache(prefix, layers, embedding, mask, caches, norm)
+
+
+def _layer_forward(
+    name: str, sublayer: str, parameters: Mapping[str, Array], heads: int, read: Any,
+    mask: Array | None, x: Array,
+) -> tuple[Array, Any]:
+    """F(x) of a sublayer; read: a memory, None for x itself, and what is not seen of it."""
+    if sublayer == "feed_forward":
+        return feed_forward_forward(name, parameters, x, mask)
+    memory, dead = read
+    return multihead_forward(name, parameters, x, x if memory is None else memory, heads, dead,
+                             mask)
+
+
+def stack_backward(dy: Array, cache: StackCache) -> tuple[Array | None, Gradients]:
+    """The gradient of the encoder's output (S, B, d), None of a stack that reads none, and those of
+    the weights by full name; dy (T, B, d)."""
+    gradients, dmemory = Gradients(), None
+    if cache.norm is not None:
+        dy, gradients = norm_backward(dy, cache.norm)
+    for sublayer, one in reversed(cache.sublayers):
+        if sublayer == "source":
+            dy, d, found = sublayer_backward(dy, one, multihead_backward)
+            dmemory = d if dmemory is None else dmemory + d
+        else:
+            back = self_attention_backward if sublayer == "attention" else feed_forward_backward
+            dy, found = sublayer_backward(dy, one, back)
+        gradients |= found
+    dx = dy if cache.mask is None else dy * cache.mask
+    dx = dx * cache.layers.width**0.5
+    return dmemory, {f"{cache.prefix}.W_e": embedding_backward(dx, cache.embedding), **gradients}
+
+
+def self_attention_backward(dy: Array, cache: MultiheadCache) -> tuple[Array, Parameters]:
+    """dx (T, B, d), which asks and is attended to, and the gradients of the weights."""
+    dx, dmemory, gradients = multihead_backward(dy, cache)
+    return dx + dmemory, gradients

@@ -1,0 +1,220 @@
+"""Multi-head attention: against the derivation, PyTorch and complex step; masks, arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import DTYPES, assert_close, assert_same_gradients, draw
+
+from attention.multihead import (
+    by_heads,
+    dead_future,
+    dead_words,
+    heads_forward,
+    multihead_backward,
+    multihead_forward,
+    multihead_weights,
+)
+from grads.check import check_gradients, check_pair
+from grads.derivations.multihead import (
+    head_forward,
+    head_forward_grad,
+    heads_of,
+    multihead,
+    multihead_grad,
+    parameters_of,
+    softmax_rows,
+    softmax_rows_grad,
+)
+from lstm.parameters import uniform
+
+D, LENGTHS, T = 6, np.array([4, 1, 3]), 3  # width; words that are attended to; states that ask
+S, B = int(LENGTHS.max()), len(LENGTHS)
+CASES = [(heads, kind, dropout) for heads in (1, 2, 6) for kind in ("words", "future", "all")
+         for dropout in (False, True)]
+VARIED = pytest.mark.parametrize("heads, kind, dropout", CASES)
+
+
+class Drawn:
+    """Inputs of one kind: attention to a padded memory, to the past, to all of a memory."""
+
+    def __init__(self, heads, kind, dropout, dtype=np.float64):
+        rng, self.heads, self.itself = np.random.default_rng(7), heads, kind == "future"
+        weights = multihead_weights("m", D, heads, uniform(0.1))
+        self.parameters = {name: draw(rng, one.shape, dtype) for name, one in weights.items()}
+        self.x, self.dy = draw(rng, (T, B, D), dtype), draw(rng, (T, B, D), dtype)
+        self.memory = self.x if self.itself else draw(rng, (S, B, D), dtype)
+        steps = len(self.memory)
+        self.dead = {"words": dead_words(LENGTHS, S), "future": dead_future(T), "all": None}[kind]
+        self.mask = 2.0 * (rng.random((B * heads, T, steps)) < 0.5) if dropout else None
+
+    def forward(self, x=None, memory=None, parameters=None):
+        x = self.x if x is None else x
+        memory = x if self.itself else self.memory if memory is None else memory
+        return multihead_forward("m", parameters or self.parameters, x, memory, self.heads,
+                                 self.dead, self.mask)
+
+    def backward(self, dy, cache):
+        """By name; what asks itself has one gradient."""
+        dx, dmemory, gradients = multihead_backward(dy, cache)
+        return {**gradients, **({"x": dx + dmemory} if self.itself
+                                else {"x": dx, "memory": dmemory})}
+
+    def literal(self, b):
+        """The derivation's arguments for a sentence."""
+        X = self.memory[:, b]
+        dead = np.zeros((T, len(X)), bool)
+        if self.dead is not None:
+            dead = dead | self.dead[b if len(self.dead) > 1 else 0]
+        D_i = ([np.ones((T, len(X)))] * self.heads if self.mask is None
+               else self.mask.reshape(B, self.heads, T, -1)[b])
+        return (self.x[:, b], X, heads_of(self.parameters, "m", self.heads),
+                self.parameters["m.W_o"].T, self.parameters["m.b_o"][None], dead, D_i)
+
+
+# --- against the derivation -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@VARIED
+def test_kernels_are_the_derivation(heads, kind, dropout, dtype):
+    drawn = Drawn(heads, kind, dropout, dtype)
+    y, cache = drawn.forward()
+    found = drawn.backward(drawn.dy, cache)
+    expected = {name: np.zeros_like(one) for name, one in found.items()}
+    for b in range(B):
+        given = drawn.literal(b)
+        assert_close(y[:, b], multihead(*given))
+        dY, dX, *weights = multihead_grad(drawn.dy[:, b], *given)
+        expected["x"][:, b] += dY
+        expected["x" if drawn.itself else "memory"][:, b] += dX
+        for name, d in parameters_of("m", *weights).items():
+            expected[name] += d
+    assert_same_gradients(found, expected)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_derivations(heads):
+    """Of one head and of many, of everything they read, dropped weights and dead places too."""
+    drawn = Drawn(heads, "words", True)
+    Y, X, all_heads, W_O, b_O, dead, dropped = drawn.literal(2)
+    dZ = drawn.dy[:, 2]
+    names = [f"{name}{i}" for i in range(heads) for name in all_heads[0]._fields]
+
+    def loss(a):
+        own = [type(all_heads[0])(*(a[f"{name}{i}"] for name in all_heads[0]._fields))
+               for i in range(heads)]
+        return (dZ * multihead(a["Y"], a["X"], own, a["W_O"], a["b_O"], dead, dropped)).sum()
+
+    dY, dX, d_heads, dW_O, db_O = multihead_grad(dZ, Y, X, all_heads, W_O, b_O, dead, dropped)
+    flat = [d for one in d_heads for d in one]
+    inputs = {"Y": Y, "X": X, "W_O": W_O, "b_O": b_O,
+              **dict(zip(names, [w for one in all_heads for w in one], strict=True))}
+    gradients = {"Y": dY, "X": dX, "W_O": dW_O, "b_O": db_O,
+                 **dict(zip(names, flat, strict=True))}
+    check_gradients(loss, inputs, gradients).raise_if_wrong()
+
+
+def test_one_head_of_the_derivation():
+    Y, X, (head,), *_, dead, dropped = Drawn(1, "words", True).literal(0)
+    dH = np.random.default_rng(3).normal(size=(T, D))
+    dY, dX, d_head = head_forward_grad(dH, Y, X, head, dead, dropped[0])
+    check_gradients(
+        lambda a: (dH * head_forward(a["Y"], a["X"], head._replace(W_V=a["W_V"]), dead,
+                                     dropped[0])).sum(),
+        {"Y": Y, "X": X, "W_V": head.W_V}, {"Y": dY, "X": dX, "W_V": d_head.W_V}).raise_if_wrong()
+
+
+def test_softmax_of_rows():
+    E, dA = np.random.default_rng(1).normal(size=(2, 3, 4))
+    check_gradients(lambda a: (dA * softmax_rows(a["E"])).sum(), {"E": E},
+                    {"E": softmax_rows_grad(softmax_rows(E), dA)}).raise_if_wrong()
+
+
+# --- complex step ---------------------------------------------------------------------------------
+
+
+@VARIED
+def test_gradients(heads, kind, dropout):
+    drawn = Drawn(heads, kind, dropout)
+    inputs = {"x": drawn.x, **({} if drawn.itself else {"memory": drawn.memory}),
+              **drawn.parameters}
+    check_pair(lambda v: drawn.forward(v["x"], v.get("memory"), v), drawn.backward, inputs,
+               method="complex", vanish=False).raise_if_wrong()
+
+
+# --- masks, copies, arguments ---------------------------------------------------------------------
+
+
+def test_padding_and_the_future_are_not_attended_to():
+    """The same bits whatever stands there, were it huge; and no gradient goes there."""
+    drawn = Drawn(2, "words", False)
+    y, cache = drawn.forward()
+    dmemory = drawn.backward(drawn.dy, cache)["memory"]
+    other = drawn.memory.copy()
+    for b, length in enumerate(LENGTHS):
+        other[length:, b] = 1e6
+        assert not dmemory[length:, b].any()
+    np.testing.assert_array_equal(drawn.forward(memory=other)[0], y)
+    drawn = Drawn(2, "future", False)
+    y, _ = drawn.forward()
+    other = drawn.x.copy()
+    other[2:] = 1e6
+    np.testing.assert_array_equal(drawn.forward(other)[0][:2], y[:2])
+
+
+def test_nothing_is_dead_where_nothing_is_padded():
+    assert dead_words(np.array([3, 3]), 3) is None
+    np.testing.assert_array_equal(dead_words(np.array([1, 3]), 3)[0], [[False, True, True]])
+    np.testing.assert_array_equal(dead_future(2)[0], [[False, True], [False, False]])
+
+
+def test_heads_are_views():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    assert np.shares_memory(by_heads(x, 2), x)
+    np.testing.assert_array_equal(by_heads(x, 2)[3], x[:, 1, 2:])  # sentence 1, head 1
+
+
+def test_large_scores_stay_finite():
+    q = np.full((1, 1, 2), 1e3)
+    c, _ = heads_forward(q, np.stack([q[0], 0 * q[0]]), np.array([[[1.0, 2.0]], [[5.0, 5.0]]]), 1)
+    np.testing.assert_array_equal(c, [[[1.0, 2.0]]])
+
+
+@pytest.mark.parametrize("heads", [0, 4])
+def test_heads_that_do_not_divide_the_width_are_named(heads):
+    with pytest.raises(ValueError, match=f"heads: expected a divisor of the width 6, got {heads}"):
+        multihead_weights("m", 6, heads, uniform(0.1))
+
+
+# --- PyTorch --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("heads, kind", [(2, "words"), (3, "future"), (1, "all")])
+def test_pytorch(heads, kind):
+    """torch.nn.MultiheadAttention with moved weights; its bias of the keys changes nothing."""
+    torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
+    drawn = Drawn(heads, kind, False)
+    p = {name.removeprefix("m."): torch.tensor(one) for name, one in drawn.parameters.items()}
+    module = torch.nn.MultiheadAttention(D, heads, dtype=torch.float64)
+    module.load_state_dict({
+        "in_proj_weight": torch.cat([p["W_q"], p["W_k"], p["W_v"]]),
+        "in_proj_bias": torch.cat([p["b_q"], torch.ones(D), p["b_v"]]),
+        "out_proj.weight": p["W_o"], "out_proj.bias": p["b_o"]})
+    x = torch.tensor(drawn.x, requires_grad=True)
+    memory = x if drawn.itself else torch.tensor(drawn.memory, requires_grad=True)
+    dead = None if drawn.dead is None else torch.tensor(drawn.dead)
+    y, _ = module(x, memory, memory, key_padding_mask=dead[:, 0] if kind == "words" else None,
+                  attn_mask=dead[0] if kind == "future" else None)
+    y.backward(torch.tensor(drawn.dy))
+    own, cache = drawn.forward()
+    found = drawn.backward(drawn.dy, cache)
+    assert_close(own, y.detach().numpy())
+    expected = {"x": x.grad, "m.W_o": module.out_proj.weight.grad,
+                "m.b_o": module.out_proj.bias.grad}
+    for one, W, b in zip("qkv", module.in_proj_weight.grad.chunk(3),
+                         module.in_proj_bias.grad.chunk(3), strict=True):
+        expected |= {f"m.W_{one}": W, f"m.b_{one}": b}
+    expected |= {} if drawn.itself else {"memory": memory.grad}
+    assert expected.pop("m.b_k").abs().max() < 1e-13  # PyTorch's, of the keys, moves no weight
+    assert_same_gradients(found, {name: d.numpy() for name, d in expected.items()})

@@ -1,0 +1,124 @@
+"""Feed-forward layer, positions, residual connection with its norm: derivation, complex step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import DTYPES, assert_close, assert_same_gradients, draw
+
+from attention.feed_forward import (
+    feed_forward_backward,
+    feed_forward_forward,
+    feed_forward_weights,
+)
+from attention.norms import NORMS, norm_weights
+from attention.positions import positions
+from attention.sublayer import Placement, sublayer_backward, sublayer_forward
+from grads.check import check_gradients
+from grads.derivations.transformer import (
+    feed_forward,
+    feed_forward_grad,
+    position_encoding,
+    post_norm,
+    post_norm_grad,
+    pre_norm,
+    pre_norm_grad,
+    relu,
+)
+from lstm.parameters import uniform
+
+T, B, D, F = 3, 2, 4, 5
+LITERAL = {True: (pre_norm, pre_norm_grad), False: (post_norm, post_norm_grad)}
+
+
+def make(norm, dtype=np.float64):
+    """x, dy (T, B, d) and the weights of a feed-forward layer and of a norm."""
+    rng = np.random.default_rng(3)
+    weights = feed_forward_weights("f", D, F, uniform(0.1)) | norm_weights("n", norm, D)
+    parameters = {name: draw(rng, one.shape, dtype) for name, one in weights.items()}
+    return draw(rng, (T, B, D), dtype), draw(rng, (T, B, D), dtype), parameters
+
+
+def literal_layer(parameters):
+    """F and its backward, of a sentence; the weights of the norm as columns."""
+    w = [parameters[f"f.{name}"] for name in ("W_1", "b_1", "W_2", "b_2")]
+    given = [one.T if one.ndim == 2 else one[None] for one in w]
+    norm = tuple(value[:, None] for name, value in parameters.items() if name.startswith("n."))
+    return (lambda x: feed_forward(x, *given), lambda dz, x: feed_forward_grad(dz, x, *given),
+            norm)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pre", [True, False], ids=["PreNorm", "PostNorm"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_sublayer_is_the_derivation(norm, pre, dtype):
+    x, dy, parameters = make(norm, dtype)
+    y, cache = sublayer_forward("n", Placement(norm, pre), parameters, x,
+                                lambda read: feed_forward_forward("f", parameters, read))
+    dx, found = sublayer_backward(dy, cache, feed_forward_backward)
+    layer, layer_grad, w = literal_layer(parameters)
+    forward, grad = LITERAL[pre]
+    expected = dict.fromkeys(parameters, 0.0)
+    for b in range(B):
+        assert_close(y[:, b], forward(x[:, b], layer, norm, w))
+        d_sentence, dw, weights = grad(dy[:, b], x[:, b], layer, layer_grad, norm, w)
+        assert_close(dx[:, b], d_sentence)
+        own = [d.T if k % 2 == 0 else d[0] for k, d in enumerate(weights)]
+        for name, d in zip(parameters, [*own, *(d[:, 0] for d in dw)], strict=True):
+            expected[name] = expected[name] + d
+    assert_same_gradients(found, expected)
+
+
+@pytest.mark.parametrize("pre", [True, False], ids=["PreNorm", "PostNorm"])
+def test_derivations(pre):
+    x, dy, parameters = make("layer")
+    names = ("x", "W_1", "b_1", "W_2", "b_2", "g", "b")
+    given = [x[:, 0], *(parameters[f"f.{name}"].reshape(-1, D if name == "W_1" else F).T
+                        if name[0] == "W" else parameters[f"f.{name}"][None]
+                        for name in names[1:5]),
+             parameters["n.g"][:, None], parameters["n.b"][:, None]]
+    forward, grad = LITERAL[pre]
+
+    def loss(a):
+        w = [a[name] for name in names]
+        return (dy[:, 0] * forward(w[0], lambda x: feed_forward(x, *w[1:5]), "layer",
+                                   tuple(w[5:]))).sum()
+
+    dx, dw, weights = grad(dy[:, 0], given[0], lambda x: feed_forward(x, *given[1:5]),
+                           lambda dz, x: feed_forward_grad(dz, x, *given[1:5]), "layer",
+                           tuple(given[5:]))
+    check_gradients(loss, dict(zip(names, given, strict=True)),
+                    dict(zip(names, [dx, *weights, *dw], strict=True)),
+                    vanish=False).raise_if_wrong()
+
+
+def test_dropout_of_a_sublayer_and_within():
+    """Masks of ones change nothing; of zeros leave the residual connection, and its gradient."""
+    x, dy, parameters = make("layer")
+    placement, inner = Placement("layer", True), np.ones((T, B, F))
+
+    def run(mask, within):
+        y, cache = sublayer_forward(
+            "n", placement, parameters, x,
+            lambda read: feed_forward_forward("f", parameters, read, within), mask)
+        return y, sublayer_backward(dy, cache, feed_forward_backward)[0]
+
+    for ones, plain in zip(run(np.ones_like(x), inner), run(None, None), strict=True):
+        np.testing.assert_array_equal(ones, plain)
+    y, dx = run(np.zeros_like(x), inner)
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(dx, dy)
+    y, _ = run(None, 0.0 * inner)
+    np.testing.assert_allclose(y, x + parameters["f.b_2"], rtol=1e-15)
+
+
+def test_the_maximum_lets_through_what_is_above_zero():
+    np.testing.assert_array_equal(relu(np.array([-1.0, 0.0, 2.0])), [0.0, 0.0, 2.0])
+
+
+@pytest.mark.parametrize("width", [4, 5])
+def test_positions_are_those_of_the_derivation(width):
+    PE = position_encoding(7, width)
+    np.testing.assert_allclose(positions(0, 7, width, "float64")[:, 0], PE, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(positions(3, 2, width, "float64")[:, 0], PE[3:5], rtol=0, atol=1e-15)
+    assert positions(0, 2, width, "float32").dtype == np.float32

@@ -106,6 +106,8 @@ class RunExample:
         made |= dict(zip(("sentence", "target"), said, strict=False))
         if self.trained is not None:
             made |= {"hidden": self.trained.hidden, "embedding": self.trained.embedding}
+            if self.trained.reverse:
+                made["sentence"] = made["sentence"][::-1]
         model = self.settings.model
         usual = None if self.trained is None else package.WHAT
         return made | {"seed": self.seed, "model": usual if model is None else shown(model)}
@@ -119,9 +121,10 @@ class RunExample:
     def command(self) -> str:
         """The command line that makes the page again."""
         name = titled(self.name) if Path(self.name).is_absolute() else self.name
-        given = ["--no-feeding" if key == "feeding" else f"--{key} {quoted(shown(value))}"
-                 for key, value in vars(self.settings).items()
-                 if value is not None and value is not True]
+        settings = vars(self.settings) | (
+            {"model": shown(self.settings.model)} if self.settings.model is not None else {})
+        given = ["--no-feeding" if key == "feeding" else f"--{key} {quoted(str(value))}"
+                 for key, value in settings.items() if value is not None and value is not True]
         return " ".join(["grads explore", quoted(name), *given, f"-o {quoted(page_name(name))}"])
 
 
@@ -261,9 +264,9 @@ def page_name(name: str) -> str:
     return f"{name.rpartition(':')[2]}.html"
 
 
-def shown(value: Any) -> str:
-    """A setting as a page shows it: of an absolute path the last part alone."""
-    return value.name if isinstance(value, Path) and value.is_absolute() else str(value)
+def shown(value: str | Path) -> str:
+    """A directory as a page shows it: of an absolute path the last part alone."""
+    return Path(value).name if Path(value).is_absolute() else str(value)
 
 
 def quoted(text: str) -> str:

@@ -46,6 +46,7 @@ class Trained:
     parameters: int  # how many numbers
     unknown: list[str]  # words that its vocabularies do not have
     notes: tuple[str, ...]
+    reverse: bool = False  # whether the encoder reads the sentence from its end
 
 
 def open_model(
@@ -118,7 +119,7 @@ def translation(
     else:
         derivation = of_translator(config, example, data.reverse_source)
     by_characters = {side: side in system.spellings for side in ("source", "target")}
-    return trained(derivation, config, count(parameters), [
+    made = trained(derivation, config, count(parameters), [
         said_unknown("sentence", unknown(columns, x_ids), by_characters["source"]),
         said_unknown("target", unknown(y, y_ids), by_characters["target"]),
         "The target is the model's own greedy translation." if own else "",
@@ -127,6 +128,7 @@ def translation(
         "The encoder reads the sentence from its end." if data.reverse_source else "",
         "The decoder writes the sentence from its end." if data.reverse_target else ""],
         [*columns, *y], [*x_ids, *y_ids])
+    return replace(made, reverse=data.reverse_source)
 
 
 def of_hybrid(

@@ -5,6 +5,7 @@ import { el } from "./format.js";
 import { goTo, state } from "./state.js";
 import { weightsRow, weightsTable } from "./weights.js";
 
+const MANY = 14; // source words from which columns are narrow
 const rows = []; // {t, step, row}
 
 /** The table beside the network, empty; nothing without attention. */
@@ -12,6 +13,7 @@ export function drawAlignment(box) {
   const { columns } = data.network;
   box.hidden = !data.attention.length;
   if (box.hidden) return;
+  box.classList.toggle("many", data.network.columns.filter((column) => column.side === "encoder").length > MANY);
   const source = columns.filter((column) => column.side === "encoder").map((column) => column.word);
   if (data.network.mirrored) source.reverse(); // weights are by written words
   const target = columns.filter((column) => column.side !== "encoder");

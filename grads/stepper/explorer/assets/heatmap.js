@@ -93,7 +93,7 @@ function heatmap(id, step, written = null) {
   const exponent = shared(values);
   const largest = Math.max(1e-300, ...values.map((x) => (typeof x === "number" ? Math.abs(x) : 0)));
   const labels = rowLabels(id, step, tensor);
-  const heads = wordsOf(id, 1, step);
+  const heads = wordsOf(id, 1, step)?.slice(0, columns);
   const right = wrong ? valuesOf(id) : null;
   const rows = Array.from({ length: values.length / columns }, (_, i) => el("tr",
     { class: labels?.starts(i) ? "block" : null },

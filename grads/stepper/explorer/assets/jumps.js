@@ -1,8 +1,11 @@
 // Where to jump to: time steps, the start of the backward pass, equations; bookkeeping; the speed.
 
-import { formulas, isBookkeeping, steps, firstBackward } from "./data.js";
+import { data, formulas, isBookkeeping, steps, firstBackward } from "./data.js";
 import { el, iterations } from "./format.js";
 import { advance, goTo, setAll, state } from "./state.js";
+
+/** The first step whose gradient is wrong, where no bug was injected; null where all are right. */
+export const firstWrong = data.verifications.find((one) => one.status === "wrong")?.step ?? null;
 
 /** Fill the menu of jumps, and listen to the switch. */
 export function drawJumps(menu, all) {
@@ -10,7 +13,8 @@ export function drawJumps(menu, all) {
   const group = (label, entries) => (entries.length ? el("optgroup", { label }, entries.map(([number, text]) => option(number, text))) : null);
   menu.append(...[
     option("", "Jump to …"),
-    group("Passes", [[advance(1, -1), "start of the forward pass"], [advance(1, firstBackward - 1), "start of the backward pass"]]),
+    group("Passes", [[advance(1, -1), "start of the forward pass"], [advance(1, firstBackward - 1), "start of the backward pass"],
+      ...(firstWrong === null ? [] : [[firstWrong, "first wrong gradient"]])]),
     group("Time, forward", times("forward")), group("Time, backward", times("backward")),
     group("Equations", equations()),
   ].filter(Boolean));

@@ -10,7 +10,7 @@ import { listenToCells, showPicked, showTensors } from "./heatmap.js";
 import { listen, otherCell } from "./keys.js";
 import { drawAlignment, showAlignment } from "./alignment.js";
 import { drawGuide } from "./guide.js";
-import { drawJumps, showJumps } from "./jumps.js";
+import { drawJumps, firstWrong, showJumps } from "./jumps.js";
 import { drawNetwork, showNetwork } from "./network.js";
 import { player } from "./play.js";
 import { showVerification } from "./verification.js";
@@ -81,6 +81,7 @@ function showNotes(notes) {
   const verdicts = notes.filter((note) => note.startsWith("What the backward returns") || note.startsWith("WRONG"));
   const others = notes.filter((note) => !verdicts.includes(note));
   byId("notes").replaceChildren(...verdicts.map((note) => el("p", { class: `note verdict${note.includes("WRONG") ? " wrong" : ""}` }, note)),
+    ...(firstWrong === null ? [] : [el("p", { class: "note verdict wrong" }, el("a", { href: `#step=${firstWrong + 1}` }, `The first wrong gradient: step ${firstWrong + 1}`))]),
     ...(others.length ? [el("details", {}, el("summary", {}, `About this run: ${count(others.length, "note")}`), others.map((note) => el("p", { class: "note" }, note)))] : []));
 }
 

@@ -152,6 +152,8 @@ def test_translator(directory, name, model):
     assert source == (["<unk>", "two", "one"] if model == "reversed" else ["one", "two", "<unk>"])
     assert "sentence: read as <unk>: nine." in d["notes"]
     assert ("The encoder reads the sentence from its end." in d["notes"]) == (model == "reversed")
+    assert d["settings"]["sentence"] == source[:: -1 if model == "reversed" else 1]
+    assert d["settings"]["model"] == model
 
 
 @pytest.fixture

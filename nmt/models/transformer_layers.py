@@ -36,7 +36,7 @@ from nmt.models.contract import Gradients, Noise
 class Layers(NamedTuple):
     """What a stack is made of."""
 
-    count: int
+    depth: int
     width: int  # d
     inner: int  # F
     heads: int
@@ -64,7 +64,7 @@ def stack_weights(
     """`{prefix}.W_e` (V, d), those of `{prefix}.{l}.{sublayer}`, and PreNorm's `{prefix}.norm`."""
     kind, pre = layers.placement
     found = {f"{prefix}.W_e": embedding_weight(vocabulary_size, layers.width, scheme)}
-    for one in range(layers.count):
+    for one in range(layers.depth):
         for sublayer in layers.sublayers:
             name = f"{prefix}.{one}.{sublayer}"
             found |= (feed_forward_weights(name, layers.width, layers.inner, scheme.matrix())
@@ -85,7 +85,7 @@ def noise_shapes(
     found: dict[str, tuple[int, ...]] = {prefix: (T, B, layers.width)}
     inner = {"attention": (B * layers.heads, T, T), "source": (B * layers.heads, T, S),
              "feed_forward": (T, B, layers.inner)}
-    for one in range(layers.count):
+    for one in range(layers.depth):
         for sublayer in layers.sublayers:
             name = f"{prefix}.{one}.{sublayer}"
             found |= {name: (T, B, layers.width), f"{name}.inner": inner[sublayer]}
@@ -105,7 +105,7 @@ def stack_forward(
     x = x * layers.width**0.5 + positions(0, len(ids), layers.width, x.real.dtype)
     mask, (kind, pre) = noise.get(prefix), layers.placement
     x, caches, norm = x if mask is None else x * mask, [], None
-    for one in range(layers.count):
+    for one in range(layers.depth):
         for sublayer in layers.sublayers:
             name = f"{prefix}.{one}.{sublayer}"
             read = source if sublayer == "source" else (None, dead)

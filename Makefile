@@ -3,12 +3,13 @@
 # make test: set up and run the whole test suite, ruff and mypy; tests by two processes that take
 #   whole files in turn, so that what a file prepares is prepared once (pytest-xdist), and after them,
 #   alone, those that measure time.
+# make docs: the site, into site/: the lessons are executed, links are strict (some minutes).
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test
 BIN := $(VENV)/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nmt demo
@@ -24,6 +25,10 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.installed-docs
+	OPENBLAS_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "site/index.html: written"
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -35,5 +40,9 @@ $(VENV)/.installed-test: pyproject.toml setup.py | $(BIN)/python
 	$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]'
 	touch $@
 
+$(VENV)/.installed-docs: pyproject.toml setup.py | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build site *.egg-info .pytest_cache .mypy_cache .ruff_cache

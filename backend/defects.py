@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 def told(name: str, error: Exception) -> str:
     """One line on the error; its traceback goes to a file of its own among temporary ones."""
-    what = f"unexpected {type(error).__name__}: {error} at {_place(error)}"
+    what = f"unexpected {type(error).__name__}: {error} at {place(error)}"
     ask = f"this is a defect of {name}"
     try:
         descriptor, path = tempfile.mkstemp(prefix=f"{name}-defect-", suffix=".txt")
@@ -27,7 +27,7 @@ def told(name: str, error: Exception) -> str:
     return f"{what}; {ask}: please report it with {path}"
 
 
-def _place(error: Exception) -> str:
+def place(error: Exception) -> str:
     """The last of our own lines that the error came through."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if Path(one.filename).is_relative_to(HERE)

@@ -31,7 +31,8 @@ BENCHMARKS = {
     "gradcheck": "our gradient check against torch.autograd.gradcheck",
     "checkers": "gradient checkers on right and wrong functions: false alarms, misses, time",
     "two-trees": "this work tree against another one, the same work interleaved",
-    "table": "rewrites the README's figures from the result files",
+    "redraw": "draws the pictures of result files again, as PNG, SVG or PDF",
+    "table": "rewrites the figures of docs/speed.md from the result files",
 }  # each is the module of that name, - written as _; its docstring says more
 
 

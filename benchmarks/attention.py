@@ -40,7 +40,7 @@ from benchmarks.kernel_list.attention import PREFIX
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
-from benchmarks.pictures import headline, plain_numbers
+from benchmarks.pictures import MARKS, plain_numbers, titled
 from benchmarks.record import publish
 from benchmarks.timing import describe, environment
 from grads.derivations.attention_step import Variant as LiteralVariant
@@ -254,13 +254,16 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     figure, panels = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
     titles = {STEP: ("milliseconds", 1e3), "operations": ("million operations", 1e-6)}
     for axes, (kind, (title, scale)) in zip(panels, titles.items(), strict=True):
-        for name, row in variants.items():
-            axes.loglog(options["sources"], [scale * cost for cost in row["costs"][kind]], "o-",
-                        label=f"{name}: $S^{{{row['exponents'][kind]:.2f}}}$")
+        for mark, (name, row) in zip(MARKS, variants.items(), strict=False):
+            axes.loglog(options["sources"], [scale * cost for cost in row["costs"][kind]],
+                        f"{mark}-", label=f"{name}: $S^{{{row['exponents'][kind]:.2f}}}$")
         axes.axvline(2 * options["window"] + 1, color="0.7", linestyle=":")
         axes.set(xlabel="source words S (dotted: 2D + 1)", title=f"one step, {title}")
         axes.set_xticks(options["sources"], map(str, options["sources"]))
         plain_numbers(axes.yaxis)
         axes.legend(fontsize=7)
-    figure.suptitle(headline(record["environment"]), x=0.01, ha="left")
+    titled(figure, "Attention: the cost of one step of the decoder by the source's length",
+           record["environment"],
+           "a flat line costs the same for any source, as a local window does past its width "
+           "(dotted). The legend has the power of S that the cost grows by. Lower is better.")
     return figure

@@ -16,7 +16,7 @@ from benchmarks.implementations import check_equal, find_cupy, implementations_o
 from benchmarks.kernel_list import recurrent
 from benchmarks.options import make_parser, parse
 from benchmarks.paired import Row, cupy_line, timed, torch_line
-from benchmarks.pictures import headline, number
+from benchmarks.pictures import number, titled
 from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment
 
@@ -96,8 +96,10 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
         heat(plt, panels[2], batches, hidden, ratio, "NumPy's time / CuPy's (line: 1)", "coolwarm")
         if ratio.min() < 1 < ratio.max():
             panels[2].contour(np.log(ratio), levels=[0.0], colors="black")
-    figure.suptitle(f"LSTM layer, T={STEPS}, forward and backward. "
-                    f"{headline(record['environment'])}", x=0.01, ha="left")
+    titled(figure, f"An LSTM layer by batch and width, T={STEPS}, forward and backward",
+           record["environment"],
+           "left, milliseconds, fewer is better; middle, operations a second, more is better; "
+           "right, how many times as fast the GPU is.")
     return figure
 
 

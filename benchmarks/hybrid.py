@@ -23,7 +23,7 @@ from benchmarks.cases import DIRECTORY
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
-from benchmarks.pictures import COLOURS, headline
+from benchmarks.pictures import COLOURS, titled
 from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment
 from benchmarks.training_step import EXACT, our_step, random_parameters
@@ -146,13 +146,13 @@ def times(
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
     """The cost of each vocabulary and depth."""
     rows = record["rows"]
-    figure, axes = plt.subplots(figsize=(5.6, 2.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(5.6, 3.0), layout="constrained")
     labels = [f"{row['vocabulary']:g} words, {row['layers']:g} layer"
               + "s" * (row["layers"] > 1) for row in rows]
     bars = axes.barh(labels, [100 * row["cost"] for row in rows], color=COLOURS[0])
     axes.bar_label(bars, [f"{100 * row['cost']:+.0f} %" for row in rows], padding=3)
     axes.set(xlabel="time of a training step over the word model's, %")
     axes.margins(x=0.15)
-    figure.suptitle(f"Hybrid models. {headline(record['environment'])}", x=0.01, ha="left",
-                    fontsize="medium")
+    titled(figure, "Hybrid models: what reading and writing rare words by character costs",
+           record["environment"], "0 % is a model of words alone; a shorter bar is better.")
     return figure

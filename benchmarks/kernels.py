@@ -16,7 +16,7 @@ from benchmarks.implementations import find_cupy
 from benchmarks.kernel_list import ROOFLINE_GOAL, ROOFLINE_SIZES, all_kernels
 from benchmarks.options import make_parser, parse
 from benchmarks.paired import TITLES, Row, cupy_line, print_rows, run_kernel, torch_line
-from benchmarks.pictures import COLOURS, GREY, headline, number
+from benchmarks.pictures import COLOURS, GREY, HATCHES, number, titled
 from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment
 
@@ -76,7 +76,11 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
         axes.set_axisbelow(True)
     panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=8)
     panels[1].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=1, frameon=False, fontsize=8)
-    figure.suptitle(f"Kernels. {headline(record['environment'])}", x=0.01, ha="left")
+    titled(figure, "Each kernel beside other implementations, and beside what the machine can do",
+           record["environment"],
+           "left, time here over the other's, left of 1 is faster here; right, the share of the "
+           "rate that a matrix product (GEMM) of the library reaches, or a copy of memory where a "
+           "kernel only moves numbers; 1 is the most.")
     return figure
 
 
@@ -90,7 +94,7 @@ def draw_ratios(axes: Any, peers: list[Row], places: list[str]) -> None:
     goals = [row for row in peers if row["goal"] is not None]
     axes.plot([row["goal"] for row in goals], [places.index(label(row)) for row in goals], "|",
               color="black", markersize=12, markeredgewidth=2, label="goal, forward+backward")
-    axes.set(xscale="log", xlabel="NumPy's time / the peer's (left of 1: NumPy is faster)")
+    axes.set(xscale="log", xlabel="time here / time there (left of 1: faster here)")
     shown = [row["ratio"] for row in peers]
     axes.set_xticks([n for n in TICKS if min(shown) / 2 <= n <= max(shown) * 2])
     axes.xaxis.set_major_formatter("{x:g}")
@@ -101,15 +105,17 @@ def draw_ratios(axes: Any, peers: list[Row], places: list[str]) -> None:
 def draw_fractions(axes: Any, ours: list[Row], places: list[str]) -> None:
     """The rate of the longest pass of each kernel, of its roofline's."""
     longest = {kernel_label(row): row for row in ours if row["pass"] != "forward"}
-    for unit, colour, roofline in (("FLOP/s", COLOURS[1], "product"), ("B/s", COLOURS[4], "copy")):
+    for unit, colour, hatch, roofline in (
+            ("FLOP/s", COLOURS[1], HATCHES[0], "of a matrix product's rate"),
+            ("B/s", COLOURS[4], HATCHES[1], "of a copy's rate")):
         for name, row in longest.items():
             if row["unit"] == unit:
                 place = next(k for k, text in enumerate(places) if text.startswith(name))
-                axes.barh(place, row["fraction"], color=colour)
+                axes.barh(place, row["fraction"], color=colour, hatch=hatch, edgecolor="white")
                 axes.text(row["fraction"], place, f" {number(row['rate'] / 1e9)} G{unit}",
                           va="center", fontsize=8)
-        axes.barh([0], [0], color=colour, label=f"of the {roofline}'s rate")
-    axes.set(xlabel="NumPy's rate / the roofline's, all passes", xlim=(0, None))
+        axes.barh([0], [0], color=colour, hatch=hatch, edgecolor="white", label=roofline)
+    axes.set(xlabel="rate here / the machine's, all passes", xlim=(0, None))
     axes.margins(x=0.25)
 
 

@@ -29,7 +29,7 @@ from benchmarks.devices import devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.parts import REST, Stopwatch, watching
-from benchmarks.pictures import COLOURS, headline
+from benchmarks.pictures import COLOURS, HATCHES, titled
 from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment
 from nmt.models.registry import make_model
@@ -208,20 +208,24 @@ def report(row: dict[str, Any]) -> None:
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
     """For each recipe what is needed, end to end, and the peak below it."""
     rows = record["rows"]
-    figure, axes = plt.subplots(figsize=(8.5, 1.5 + 0.7 * len(rows)), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8.5, 2.1 + 0.7 * len(rows)), layout="constrained")
     for place, row in enumerate(rows):
         start, sizes = 0.0, row["bytes"]
-        for colour, name in zip(COLOURS, ("parameters", "gradients", "saved"), strict=False):
+        for colour, hatch, name in zip(COLOURS, HATCHES, ("parameters", "gradients", "saved"),
+                                       strict=False):
             label = {"saved": "saved activations"}.get(name, name) if place == 0 else None
-            axes.barh(place - 0.2, sizes[name] / 1e9, 0.36, left=start, color=colour, label=label)
+            axes.barh(place - 0.2, sizes[name] / 1e9, 0.36, left=start, color=colour, hatch=hatch,
+                      edgecolor="white", label=label)
             start += sizes[name] / 1e9
         peak = max(sizes["peaks"]) / 1e9
         axes.barh(place + 0.2, peak, 0.36, color=COLOURS[-1], label=None if place else "peak")
         axes.text(peak, place + 0.2, f" {row['ratio']:.2f} of the sum", va="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [f"{row['recipe']}, {row['device']}" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{row['recipe']},\non the {row['device'].upper()}"
+                                       for row in rows])
     axes.set(xlabel="GB", ylim=(len(rows) - 0.4, -0.6))
     axes.margins(x=0.15)
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(f"Memory of a training step. {headline(record['environment'])}", x=0.01,
-                    ha="left")
+    titled(figure, "Memory of a training step", record["environment"],
+           "the upper bar is what a step cannot do without, the lower one the most that it held; "
+           "the closer the two, the better.")
     return figure

@@ -16,7 +16,7 @@ from benchmarks.implementations import find_cupy, find_torch
 from benchmarks.kernel_list import lstm_layers
 from benchmarks.options import make_parser, parse
 from benchmarks.paired import TITLES, Row, cupy_line, print_rows, run_kernel
-from benchmarks.pictures import COLOURS, headline, number
+from benchmarks.pictures import COLOURS, number, titled
 from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment, installed
 
@@ -52,7 +52,7 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     names = [name for name in dict.fromkeys(row["implementation"] for row in rows)
              if any(row["median"] for row in rows if row["implementation"] == name)]
     figure, panels = plt.subplots(
-        1, len(sizes), figsize=(1.5 + 3.3 * len(sizes), 1.5 + 0.42 * len(names)), sharey=True,
+        1, len(sizes), figsize=(1.5 + 3.3 * len(sizes), 2.1 + 0.42 * len(names)), sharey=True,
         squeeze=False, layout="constrained")
     for axes, size in zip(panels[0], sizes, strict=True):
         own = {(row["implementation"], row["pass"]): row for row in rows
@@ -68,7 +68,9 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     panels[0][0].invert_yaxis()
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower right", ncols=2,
                   frameon=False)
-    figure.suptitle(f"One LSTM layer. {headline(record['environment'])}", x=0.01, ha="left")
+    titled(figure, "One LSTM layer: this project's (NumPy) beside others", record["environment"],
+           "a panel for each size (T steps, batch B, width H); shorter bars are better. What "
+           "computes a wrong gradient is not timed.")
     return figure
 
 

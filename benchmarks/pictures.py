@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from benchmarks.timing import KERNELS
 from nmt.evaluation.pictures import save
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+HATCHES = ("", "///", "...", "xxx", "---", "|||", "++")  # they tell bars apart in grey, as marks do
+MARKS = "os^Dv*P"                                       # with lines
 GREY = "#888888"
 LABELS = {"ours": "here", "pytorch": "PyTorch"}  # what a legend calls a record's implementations
 
@@ -20,7 +23,8 @@ LABELS = {"ours": "here", "pytorch": "PyTorch"}  # what a legend calls a record'
 def draw(path: Path, make: Callable[[Any], Any]) -> None:
     """Let `make` draw and write it to `path`, or say in one line why there is no picture.
 
-    Arguments: path of the PNG; make takes `matplotlib.pyplot` and returns the figure.
+    Arguments: path of the picture, in the format that its name ends in; make takes
+    `matplotlib.pyplot` and returns the figure.
     """
     if find_spec("matplotlib") is None:
         print("no picture: matplotlib is not installed (extra `plot`); the numbers are written")
@@ -32,7 +36,8 @@ def draw(path: Path, make: Callable[[Any], Any]) -> None:
     from matplotlib import pyplot
 
     with pyplot.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-                            "axes.prop_cycle": cycler(color=COLOURS)}):
+                            "axes.prop_cycle": cycler(color=COLOURS), "hatch.linewidth": 0.4,
+                            "svg.hashsalt": path.stem}):
         figure = make(pyplot)
         save(figure, path, dpi=130, bbox_inches="tight")
         pyplot.close(figure)
@@ -59,8 +64,21 @@ def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
     return f"{found['cpu']}, {found['cores']} cores, {KERNELS[found['kernels']]}, {dtype}{device}"
 
 
+def titled(
+    figure: Any, what: str, found: Mapping[str, Any], how: str, dtype: str = "float32"
+) -> None:
+    """Above a figure what it shows, on which machine, and how it is read.
+
+    Arguments: found, the record's environment; how, sentences.
+    """
+    width = int(13 * figure.get_figwidth())  # characters of this size
+    lines = (what, headline(found, dtype), f"How to read this: {how}")
+    figure.suptitle("\n".join(fill(line, width) for line in lines), x=0.01, ha="left",
+                    fontsize="medium", linespacing=1.4)
+
+
 def bars(
-    plt: Any, rows: Mapping[str, Mapping[str, Mapping[str, float]]], title: str, log: bool = False
+    plt: Any, rows: Mapping[str, Mapping[str, Mapping[str, float]]], log: bool = False
 ) -> Any:
     """Milliseconds with quartiles: a group of bars for each row, a bar for each of its
     implementations; points with `log`, since a bar's length says nothing where there is no zero.
@@ -69,7 +87,7 @@ def bars(
     """
     names = list(dict.fromkeys(name for own in rows.values() for name in own))
     step = 0.8 / len(names)
-    figure, axes = plt.subplots(figsize=(8.5, 1.2 + 0.22 * len(rows) * len(names)),
+    figure, axes = plt.subplots(figsize=(8.5, 1.8 + 0.22 * len(rows) * len(names)),
                                 layout="constrained")
     for order, name in enumerate(names):
         own = [(place, row[name]) for place, row in enumerate(rows.values()) if name in row]
@@ -78,9 +96,11 @@ def bars(
         places = [place - 0.4 + step * (order + 0.5) for place, _ in own]
         spread, label = [median - low, high - median], LABELS.get(name, name)
         if log:
-            axes.errorbar(median, places, xerr=spread, fmt="o", color=COLOURS[order], label=label)
+            axes.errorbar(median, places, xerr=spread, fmt=MARKS[order], color=COLOURS[order],
+                          label=label)
         else:
-            axes.barh(places, median, 0.9 * step, color=COLOURS[order], label=label, xerr=spread,
+            axes.barh(places, median, 0.9 * step, color=COLOURS[order], hatch=HATCHES[order],
+                      edgecolor="white", linewidth=0, label=label, xerr=spread,
                       error_kw={"linewidth": 0.8})
         for place, value, end in zip(places, median, high, strict=True):
             axes.text(end, place, f" {number(value)}", va="center", fontsize=7)
@@ -91,5 +111,4 @@ def bars(
     if log:
         plain_numbers(axes.xaxis)
     figure.legend(loc="outside lower center", ncols=len(names), frameon=False)
-    figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -25,7 +25,7 @@ from benchmarks.options import make_parser, not_whole
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
 from benchmarks.parts import PARTS, Stopwatch, watching
-from benchmarks.pictures import headline
+from benchmarks.pictures import HATCHES, titled
 from benchmarks.record import RESULTS, publish_rows
 from benchmarks.timing import Timing, describe, environment, interleave
 from benchmarks.training_step import (
@@ -232,21 +232,24 @@ def report(row: Mapping[str, Any], case: Case) -> None:
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
     """A bar for each recipe, cut into the parts of its step."""
     rows, colours = record["rows"][::-1], plt.get_cmap("tab20")
-    figure, axes = plt.subplots(figsize=(9, 1.6 + 0.5 * len(rows)), layout="constrained")
+    figure, axes = plt.subplots(figsize=(9, 2.2 + 0.5 * len(rows)), layout="constrained")
     start = np.zeros(len(rows))
     for number, part in enumerate(PARTS):
         shares = np.array([row["parts"].get(part, 0.0) / sum(row["parts"].values())
                            for row in rows])
         if shares.any():
-            axes.barh(range(len(rows)), shares, left=start, label=part, color=colours(number))
+            axes.barh(range(len(rows)), shares, left=start, label=part, color=colours(number),
+                      hatch=HATCHES[number % len(HATCHES)], edgecolor="white", linewidth=0)
         start += shares
     for place, row in enumerate(rows):
         axes.text(1.01, place, f"{row['tokens_per_second']['ours']:,.0f} target tokens/s",
                   va="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [f"{row['recipe']}, {row['device']}" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{row['recipe']},\non the {row['device'].upper()}"
+                                       for row in rows])
     axes.set(xlabel="share of a training step", xlim=(0, 1))
     axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    figure.suptitle(f"Where a step's time goes. {headline(record['environment'])}", x=0.01,
-                    ha="left")
+    titled(figure, "Where the time of a training step goes, by recipe", record["environment"],
+           "a bar is one step, its pieces stand in the order of the legend's columns; on the "
+           "right, how many target tokens are trained on in a second.")
     return figure

@@ -18,7 +18,7 @@ from benchmarks.implementations import Kernel, check_equal, find_cupy, implement
 from benchmarks.kernel_list import attention, models, recurrent, words
 from benchmarks.options import make_parser, parse
 from benchmarks.paired import Row, cupy_line, timed, torch_line
-from benchmarks.pictures import COLOURS, headline, plain_numbers
+from benchmarks.pictures import COLOURS, MARKS, plain_numbers, titled
 from benchmarks.record import publish_rows
 from benchmarks.timing import describe, environment
 
@@ -135,9 +135,9 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     for axes, letter in zip(panels.flat, letters, strict=True):
         own = [row for row in rows if row["letter"] == letter]
         keys = list(dict.fromkeys((row["sweep"], row["implementation"]) for row in own))
-        for colour, key in zip(COLOURS, keys, strict=False):
+        for colour, mark, key in zip(COLOURS, MARKS, keys, strict=False):
             draw_sweep(axes, [row for row in own
-                              if (row["sweep"], row["implementation"]) == key], colour)
+                              if (row["sweep"], row["implementation"]) == key], colour, mark)
         values = sorted({row["value"] for row in own})
         axes.set(xscale="log", yscale="log", xlabel=LETTERS[letter], ylabel="milliseconds")
         axes.set_xticks(values, [f"{value:g}" for value in values])
@@ -146,18 +146,19 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
         axes.grid(color="#dddddd", linewidth=0.5)
         axes.legend(loc="lower left", bbox_to_anchor=(-0.05, 1), frameon=False,
                     fontsize=8).set_in_layout(False)
-    figure.suptitle("Forward and backward; dashed: fitted, dotted: as the operations grow. "
-                    f"{headline(record['environment'])}", x=0.01, ha="left", fontsize=9)
+    titled(figure, "Time of forward and backward as one size grows", record["environment"],
+           "points with quartiles; dashed, the power law through the upper ones; dotted, how the "
+           "number of operations grows. Dashed below dotted: it scales better than its operations.")
     return figure
 
 
-def draw_sweep(axes: Any, rows: list[Row], colour: str) -> None:
+def draw_sweep(axes: Any, rows: list[Row], colour: str, mark: str) -> None:
     """Points with quartiles, and the two lines through the middle of the fitted part."""
     x, y = (np.array([row[key] for row in rows], dtype=float) for key in ("value", "median"))
     y *= 1e3
     low, high = (1e3 * np.array([row[key] for row in rows]) for key in ("low", "high"))
     first = rows[0]
-    axes.errorbar(x, y, [y - low, high - y], fmt="o", color=colour, markersize=4, label=(
+    axes.errorbar(x, y, [y - low, high - y], fmt=mark, color=colour, markersize=4, label=(
         f"{first['sweep']}, {first['implementation']}\nexponent {first['exponent']:.2f} "
         f"($R^2$ {first['r2']:.3f}), operations {first['expected']:.2f}"))
     part = upper(rows)

@@ -21,7 +21,7 @@ from benchmarks.devices import Device, device_option, devices
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
-from benchmarks.pictures import COLOURS, LABELS, headline, plain_numbers
+from benchmarks.pictures import COLOURS, LABELS, MARKS, plain_numbers, titled
 from benchmarks.record import publish_rows
 from benchmarks.timing import Timing, describe, environment
 from nmt.data.batches import make_sources
@@ -182,13 +182,14 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
     """Sentences/s against how many are searched at once; a panel for each beam."""
     rows = record["rows"]
     beams = sorted({row["beam"] for row in rows})
-    figure, panels = plt.subplots(1, len(beams), figsize=(1 + 3.7 * len(beams), 3.4),
+    figure, panels = plt.subplots(1, len(beams), figsize=(1 + 3.7 * len(beams), 4.0),
                                   squeeze=False, layout="constrained")
     for axes, beam in zip(panels[0], beams, strict=True):
         own = [row for row in rows if row["beam"] == beam]
-        for colour, name in zip(COLOURS, own[0]["sentences_per_second"], strict=False):
+        for colour, mark, name in zip(COLOURS, MARKS, own[0]["sentences_per_second"],
+                                      strict=False):
             sizes = [row["sentences"] for row in own]
-            axes.plot(sizes, [row["sentences_per_second"][name] for row in own], "o-",
+            axes.plot(sizes, [row["sentences_per_second"][name] for row in own], f"{mark}-",
                       color=colour, label=LABELS.get(name, name))
             axes.fill_between(sizes, *([row["sentences"] / row["seconds"][name][quartile]
                                         for row in own] for quartile in ("high", "low")),
@@ -199,6 +200,7 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
         plain_numbers(axes.yaxis)
         axes.minorticks_off()
     panels[0][0].legend(frameon=False)
-    figure.suptitle(f"Search, {rows[0]['steps']} steps. {headline(record['environment'])}",
-                    x=0.01, ha="left")
+    titled(figure, f"Search: sentences a second, {rows[0]['steps']} words each",
+           record["environment"], "further up is faster; the band holds the middle half of the "
+           "measurements. More sentences at once share the matrix products.")
     return figure

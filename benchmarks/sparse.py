@@ -20,7 +20,7 @@ from backend.errors import UserError
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
-from benchmarks.pictures import COLOURS, headline
+from benchmarks.pictures import COLOURS, MARKS, titled
 from benchmarks.record import publish_rows
 from benchmarks.search import make_model
 from benchmarks.timing import describe, environment
@@ -134,15 +134,15 @@ def picture(plt: Any, record: Mapping[str, Any]) -> Any:
     rows = record["rows"]
     figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
     cases = list(dict.fromkeys((row["beam"], row["sentences"]) for row in rows))
-    for colour, (beam, sentences) in zip(COLOURS, cases, strict=False):
+    for colour, mark, (beam, sentences) in zip(COLOURS, MARKS, cases, strict=False):
         own = [row for row in rows if (row["beam"], row["sentences"]) == (beam, sentences)]
-        axes.plot([row["percent"] for row in own], [row["ratio"] for row in own], "o-",
+        axes.plot([row["percent"] for row in own], [row["ratio"] for row in own], f"{mark}-",
                   color=colour, label=f"{'greedy' if beam == 1 else f'beam {beam}'}, "
                                       f"{sentences} sentence{'s' if sentences > 1 else ''}")
     axes.axhline(1.0, color="black", linestyle=":", linewidth=1)
     axes.set(xlabel="percent of the weights pruned", ylabel="dense time / sparse time",
              ylim=(0, None))
     axes.legend(frameon=False)
-    figure.suptitle(f"Sparse products in search. {headline(record['environment'])}", x=0.01,
-                    ha="left", fontsize="medium")
+    titled(figure, "Search with a pruned model: sparse products against dense ones",
+           record["environment"], "above the dotted line sparse products are faster.")
     return figure

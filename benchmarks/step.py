@@ -27,7 +27,7 @@ from benchmarks.implementations import Difference, furthest
 from benchmarks.options import make_parser
 from benchmarks.options import parse as read_options
 from benchmarks.paired import timed
-from benchmarks.pictures import bars, draw, headline
+from benchmarks.pictures import bars, draw, titled
 from benchmarks.record import publish
 from benchmarks.timing import Timing, describe, environment
 from benchmarks.training_step import (
@@ -232,8 +232,10 @@ def picture_of_variants(plt: Any, record: dict[str, Any]) -> Any:
     """A pair of bars for each variant."""
     rows = {f"{name}  ({row['ratio']:.2f})": row["seconds"]
             for name, row in record["rows"].items()}
-    title = f"A training step (here / PyTorch). {headline(record['environment'])}"
-    return bars(plt, rows, title)
+    figure = bars(plt, rows)
+    titled(figure, "A training step with every attention variant (in brackets: here / PyTorch)",
+           record["environment"], "shorter bars are better; below 1 in brackets is faster here.")
+    return figure
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -277,10 +279,18 @@ def save(
     chosen = {name: value for name, value in vars(options).items() if name not in left_out}
     path = options.output / f"{kind}-{found['kernels']}.json"
     made = {"options": chosen, "environment": found, **result(equality, timings)}
-    feeding = "without feeding" if options.no_feeding else "input feeding"
-    rows = {f"{options.attention} {options.score}, {feeding}": made["seconds"]}
-    title = f"A training step. {headline(found)}"
-    publish(path, made, lambda plt, _: bars(plt, rows, title))
+    publish(path, made, picture)
+
+
+def picture(plt: Any, record: dict[str, Any]) -> Any:
+    """A bar for each implementation of one step."""
+    options = record["options"]
+    feeding = "without input feeding" if options["no_feeding"] else "with input feeding"
+    kind = f"{options.get('attention', 'global')} {options.get('score', 'general')}"
+    figure = bars(plt, {f"{kind},\n{feeding}": record["seconds"]})
+    titled(figure, "A training step of a translator: forward, backward, clip, update",
+           record["environment"], "shorter bars are better.")
+    return figure
 
 
 def write(path: Path, record: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The README's figures of speed, written from the result files and never typed.
+"""docs/speed.md: its figures, written from the result files and never typed.
 
 What stands between the two markers is replaced. A file that is not there leaves its rows out; what
 no GPU has run is called "not run". A test holds the page to the files.
@@ -21,7 +21,7 @@ from benchmarks.memory import GOAL as MEMORY_GOAL
 from benchmarks.pictures import number
 from benchmarks.record import RESULTS
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
 END = "<!-- end of speed -->"
 LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by the end of a file's name
@@ -35,23 +35,23 @@ Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.jso
 
 
 def main(arguments: list[str]) -> None:
-    """Rewrite the README, or with --check only say whether it is up to date."""
+    """Rewrite the page, or with --check only say whether it is up to date."""
     parser = PlainParser(prog="python -m benchmarks table", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
-    parser.add_argument("--readme", type=Path, default=README, help="default: this repository's")
+    parser.add_argument("--page", type=Path, default=PAGE, help="default: docs/speed.md")
     parser.add_argument("--results", type=Path, default=RESULTS,
                         help="directory of the result files")
     options = parser.parse_args(arguments)
-    text = options.readme.read_text(encoding="utf-8")
-    made = rewritten(text, read(options.results), options.readme.name)
+    text = options.page.read_text(encoding="utf-8")
+    made = rewritten(text, read(options.results), options.page.name)
     if made == text:
-        print(f"{options.readme.name}: up to date")
+        print(f"{options.page.name}: up to date")
     elif options.check:
-        raise UserError(f"{options.readme.name}: not what the result files say; run "
+        raise UserError(f"{options.page.name}: not what the result files say; run "
                         "`python -m benchmarks table`")
     else:
-        write_text(options.readme, made)
-        print(f"{options.readme.name}: written")
+        write_text(options.page, made)
+        print(f"{options.page.name}: written")
 
 
 def read(directory: Path) -> dict[str, dict[str, Any]]:
@@ -253,8 +253,8 @@ def recipes(records: Records) -> list[str]:
 
 def link(name: str) -> str:
     """A recipe's name, with its file where it has one of that name."""
-    there = (README.parent / "nmt" / "recipes" / f"{name}.yaml").exists()
-    return f"[`{name}`](nmt/recipes/{name}.yaml)" if there else f"`{name}`"
+    there = (PAGE.parents[1] / "nmt" / "recipes" / f"{name}.yaml").exists()
+    return f"[`{name}`](../nmt/recipes/{name}.yaml)" if there else f"`{name}`"
 
 
 def parts(records: Records) -> list[str]:

@@ -25,8 +25,9 @@ from nmt.recipe.file import load_recipe
 from nmt.run_directory import resumable
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import chosen
-from nmt.system import System, Translation
+from nmt.system import System
 from nmt.training.progress import ConsoleObserver, Observer
+from nmt.translation import Translation
 from nmt.translator_training import train as train_system
 
 

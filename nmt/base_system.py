@@ -25,6 +25,7 @@ from nmt.recipe.parametrize import parametrized
 from nmt.run_files import (
     RECIPE,
     checkpoint_path,
+    codes_file,
     fingerprint,
     need,
     read_vocabularies,
@@ -104,14 +105,14 @@ class BaseSystem:
 
     @classmethod
     def open(cls, directory: str | Path, which: str = DEFAULT) -> Self:
-        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`.
+        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`; a
+        checkpoint's file stands for its directory.
 
         Raises UserError when it is not one of this kind or format, or its files do not match.
         """
-        directory = Path(directory)
-        what = f"the run directory of a {cls.kind}"
+        path = checkpoint_path(Path(directory), which)
+        directory, what = path.parent, f"the run directory of a {cls.kind}"
         need(directory, what, [RECIPE])
-        path = checkpoint_path(directory, which)
         kind = checkpoint.load_metadata(path).get("model", {}).get("kind")
         if kind != cls.kind:
             raise UserError(f"{path}: expected a {cls.kind}, found a {kind}"
@@ -138,10 +139,12 @@ class BaseSystem:
         """Take the parameters of a checkpoint that was read from `path`."""
         theirs, ours = saved.metadata.get("model", {}), self.metadata()
         for name in self.vocabularies:
-            if theirs.get(name) != ours[name]:
-                file = path.parent / vocabulary_file(name)
-                raise UserError(f"{file}: this is not the vocabulary that the model in "
-                                f"{path.name} was trained with")
+            codes = codes_file(name)
+            for key, file, what in ((name, vocabulary_file(name), "this is not the vocabulary"),
+                                    (codes, codes, "these are not the codes")):
+                if theirs.get(key) != ours.get(key):
+                    raise UserError(f"{path.parent / file}: {what} that the model in {path.name} "
+                                    "was trained with")
         self.stored = checkpoint.parameters_of(saved, path, self.stored or self.parameters)
         self.parameters = self.plain(self.stored)
 
@@ -149,6 +152,8 @@ class BaseSystem:
         """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies, and
         what of its recipe no one may change."""
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
+        prints |= {codes_file(name): fingerprint(map(" ".join, one.codes.merges))
+                   for name, one in self.vocabularies.items() if one.codes}
         pruned = {} if self.pruning is None else {"pruning": self.pruning.facts}
         return {"kind": self.kind, **prints, **pruned, "recipe": fixed_values(self.recipe)}
 

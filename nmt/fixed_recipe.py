@@ -16,7 +16,8 @@ from nmt.run_files import RECIPE, checkpoint_path
 from nmt.training import checkpoint
 
 # What a resumed run may change: where the files lie, and what only translation reads.
-FREE = {"data.directory", "data.max_translate_length", "text.train", "text.dev",
+FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_codes",
+        "data.subwords.target_codes", "text.train", "text.dev",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by

@@ -39,7 +39,8 @@ from nmt.translator_training import (
 )
 
 Corpora = Mapping[str, ParallelCorpus]  # by task
-OPTIONS = ("min_frequency", "max_vocabulary", "max_characters")  # data.*, alike in a group
+# data.*, alike in a group
+OPTIONS = ("min_frequency", "max_vocabulary", "max_characters", "subwords")
 
 
 @dataclass
@@ -159,8 +160,7 @@ def train(
     build: Callable[[], Mapping[str, Vocabulary]] = partial(build_vocabularies, corpora, recipe)
     system = TasksSystem.create(recipe, run.vocabularies(TasksSystem.names_of(recipe), build))
     tasks = {name: system.task(name) for name in recipe.tasks}
-    batches = {name: tasks[name].batches(corpora[name].train, own.train.batch_size)
-               for name, own in recipe.tasks.items()}
+    batches = {name: task.training_batches(corpora[name].train) for name, task in tasks.items()}
     notes = [f"{name}: {note}" for name, own in recipe.tasks.items()
              for note in notes_on(own.model, batches[name].lengths[:, 0])]
     run.train(system, Training(Mixture(batches, recipe.ratios),

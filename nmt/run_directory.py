@@ -2,8 +2,10 @@
 
     recipe.yaml        the recipe as it is used, every default filled in
     NAME.vocab         the vocabularies: source and target, or text; a hybrid's of characters too
+    NAME.codes         of a vocabulary of pieces, the merges by which words are cut
     last.safetensors   where training stands (`nmt.training.trainer`)
     best.safetensors   the parameters with the best validation score
+    epoch-N.safetensors    those after the last epochs (`train.keep`)
     log.jsonl          what happened
     TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
     .lock              which process writes here, while one does (`nmt.training.directory_lock`)
@@ -30,6 +32,7 @@ from nmt.recipe.file import load_recipe, save_recipe
 from nmt.run_files import (
     RECIPE,
     check_new,
+    codes_file,
     fingerprint,
     need,
     read_vocabularies,
@@ -163,12 +166,14 @@ class RunDirectory:
 
 def _first_files(system: BaseSystem) -> list[str]:
     """What a run's directory has from its start."""
-    return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies)]
+    codes = [codes_file(name) for name, one in system.vocabularies.items() if one.codes]
+    return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies), *codes]
 
 
 def file_names(kind: type[BaseSystem], recipe: AnyRecipe) -> list[str]:
     """What a run of a recipe writes into its directory."""
-    return [RECIPE, *map(vocabulary_file, kind.names_of(recipe)), LAST, BEST, LOG]
+    names = kind.names_of(recipe)
+    return [RECIPE, *map(vocabulary_file, names), *map(codes_file, names), LAST, BEST, LOG]
 
 
 def epochs_of(path: Path) -> int | None:

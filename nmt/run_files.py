@@ -9,10 +9,13 @@ from pathlib import Path
 
 from backend.errors import UserError
 from nmt.checkpoint_option import CHECKPOINTS
+from nmt.data.pieces import SUFFIX as CODES
+from nmt.data.pieces import read_vocabulary
 from nmt.data.vocabulary import Vocabulary
 from nmt.recipe.tasks import TASKS, is_of_tasks
 from nmt.recipe.tree import read_tree
 from nmt.training.directory_lock import left_by_killed
+from nmt.training.kept import SUFFIX
 from nmt.training.trainer import BEST, LAST
 
 RECIPE = "recipe.yaml"
@@ -23,20 +26,28 @@ def vocabulary_file(name: str) -> str:
     return f"{name}.vocab"
 
 
+def codes_file(name: str) -> str:
+    """The file of a vocabulary's codes, where it is one of pieces."""
+    return f"{name}{CODES}"
+
+
 def checkpoint_path(directory: Path, which: str) -> Path:
-    """The best checkpoint of a run, or the last, which also serves where no score was kept.
+    """The best checkpoint of a run, or the last, which also serves where no score was kept; a file
+    of the suffix of checkpoints is itself one.
 
     Raises ValueError unless `which` is one of `nmt.checkpoint_option.CHECKPOINTS`.
     """
     if which not in CHECKPOINTS:
         raise ValueError(f"which: expected one of {', '.join(CHECKPOINTS)}, got {which!r}")
+    if directory.suffix == SUFFIX and not directory.is_dir():
+        return directory
     best = directory / BEST
     return best if which == "best" and best.is_file() else directory / LAST
 
 
 def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabulary]:
     """The vocabularies of a run directory by name."""
-    return {name: Vocabulary.read(directory / vocabulary_file(name)) for name in names}
+    return {name: read_vocabulary(directory / vocabulary_file(name)) for name in names}
 
 
 def check_new(path: Path, beside: Collection[str] = ()) -> None:

@@ -8,25 +8,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from backend import Array, gemm, to_host
-from backend.errors import UserError
 from backend.memory import check_fits, too_large
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
 from nmt.data.batches import IdPair, Rare, Side, TextBatches, lengths_of, make_sources
+from nmt.data.bpe import Draw, word_places
 from nmt.data.characters import Spelling
 from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
+from nmt.data.pieces import DrawnBatches, DrawnPairs, PieceVocabulary
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
 from nmt.data.stored import Mapped
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
+from nmt.members import check_members
 from nmt.models.contract import CHARACTERS, Model, losses
 from nmt.recipe import Recipe
 from nmt.search.beam import beam_search
@@ -38,6 +40,7 @@ from nmt.search.sample import best_of_draws
 from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
+from nmt.translation import Translation, WordVectors
 
 FEWER = "a smaller evaluate.batch_size, or beam, needs less"
 
@@ -49,33 +52,6 @@ def _fitting(sentences: int) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise too_large(error, f"a batch of {sentences} sentences", FEWER) from error
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a sentence, as words."""
-
-    words: list[str]
-    log_probability: float  # nats
-    score: float  # what hypotheses are ranked by
-    alignment: np.ndarray | None  # (words + 1 or words, S), source positions in reading order
-    finished: bool = True  # False: cut at the limit on steps, before an end marker
-    steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
-    spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
-    cut_words: int = 0  # of these, those cut at `search.longest_word`
-    beam: int | None = None  # the largest beam that found it, of a search with every beam only
-
-    @property
-    def unspelled(self) -> list[str]:
-        """The words as the search for words found them, `<unk>` for those that were spelled."""
-        return [UNK if place in self.spelled else word for place, word in enumerate(self.words)]
-
-
-class WordVectors(NamedTuple):
-    """Vectors of source words."""
-
-    values: np.ndarray  # (N, E) float64
-    own: np.ndarray  # (N,) bool: whether it is the word's own, or <unk>'s
 
 
 @dataclass
@@ -105,20 +81,7 @@ class System(BaseSystem):
         weight is, is that of the first member with attention, or of the first; its longest source
         that of the shortest member. Raises UserError naming a system that does not fit.
         """
-        first, one = names[0], systems[0]
-        for name, other in zip(names, systems, strict=True):
-            for what, fits in (
-                ("source vocabulary", one.source.words == other.source.words),
-                ("target vocabulary", one.target.words == other.target.words),
-                ("data.reverse_source", one.recipe.data.reverse_source
-                 == other.recipe.data.reverse_source),
-                ("data.source_end", one.recipe.data.source_end == other.recipe.data.source_end),
-                ("data.tokenise", one.recipe.data.tokenise == other.recipe.data.tokenise),
-                ("characters", _character_lists(one) == _character_lists(other)),
-            ):
-                if not fits:
-                    raise UserError(f"{name}: expected the {what} of {first} in one ensemble, got "
-                                    "another")
+        check_members(names, systems)
         model = Ensemble([system.model for system in systems], average)
         parameters = Ensemble.joined([system.parameters for system in systems])
         recipes = [system.recipe for system in systems]
@@ -126,7 +89,7 @@ class System(BaseSystem):
         recipe = (aligning or recipes)[0]
         longest = min(each.data.max_translate_length for each in recipes)
         recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
-        return cls(recipe, one.vocabularies, model, parameters)
+        return cls(recipe, systems[0].vocabularies, model, parameters)
 
     @classmethod
     def open_all(
@@ -142,17 +105,43 @@ class System(BaseSystem):
 
     def batches(self, pairs: Sequence[Pair], batch_size: int) -> TextBatches:
         """Word pairs as batches of ids, which are looked up as a batch is made."""
-        lengths = lengths_of(pairs)
-        if self.recipe.data.source_end:
-            lengths[:, 0] += lengths[:, 0] > 0
         return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
                            self.recipe.data.reverse_source, self.recipe.train.sorted_within,
                            (self._rare("source", Mapped(itemgetter(0), pairs)),
-                            self._rare("target", Mapped(itemgetter(1), pairs))), lengths)
+                            self._rare("target", Mapped(itemgetter(1), pairs))),
+                           self._lengths(pairs))
+
+    def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
+        """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
+        sorted by the lengths that pairs have without it."""
+        data, train = self.recipe.data, self.recipe.train
+        if not data.subwords.dropout:
+            return self.batches(pairs, train.batch_size)
+        return DrawnBatches(DrawnPairs(pairs, self._drawn_ids), train.batch_size,
+                            data.reverse_source, train.sorted_within,
+                            lengths=self._lengths(pairs))
+
+    def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """(N, 2) int, ids that are read and predicted of each pair."""
+        if self.source.codes is None:
+            lengths = lengths_of(pairs)
+        else:
+            lengths = lengths_of([(self.source.pieces(x), self.target.pieces(y))
+                                  for x, y in pairs])
+        if self.recipe.data.source_end:
+            lengths[:, 0] += lengths[:, 0] > 0
+        return lengths
 
     def _pair_ids(self, pair: Pair) -> IdPair:
         """What is read of a pair, and what is predicted."""
-        return self.source_ids(pair[0]), self.target.ids(pair[1])
+        return self.source_ids(pair[0]), self.target_ids(pair[1])
+
+    def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
+        """The same with BPE dropout."""
+        dropout = self.recipe.data.subwords.dropout
+        read, predicted = (one.ids(one.drawn(words, dropout, draw)) for one, words in zip(
+            (self.source, self.target), pair, strict=True) if isinstance(one, PieceVocabulary))
+        return self._ended(read), self._from_start_or_end(predicted)
 
     def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
         """The characters of the unknown words of each sentence, where the model reads them."""
@@ -168,17 +157,32 @@ class System(BaseSystem):
 
     def source_ids(self, words: Sequence[str]) -> list[int]:
         """What the encoder reads of a sentence as it is written."""
-        ids = self.source.ids(words)
+        return self._ended(self.source.ids(self.source.pieces(words)))
+
+    def target_ids(self, words: Sequence[str]) -> list[int]:
+        """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
+        """
+        return self._from_start_or_end(self.target.ids(self.target.pieces(words)))
+
+    def _from_start_or_end(self, ids: list[int]) -> list[int]:
+        """Target ids in the order in which the decoder predicts them."""
+        return ids[::-1] if self.recipe.data.reverse_target else ids
+
+    def _ended(self, ids: list[int]) -> list[int]:
+        """Source ids, with `</s>` where the encoder reads it."""
         return [*ids, END] if ids and self.recipe.data.source_end else ids
 
     def unknown_words(self, words: Sequence[str]) -> list[str]:
-        """The words of a sentence that the source's vocabulary does not have, each once."""
-        ids = self.source.ids(words)
-        return list(dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN))
+        """The words of a sentence, or pieces of words, that the source's vocabulary does not have,
+        each once."""
+        pieces = self.source.pieces(words)
+        ids = self.source.ids(pieces)
+        return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
 
     def source_columns(self, words: Sequence[str]) -> list[str]:
-        """What the columns of an alignment with a sentence are."""
-        return [*words, SPECIALS[END]] if self.recipe.data.source_end else list(words)
+        """What the columns of an alignment with a sentence are: its words, or their pieces."""
+        pieces = self.source.pieces(words)
+        return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)
 
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
         """What the encoder reads of each word alone."""
@@ -246,10 +250,11 @@ class System(BaseSystem):
     def force(self, pairs: Sequence[Pair]) -> list[Translation]:
         """Force-decode the targets: how the model would have made the translations it is given.
 
-        The words are those given, rare ones too. A pair with an empty side has no alignment, and
-        log-probability 0.
+        The words, or their pieces, are those given, rare ones too. A pair with an empty side has no
+        alignment, and log-probability 0.
         """
-        results = [Translation(target, 0.0, 0.0, None) for _, target in pairs]
+        results = [Translation(list(self.target.pieces(target)), 0.0, 0.0, None)
+                   for _, target in pairs]
         places = [i for i, (source, target) in enumerate(pairs) if source and target]
         if not places:
             return results
@@ -259,7 +264,7 @@ class System(BaseSystem):
                 found = force_decode(self.model, self.parameters, batch)
             for index, hypothesis in zip(batch.indices, found, strict=True):
                 place = places[index]
-                results[place] = replace(self._translation(hypothesis), words=pairs[place][1])
+                results[place] = replace(self._translation(hypothesis), words=results[place].words)
         return results
 
     def precision_cost(self, pairs: Sequence[Pair]) -> str:
@@ -271,21 +276,39 @@ class System(BaseSystem):
         return loss_cost(self.model, self.parameters, batch)
 
     def links(self, translation: Translation, aligned_word: str = DEFAULT) -> list[Link]:
-        """For each target word the source word it attends to most (section 4.4.4); none without
-        attention. aligned_word: see `nmt.data.attention_links`."""
+        """For each target word, or piece, the source word it attends to most (section 4.4.4); none
+        without attention. aligned_word: see `nmt.data.attention_links`."""
         if translation.alignment is None:
             return []
-        aligned_word = resolve(aligned_word, self.recipe.model)
-        return best_links(weights_of_words(translation.alignment, len(translation.words),
-                                           aligned_word), self.recipe.data.source_end)
+        return best_links(self.word_weights(translation, aligned_word),
+                          self.recipe.data.source_end)
+
+    def word_weights(self, translation: Translation, aligned_word: str) -> np.ndarray:
+        """(words, S): the attention weights of each word of a translation that has an alignment."""
+        assert translation.alignment is not None
+        return weights_of_words(translation.alignment, len(translation.words),
+                                resolve(aligned_word, self.recipe.model),
+                                self.recipe.data.reverse_target)
+
+    def word_links(
+        self, translation: Translation, source: Sequence[str], aligned_word: str = DEFAULT
+    ) -> list[Link]:
+        """The same between words, of a translation of `source`: two are linked where pieces are."""
+        links = self.links(translation, aligned_word)
+        if self.source.codes is None:
+            return links
+        of_source = word_places(self.source.pieces(source))
+        of_target = word_places(translation.words)
+        return list(dict.fromkeys((of_source[i], of_target[j]) for i, j in links))
 
     def text_without_unknown(
         self, translation: Translation, source: Sequence[str], replacement: UnkReplacement
     ) -> str:
-        """A translation of `source` as plain text, unknown words replaced."""
+        """A translation of `source` as plain text, unknown words, or pieces, replaced."""
         links = self.links(translation, replacement.aligned_word)
-        return self.detokenise(replace_unknown(translation.words, source, links,
-                                               replacement.dictionary))
+        replaced = replace_unknown(translation.words, self.source.pieces(source), links,
+                                   replacement.dictionary)
+        return self.detokenise(self.target.whole(replaced))
 
     def _search(
         self, sentences: Sequence[Sequence[str]],
@@ -337,7 +360,11 @@ class System(BaseSystem):
 
     def text(self, translation: Translation) -> str:
         """A translation as plain text."""
-        return self.detokenise(translation.words)
+        return self.detokenise(self.whole_words(translation))
+
+    def whole_words(self, translation: Translation) -> list[str]:
+        """The words of a translation, joined where it has pieces."""
+        return self.target.whole(translation.words)
 
     def detokenise(self, words: Sequence[str]) -> str:
         """Target words as plain text."""
@@ -350,15 +377,16 @@ class System(BaseSystem):
         return (order[k : k + size] for k in range(0, len(order), size))
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
-        """Ids as words."""
-        return Translation(self.target.tokens(hypothesis.tokens), hypothesis.log_probability,
-                           hypothesis.score, hypothesis.alignment, hypothesis.finished,
-                           hypothesis.steps, beam=hypothesis.beam)
-
-
-def _character_lists(system: System) -> list[tuple[str, ...]]:
-    """The characters of each side that has them."""
-    return [system.vocabularies[name].words for name in CHARACTERS if name in system.vocabularies]
+        """Ids as words; all that belongs to them in the order in which they are read."""
+        words, alignment = self.target.tokens(hypothesis.tokens), hypothesis.alignment
+        steps = hypothesis.steps
+        if self.recipe.data.reverse_target:
+            m = len(words)
+            words = words[::-1]
+            alignment, steps = (None if own is None else np.concatenate([own[:m][::-1], own[m:]])
+                                for own in (alignment, steps))
+        return Translation(words, hypothesis.log_probability, hypothesis.score, alignment,
+                           hypothesis.finished, steps, beam=hypothesis.beam)
 
 
 def score_bleu(system: System, evaluation: EvaluationSet, options: SearchOptions) -> Score:

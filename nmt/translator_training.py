@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,11 +14,13 @@ import numpy as np
 from backend import Array
 from backend.errors import UserError
 from nmt.data.annotation import is_symbol
+from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
+from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.models.contract import CHARACTERS, character_tables
-from nmt.recipe import CHARACTER_PERPLEXITY, Recipe
+from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
@@ -43,12 +46,35 @@ def side_vocabularies(
         return (pair[side] for corpus in corpora for pair in corpus.train)
 
     data = recipe.data
-    words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
-                             always=is_symbol)
+    if data.subwords.used:
+        words: Vocabulary = piece_vocabulary(corpora, data, side)
+    else:
+        words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
+                                 always=is_symbol)
     found, characters = {System.names[side]: words}, CHARACTERS[side]
     if characters in character_tables(recipe.model):
         found[characters] = character_vocabulary(sentences(), data.max_characters)
     return found
+
+
+def piece_vocabulary(
+    corpora: Sequence[ParallelCorpus], data: DataConfig, side: int
+) -> PieceVocabulary:
+    """The pieces of one side, by codes of a file, or learned: joint, from both sides of all pairs.
+
+    Raises UserError for a file of codes that is none, and as `learn` and `nmt.data.pieces.build`.
+    """
+    own, name = data.subwords, System.names[side]
+    counts = [Counter(word for corpus in corpora for pair in corpus.train for word in pair[place])
+              for place in range(2)]
+    if own.merges is None:
+        codes = Codes.read(Path(data.directory) / (own.source_codes, own.target_codes)[side])
+    else:
+        learned = counts[0] + counts[1] if own.joint else counts[side]
+        codes = learn({word: n for word, n in learned.items() if not stays_whole(word)},
+                      own.merges, "data.subwords.merges")
+    return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
+                                                   data.max_vocabulary), name)
 
 
 def train(
@@ -68,7 +94,7 @@ def train(
     build = partial(build_vocabularies, corpus, recipe)
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
-    batches = system.batches(corpus.train, recipe.train.batch_size)
+    batches = system.training_batches(corpus.train)
     run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus),
                                notes_on(recipe.model, batches.lengths[:, 0]),
                                dev_lines(corpus.dev)), observer)

@@ -1,9 +1,13 @@
-"""What every test starts from: NumPy in use, the strict stand-in known and its counts at zero."""
+"""What every test starts from: NumPy in use, the strict stand-in known and its counts at zero. And
+a browser for pages: one a process, as Playwright asks."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,11 +15,15 @@ from strict.module import strict
 
 import backend
 
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+
 # The same examples each time, so that a verdict can be had twice; HYPOTHESIS_PROFILE=random draws
 # new ones. No deadlines: a loaded machine is no mistake.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +32,16 @@ def _fresh_backend() -> Iterator[None]:
     strict.counts.reset()
     with backend.using("numpy"):
         yield
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, driven by Playwright: one a process, as Playwright asks."""
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium")
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield running
+        with suppress(api.Error):
+            running.close()

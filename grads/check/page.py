@@ -17,8 +17,9 @@ from pathlib import Path
 from grads.check.heatmap import ACROSS, DOWN, heat_map, legend
 from grads.check.report import SAID, VERDICTS, Report, Row, said_seconds
 from grads.check.step_sizes import chart
+from nmt.pages.page import BASE
 
-ASSETS = Path(__file__).parent / "assets"
+STYLE = Path(__file__).parent / "assets" / "report.css"
 LIMIT = 900_000  # characters of a page
 LISTED = 1500  # checks in the table at the head
 CELLS, FEW = 24_000, 64  # of all maps together; of a map in any case
@@ -44,8 +45,7 @@ def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None)
     versions are added.
     """
     order = sorted(range(len(reports)), key=lambda k: FIRST.index(reports[k].verdict))
-    style = "".join((ASSETS / name).read_text(encoding="utf-8")
-                    for name in ("base.css", "report.css"))
+    style = "".join(path.read_text(encoding="utf-8") for path in (BASE, STYLE))
     cells = _cells(reports)
     sections, size = [], len(style) + 400 * min(len(reports), LISTED)
     for k in order:

@@ -29,11 +29,15 @@ from nmt.cli.arguments import (
     add_rarity,
     add_replace_unk,
 )
+from nmt.cli.averaging import add_average
+from nmt.cli.bpe import add_bpe
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
 from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
+from nmt.cli.reranking import add_rerank
+from nmt.cli.serving import add_serve
 from nmt.cli.translating import translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
@@ -56,6 +60,7 @@ def build_parser() -> Parser:
     _add_recipe(sub.add_parser("recipe", help="print a recipe as it is used, or the page of keys"))
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate files, stdin or what you type"))
+    add_serve(sub.add_parser("serve", help="translate on a page in the browser"))
     score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
                                          "linear trees")
     score.add_argument("hypotheses", type=Path)
@@ -78,6 +83,9 @@ def build_parser() -> Parser:
     add_pruning(sub)
     add_redundancy(sub)
     add_trees(sub)
+    add_bpe(sub)
+    add_average(sub)
+    add_rerank(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 
@@ -140,7 +148,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
                         help="what to translate (default: stdin; at a terminal, what you type)")
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="a run directory; of several the ensemble translates")
+                        help="a run directory, or a checkpoint of one; of several the ensemble "
+                             "translates")
     add_checkpoint(parser)
     parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
                         help="what an ensemble averages at each step (default: probabilities)")

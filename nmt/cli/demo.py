@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from backend.terminal import Console
@@ -14,10 +13,11 @@ from nmt.evaluation import alignment_map
 from nmt.evaluation.pictures import MISSING
 from nmt.evaluation.scores import bleu, chrf
 from nmt.recipe import Recipe
-from nmt.recipe.file import load_recipe
+from nmt.recipe.file import packaged_recipe
 from nmt.run_directory import file_names
-from nmt.system import System, Translation
+from nmt.system import System
 from nmt.training.progress import ConsoleObserver
+from nmt.translation import Translation
 from nmt.translator_training import train
 
 SHOWN = 10
@@ -53,8 +53,7 @@ def _recipe(
                "data.train_size": phrases, "data.seed": seed, "train.seed": seed,
                "train.epochs": epochs}
     overrides = [f"--{key}={value}" for key, value in choices.items() if value is not None]
-    with as_file(files("nmt") / "recipes" / "demo.yaml") as path:
-        return load_recipe(Recipe, path, [*overrides, *more])
+    return packaged_recipe("demo.yaml", [*overrides, *more])
 
 
 def _report(system: System, corpus: ParallelCorpus, directory: Path, console: Console) -> None:

@@ -18,7 +18,6 @@ from nmt.cli.restoring import check_restore, copying_of
 from nmt.cli.trees import check_trees, tell_long_trees
 from nmt.data.align import Link, pharaoh_line
 from nmt.data.annotation import is_symbol
-from nmt.data.attention_links import resolve, weights_of_words
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import Pair, read_lines, read_parallel, split_words, write_lines
 from nmt.data.rare_words import (
@@ -37,8 +36,9 @@ from nmt.evaluation.speed import read_speed
 from nmt.run_directory import epochs_of
 from nmt.run_files import checkpoint_path
 from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation
+from nmt.system import System
 from nmt.training.trainer import LOG
+from nmt.translation import Translation
 
 Item = TypeVar("Item")
 Lines = tuple[list[str], list[str]]  # of the source file and of the target file
@@ -183,8 +183,7 @@ def _show(
     if translation.alignment is None or not translation.words:
         print(f"{number}: nothing to show, a side is empty\n")
         return
-    aligned_word = resolve(options.aligned_word, system.recipe.model)
-    weights = weights_of_words(translation.alignment, len(translation.words), aligned_word)
+    weights = system.word_weights(translation, options.aligned_word)
     columns = system.source_columns(source)
     print(f"{number}: {system.text(translation)}")
     print(alignment_map.in_terminal(columns, translation.words, weights) + "\n")
@@ -296,5 +295,6 @@ def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:
 
 
 def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:
-    """Links of force-decoded pairs."""
-    return [system.links(translation, aligned_word) for translation in system.force(pairs)]
+    """Links of force-decoded pairs, between words."""
+    return [system.word_links(translation, source, aligned_word)
+            for translation, (source, _) in zip(system.force(pairs), pairs, strict=True)]

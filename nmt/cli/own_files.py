@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 
 import yaml
@@ -13,7 +13,7 @@ from babel import localedata
 from backend.errors import UserError
 from nmt.data.corpus import write_lines
 from nmt.recipe import Recipe
-from nmt.recipe.file import load_recipe
+from nmt.recipe.file import load_recipe, packaged_recipe
 
 SETS = ("train", "dev", "test")
 SIDES = ("source", "target")
@@ -73,8 +73,7 @@ def own_recipe(path: Path | None, values: dict[str, str], overrides: list[str]) 
     given = [*(f"--{key}={value}" for key, value in values.items()), *overrides]
     if path is not None:
         return load_recipe(Recipe, path, given)
-    with as_file(files("nmt") / "recipes" / DEFAULT) as default:
-        return load_recipe(Recipe, default, given)
+    return packaged_recipe(DEFAULT, given)
 
 
 def init(options: argparse.Namespace) -> None:

@@ -13,17 +13,17 @@ from backend.errors import UserError
 from backend.files import check_writable
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.data.align import pharaoh_line
-from nmt.data.cldr import CldrOptions, generate
-from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpora import EMBEDDED, check_lengths, examples, tokenisers
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.stored import StoredSentences
 from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.training.kept import SUFFIX
+from nmt.translation import Translation
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
-EXAMPLES, EXAMPLE_SEED = 3, 7  # of the demonstration's phrases
 
 
 def translate(options: argparse.Namespace) -> None:
@@ -39,7 +39,7 @@ def translate(options: argparse.Namespace) -> None:
         block = sentences[first : first + BLOCK]
         found = lines.found(block)
         if not first:
-            made = [nbest[0].words for nbest in found]
+            made = [lines.system.whole_words(nbest[0]) for nbest in found]
             tell_precision(lines.system, list(zip(block, made, strict=True)))
         for number, (words, nbest) in enumerate(zip(block, found, strict=True), first):
             for translation in nbest:
@@ -52,7 +52,7 @@ def translate(options: argparse.Namespace) -> None:
 def _check_models(models: Sequence[Path]) -> None:
     """Raise UserError for a file among the run directories: `--model` takes all that follows."""
     for path in models:
-        if path.is_file():
+        if path.is_file() and path.suffix != SUFFIX:
             raise UserError(f"{path}: expected a run directory, got a file; files to translate "
                             "come first: nmt translate FILE --model DIR")
 
@@ -96,8 +96,9 @@ class Lines:
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
                              for nbest in found)
         if self._options.alignments is not None:
-            for translation in (one for nbest in found for one in nbest):
-                self._links.append(self._pharaoh_words(translation))
+            for words, nbest in zip(block, found, strict=True):
+                for translation in nbest:
+                    self._links.append(self._pharaoh_words(translation, words))
         return found
 
     def line(self, translation: Translation, words: Sequence[str], number: int) -> str:
@@ -127,9 +128,9 @@ class Lines:
             print(f"{self._cut_words} spelled words were cut at {self.search.longest_word} "
                   "characters (--longest-word, search.longest_word)", file=sys.stderr)
 
-    def _pharaoh_words(self, translation: Translation) -> list[str]:
-        """The links of a translation, `i-j` each."""
-        links = self.system.links(translation, self._options.aligned_word)
+    def _pharaoh_words(self, translation: Translation, words: Sequence[str]) -> list[str]:
+        """The links of a translation of `words`, `i-j` each."""
+        links = self.system.word_links(translation, words, self._options.aligned_word)
         return split_words(pharaoh_line(links))
 
 
@@ -168,13 +169,8 @@ def _greeting(system: System, models: Sequence[Path]) -> list[str]:
     data = system.recipe.data
     lines = [f"{data.source_language} to {data.target_language} by "
              f"{', '.join(map(str, models))}: a sentence a line; an empty line or Ctrl-D ends."]
-    if data.corpus == "cldr":
-        generated = generate(CldrOptions(data.source_language, data.target_language, 10, EXAMPLES,
-                                         0, seed=EXAMPLE_SEED))
-        join = tokenisers(data)[0].detokenise
-        lines += ["It was trained on generated phrases of dates, times, durations, measures, "
-                  "money, countries and languages, and knows no other words. Try:",
-                  *(f"  {join(source)}" for source, _ in generated.dev)]
+    if to_try := examples(data):
+        lines += [f"{EMBEDDED} Try:", *(f"  {one}" for one in to_try)]
     return lines
 
 

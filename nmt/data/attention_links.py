@@ -56,16 +56,21 @@ def resolve(aligned_word: str, model: Aligning) -> str:
     return aligned_word
 
 
-def weights_of_words(alignment: np.ndarray, words: int, aligned_word: str) -> np.ndarray:
+def weights_of_words(
+    alignment: np.ndarray, words: int, aligned_word: str, from_end: bool = False
+) -> np.ndarray:
     """The weights (words, S) that belong to each target word.
 
     Arguments: alignment, a row for each step, (words + 1, S), or (words, S) where the end marker
-    was never predicted; aligned_word, `predicted` or `read`. The last word of a hypothesis without
-    an end marker was predicted, never read: it keeps the weights of the step that predicted it.
+    was never predicted; aligned_word, `predicted` or `read`; from_end, whether the words were
+    predicted from the last to the first (the rows stand in the order of the words all the same).
+    The last word predicted of a hypothesis without an end marker was never read: it keeps the
+    weights of the step that predicted it.
     """
     rows = np.arange(words)
-    if aligned_word == "read":
-        rows = np.minimum(rows + 1, len(alignment) - 1)
+    if aligned_word == "read" and words:
+        rows = np.minimum(rows + 1, len(alignment) - 1) if not from_end else \
+            np.concatenate([[words if len(alignment) > words else 0], rows[:-1]])
     return alignment[rows]
 
 

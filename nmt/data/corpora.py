@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -23,6 +24,9 @@ from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import Tokeniser, tokeniser
 from nmt.recipe import DataConfig
 
+EMBEDDED = ("It was trained on generated phrases of dates, times, durations, measures, money, "
+            "countries and languages, and knows no other words.")
+EXAMPLES, EXAMPLE_SEED = 3, 7  # of the embedded corpus
 LEAST_TO_DRAW = 10  # pairs to draw one from for validation
 
 
@@ -114,6 +118,10 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
 
 def _drawn_places(data: DataConfig, source: Path, target: Path) -> list[int]:
     """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
+    for path in (source, target):
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
+                            "drawn from it for validation has it read twice")
     pairs = sum(1 for _ in stream_parallel(source, target))
     if pairs < LEAST_TO_DRAW:
         raise UserError(f"{source}, {target}: expected dev files, or at least {LEAST_TO_DRAW} "
@@ -193,6 +201,15 @@ def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
     join = tokenisers(data)[1].detokenise
     return EvaluationSet([source for source, _ in pairs], [join(target) for _, target in pairs],
                          pairs)
+
+
+def examples(data: DataConfig) -> list[str]:
+    """Sentences to try with a translator of the embedded corpus; none for other corpora."""
+    if data.corpus != "cldr":
+        return []
+    generated = generate(CldrOptions(data.source_language, data.target_language, 10, EXAMPLES, 0,
+                                     seed=EXAMPLE_SEED))
+    return [tokenisers(data)[0].detokenise(source) for source, _ in generated.dev]
 
 
 def check_lengths(

@@ -1,11 +1,14 @@
 """The mapping between words and integer ids."""
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 
 from backend.errors import UserError
+from nmt.data.bpe import Codes
 from nmt.data.corpus import decode_lines, write_lines
 
 UNKNOWN, END = 0, 1
@@ -22,6 +25,8 @@ class Vocabulary:
     Raises ValueError for a repeated word, a symbol, or a word that one line could not hold.
     """
 
+    codes: Codes | None = None  # by which words are cut, of a vocabulary of pieces
+
     def __init__(self, words: Iterable[str]) -> None:
         self.words = (*SPECIALS, *words)
         self._ids = {word: i for i, word in enumerate(self.words) if i >= len(SPECIALS)}
@@ -36,7 +41,7 @@ class Vocabulary:
     def build(
         cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1,
         max_size: int | None = None, always: Callable[[str], bool] = lambda word: False,
-    ) -> "Vocabulary":
+    ) -> Vocabulary:
         """The most frequent words of a tokenised corpus; ties in order of the characters' codes.
 
         sentences: lists of words. min_frequency: rarer words are left out. max_size: the largest
@@ -44,21 +49,8 @@ class Vocabulary:
         stay whatever their frequency and that max_size does not count.
         Raises ValueError for min_frequency < 1 or max_size < 2.
         """
-        if min_frequency < 1:
-            raise ValueError(f"min_frequency: expected at least 1, got {min_frequency}")
-        if max_size is not None and max_size < len(SPECIALS):
-            raise ValueError(f"max_size: expected at least {len(SPECIALS)}, got {max_size}")
         counts = Counter(word for sentence in sentences for word in sentence)
-        kept = {word for word in counts if word not in SPECIALS and always(word)}
-        frequent = [w for w, n in counts.items()
-                    if n >= min_frequency and w not in SPECIALS and w not in kept]
-
-        def by_frequency(word: str) -> tuple[int, str]:
-            return -counts[word], word
-
-        frequent.sort(key=by_frequency)
-        kept.update(frequent if max_size is None else frequent[: max_size - len(SPECIALS)])
-        return cls(sorted(kept, key=by_frequency))
+        return cls(most_frequent(counts, min_frequency, max_size, always))
 
     def __len__(self) -> int:
         return len(self.words)
@@ -66,6 +58,14 @@ class Vocabulary:
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The ids of words; 0 for a word that is not in the vocabulary. No `</s>` is added."""
         return list(map(self._ids.get, tokens, repeat(UNKNOWN)))
+
+    def pieces(self, words: Sequence[str]) -> Sequence[str]:
+        """What is looked up of a sentence: its words (`nmt.data.pieces` cuts them)."""
+        return words
+
+    def whole(self, pieces: Sequence[str]) -> list[str]:
+        """The words that `pieces` came from."""
+        return list(pieces)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words of ids. Raises ValueError for an id outside [0, size)."""
@@ -81,7 +81,7 @@ class Vocabulary:
         write_lines(path, self.words)
 
     @classmethod
-    def read(cls, path: str | Path) -> "Vocabulary":
+    def read(cls, path: str | Path) -> Vocabulary:
         """Reads a file that `write` made. Lines end at "\\n" only, nothing is trimmed.
 
         Raises UserError, with file and line, if the file is missing or not UTF-8, does not begin
@@ -101,6 +101,27 @@ class Vocabulary:
                 raise UserError(f"{path}:{number}: expected a new word, got {word!r}, {problem}")
             first_line[word] = number
         return cls(words[len(SPECIALS) :])
+
+
+def most_frequent(
+    counts: Mapping[str, int], min_frequency: int, max_size: int | None,
+    always: Callable[[str], bool],
+) -> list[str]:
+    """The words that `Vocabulary.build` keeps of a corpus in which they are counted."""
+    if min_frequency < 1:
+        raise ValueError(f"min_frequency: expected at least 1, got {min_frequency}")
+    if max_size is not None and max_size < len(SPECIALS):
+        raise ValueError(f"max_size: expected at least {len(SPECIALS)}, got {max_size}")
+    kept = {word for word in counts if word not in SPECIALS and always(word)}
+    frequent = [w for w, n in counts.items()
+                if n >= min_frequency and w not in SPECIALS and w not in kept]
+
+    def by_frequency(word: str) -> tuple[int, str]:
+        return -counts[word], word
+
+    frequent.sort(key=by_frequency)
+    kept.update(frequent if max_size is None else frequent[: max_size - len(SPECIALS)])
+    return sorted(kept, key=by_frequency)
 
 
 def _problem(word: str) -> str | None:

@@ -19,7 +19,8 @@ from nmt.evaluation.restoring import Copying, restored
 from nmt.evaluation.scores import Score, bleu, chrf
 from nmt.evaluation.speed import TrainingSpeed
 from nmt.search.interface import SearchOptions
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.translation import Translation
 
 CONVENTIONS = ("predicted", "read")  # of footnote 13: both are always measured
 REPLACEMENTS = (*CONVENTIONS, "annotation")  # by what unknown words are replaced
@@ -187,7 +188,7 @@ def evaluate(
     rarity = questions.rarity
     perplexities = system.perplexities(test.pairs)
     lengths = [len(words) for words in test.sources]
-    parses = _parses(test, best) if questions.trees else []
+    parses = _parses(system, test, best) if questions.trees else []
     return Evaluation(
         subject, perplexities["perplexity"], bleu(texts, test.references, tokenize),
         chrf(texts, test.references), chrf(texts, test.references, beta=3),
@@ -212,9 +213,9 @@ def evaluate(
     )
 
 
-def _parses(test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
+def _parses(system: System, test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
     """Each linear tree against that of the reference."""
-    return [compare(one.words, gold, words)
+    return [compare(system.whole_words(one), gold, words)
             for one, gold, words in zip(best, test.targets, test.sources, strict=True)]
 
 
@@ -231,7 +232,7 @@ def _stages(
 class _Output(NamedTuple):
     """Translations before and after the replacement of unknown words."""
 
-    before: list[list[str]]  # words
+    before: list[list[str]]  # words, joined where they were pieces
     after: dict[str, list[str]]  # plain text, by REPLACEMENTS
     pointers: dict[str, int]
 
@@ -241,7 +242,7 @@ def _output(
 ) -> _Output:
     """What is to be scored."""
     if test.copying is not None:
-        found = restored(system, test.copying, [one.words for one in best],
+        found = restored(system, test.copying, [system.whole_words(one) for one in best],
                          questions.restore or {})
         after = {"annotation": [system.detokenise(words) for words in found.after]}
         return _Output(found.before, after, dict(found.counts))
@@ -250,7 +251,7 @@ def _output(
         how = UnkReplacement(questions.dictionary or {}, convention)
         after[convention] = [system.text_without_unknown(translation, source, how)
                              for translation, source in zip(best, test.sources, strict=True)]
-    return _Output([one.words for one in best], after, {})
+    return _Output([system.whole_words(one) for one in best], after, {})
 
 
 def _by_class(system: System, test: TestSet) -> dict[str, float]:
@@ -269,7 +270,7 @@ def _known_words(system: System, test: TestSet, search: SearchOptions) -> KnownW
     """
     sides = zip(test.sources, test.targets, strict=True)
     places = [i for i, (x, y) in enumerate(sides)
-              if x and y and UNKNOWN not in (*system.source.ids(x), *system.target.ids(y))]
+              if x and y and UNKNOWN not in (*system.source_ids(x), *system.target_ids(y))]
     if not places:
         return KnownWords(0, None)
     found = system.translate([test.sources[i] for i in places], replace(search, unknown=False))
@@ -285,5 +286,7 @@ def _alignment(
     if gold is None:
         return {}
     forced = system.force(test.gold_pairs)
-    return {convention: alignment_score([system.links(one, convention) for one in forced], gold)
+    return {convention: alignment_score([
+        system.word_links(one, source, convention)
+        for one, (source, _) in zip(forced, test.gold_pairs, strict=True)], gold)
             for convention in CONVENTIONS}

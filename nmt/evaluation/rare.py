@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.data.annotation import symbol_of
 from nmt.evaluation.scores import bleu, perplexity
-from nmt.system import Translation
+from nmt.translation import Translation
 
 ORDERS = ("rank", "inverse")
 EDGES = (100, 200, 500)  # Figure 3.5's first groups end here, the others after each 500 more

@@ -33,6 +33,19 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
     return _score(metric, hypotheses, references)
 
 
+def bleu_statistics(
+    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
+) -> list[list[int]]:
+    """What BLEU sums over lines: for each the lengths of hypothesis and reference, the matched
+    n-grams of orders 1 to 4, and the n-grams of the hypothesis. Arguments as `bleu`."""
+    metric, known = BLEU(tokenize=tokenize, force=True), dict[tuple[str, str], list[int]]()
+    for pair in zip(hypotheses, references, strict=True):
+        if pair not in known:
+            one = metric.corpus_score([pair[0]], [[pair[1]]])
+            known[pair] = [one.sys_len, one.ref_len, *one.counts, *one.totals]
+    return [known[pair] for pair in zip(hypotheses, references, strict=True)]
+
+
 def chrf(hypotheses: Sequence[str], references: Sequence[str], beta: int = 2) -> Score:
     """Corpus chrF, the F-score of character 6-grams, against one reference (Popovic 2015).
 

@@ -29,7 +29,7 @@ from nmt.pruning.classes import classes
 from nmt.pruning.schemes import Masks, masks
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import load_recipe
-from nmt.run_files import RECIPE
+from nmt.run_files import RECIPE, checkpoint_path
 from nmt.system import System
 from nmt.training.progress import Observer
 
@@ -40,8 +40,10 @@ RETRAINING = {"epochs": 4, "schedule": "thesis", "halve_after": 2, "halve_every"
 
 
 def open_system(directory: Path, which: str = DEFAULT) -> System | LanguageSystem:
-    """The translator or language model of a run directory. Errors as `BaseSystem.open`."""
-    kind = LanguageSystem if LanguageSystem.is_in(directory) else System
+    """The translator or language model of a run directory, or of a checkpoint's file. Errors as
+    `BaseSystem.open`."""
+    run = checkpoint_path(directory, which).parent
+    kind = LanguageSystem if LanguageSystem.is_in(run) else System
     return kind.open(directory, which)
 
 

@@ -47,6 +47,35 @@ class TranslationRecipe(AnyRecipe):
 
 
 @dataclass(frozen=True)
+class SubwordsConfig:
+    """Words as pieces, by byte pair encoding (Sennrich et al., 2016); with no key, words stay."""
+
+    merges: int | None = None  # pairs of symbols to merge, learned from the training words
+    joint: bool = True  # merges learned from both sides' words together; false: of each side's own
+    source_codes: str = ""  # a file of merges by subword-nmt, in data.directory; none are learned
+    target_codes: str = ""  # the same of the target; may be the same file
+    threshold: int = 1  # a piece that a side's training text has less often is cut further
+    dropout: float = 0.0  # in training, the chance to leave a merge out, drawn anew each epoch
+
+    def __post_init__(self) -> None:
+        _check_least(self, 1, "merges", "threshold")
+        if bool(self.source_codes) != bool(self.target_codes):
+            raise ValueError("source_codes, target_codes: expected both or neither")
+        if self.merges is not None and self.source_codes:
+            raise ValueError("merges: expected null beside source_codes, whose merges are learned")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
+        for name in ("threshold", "dropout"):
+            if getattr(self, name) > (name == "threshold") and not self.used:
+                raise ValueError(f"{name}: expected merges or source_codes beside it, got neither")
+
+    @property
+    def used(self) -> bool:
+        """Whether words are cut."""
+        return self.merges is not None or bool(self.source_codes)
+
+
+@dataclass(frozen=True)
 class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
 
@@ -72,7 +101,9 @@ class DataConfig:
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
     max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
+    reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
+    subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 
     def __post_init__(self) -> None:
         if self.corpus not in CORPORA:
@@ -121,7 +152,14 @@ class Recipe(TranslationRecipe):
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
     def __post_init__(self) -> None:
-        spells = CHARACTERS[1] in character_tables(self.model)
+        tables = character_tables(self.model)
+        if self.data.subwords.used and tables:
+            raise ValueError("data.subwords: expected none with a model of characters, which reads "
+                             "whole words, got some")
+        if self.data.reverse_target and tables:
+            raise ValueError("data.reverse_target: expected false with a model of characters, got "
+                             "true")
+        spells = CHARACTERS[1] in tables
         _check_criterion(self.train, ("perplexity", *[CHARACTER_PERPLEXITY] * spells,
                                       *[BLEU] * self.evaluate.bleu))
 

@@ -7,6 +7,7 @@ import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.resources import as_file, files
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args
@@ -56,6 +57,12 @@ def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) 
     if kind is TasksRecipe:
         raise UserError(f"{path}: {TASKS}: expected a recipe of several tasks, got one of one")
     return _one(kind, tree, path, given)
+
+
+def packaged_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
+    """A recipe that comes with the package, by its file's name; overrides as `load_recipe`."""
+    with as_file(files("nmt") / "recipes" / name) as path:
+        return load_recipe(Recipe, path, overrides)
 
 
 def _one(

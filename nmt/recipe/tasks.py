@@ -17,6 +17,7 @@ Of another task's own train section only batch_size and sorted_within count.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ def _tree_of(name: str, entry: Entry) -> Tree:
     """What a task says: a file's name, or the values themselves."""
     beside = Path(entry.place.rpartition(":")[0]).parent  # the file that says so may be a base
     if isinstance(entry.value, str) and entry.value:
-        if not (beside / entry.value).is_file():
+        if not os.path.isfile(beside / entry.value):
             raise UserError(f"{entry.place}: {TASKS}.{name}: expected a recipe's file, found none "
                             f"at {beside / entry.value}")
         tree = read_tree(beside / entry.value)

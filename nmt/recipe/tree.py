@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +77,7 @@ def _based(tree: Tree, chain: tuple[Path, ...]) -> Tree:
         raise UserError(f"{named.place}: {BASE}: expected the name of a recipe's file, "
                         f"got {plain(named.value)!r}".replace("None", "null"))
     base = Path(named.place.rpartition(":")[0]).parent / named.value
-    if not base.is_file():
+    if not os.path.isfile(base):  # False too for a name that is too long
         raise UserError(f"{named.place}: {BASE}: expected a recipe's file, found none at {base}")
     if base.resolve() in [one.resolve() for one in chain]:
         raise UserError(f"{named.place}: {BASE}: expected another recipe, got one that leads back "

@@ -32,6 +32,7 @@ class TrainOptions:
     criterion: str = "perplexity"  # decides what is best: perplexity, bleu, character_perplexity
     log_every: int = 50  # updates between two lines of the log
     checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: at epoch ends only
+    keep: int = 0  # checkpoints of the last epochs to keep, epoch-N, for averages and ensembles
     seed: int = 1  # of the order of the data and of the dropout masks
 
     def __post_init__(self) -> None:
@@ -40,7 +41,7 @@ class TrainOptions:
         for name in ("batch_size", "sorted_within", "halve_after", "plateau_patience",
                      "log_every"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("checkpoint_every", "seed"):
+        for name in ("checkpoint_every", "keep", "seed"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
         for name in ("learning_rate", "plateau_minimum", "halve_every"):
             self._check(name, getattr(self, name) > 0, "a positive number")
@@ -78,10 +79,11 @@ class TrainOptions:
     def difference(self, saved: dict[str, Any]) -> str:
         """What a resumed run may not change: "name: saved value, now value", or an empty string.
 
-        More epochs, other log and checkpoint intervals leave the parameters' course as it was; more
-        epochs than a part of one do not, since its rest was left out.
+        More epochs, other log and checkpoint intervals and more checkpoints kept leave the
+        parameters' course as it was; more epochs than a part of one do not, since its rest was
+        left out.
         """
-        free = {"epochs", "log_every", "checkpoint_every"}
+        free = {"epochs", "log_every", "checkpoint_every", "keep"}
         if saved.get("epochs", 1) % 1:
             free.remove("epochs")
         now = dataclasses.asdict(self)

@@ -17,7 +17,7 @@ from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Trainable, losses
-from nmt.training import checkpoint
+from nmt.training import checkpoint, kept
 from nmt.training.accuracy import precision_cost
 from nmt.training.finite import first_non_finite, is_finite
 from nmt.training.interrupt import DeferredInterrupt
@@ -336,8 +336,12 @@ class Trainer:
         self.counters = dataclasses.replace(c, epoch=c.epoch + 1, position=0,
                                             best=score if improved else c.best)
         self._epoch_start = self._data_rng.bit_generator.state
+        facts = {"scores": scores, "epoch": c.epoch, "step": c.step}
         if improved:
-            self._save(BEST, {}, {"scores": scores, "epoch": c.epoch, "step": c.step})
+            self._save(BEST, {}, facts)
+        if self.options.keep:
+            self._save(kept.file_of(c.epoch), {}, facts)
+            kept.drop(self._directory, c.epoch - self.options.keep)
         self._save_last()
 
     def _criterion(self, scores: dict[str, float]) -> float | None:
@@ -386,9 +390,8 @@ class Trainer:
 
 def saved_step(directory: Path) -> int:
     """The update that a run's last checkpoint stands after; 0 where there is none."""
-    if not (directory / LAST).is_file():
-        return 0
-    training = checkpoint.load_metadata(directory / LAST).get("training", {})
+    last = directory / LAST
+    training = checkpoint.load_metadata(last).get("training", {}) if last.is_file() else {}
     return int(training.get("counters", {}).get("step", 0))
 
 

@@ -1,4 +1,4 @@
-"""The README says what the result files say."""
+"""The page of speed says what the result files say."""
 
 from __future__ import annotations
 
@@ -71,27 +71,27 @@ def write(directory, kernels="native", only=None):
 
 
 @pytest.fixture
-def readme(tmp_path):
+def page(tmp_path):
     """A page with the markers and an old figure between them."""
     path = tmp_path / "page.md"
     path.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
     return path
 
 
-def made(readme, directory):
+def made(page, directory):
     """The page after the command."""
-    assert main(["table", "--readme", str(readme), "--results", str(directory)]) == 0
-    return readme.read_text()
+    assert main(["table", "--page", str(page), "--results", str(directory)]) == 0
+    return page.read_text()
 
 
-def test_the_readme_is_what_the_files_say(capsys):
+def test_the_page_is_what_the_files_say(capsys):
     assert main(["table", "--check"]) == 0, "run `python -m benchmarks table`"
-    assert capsys.readouterr().out == "README.md: up to date\n"
+    assert capsys.readouterr().out == "speed.md: up to date\n"
 
 
-def test_every_section(readme, tmp_path):
+def test_every_section(page, tmp_path):
     write(tmp_path)
-    page = made(readme, tmp_path)
+    page = made(page, tmp_path)
     assert page.startswith(f"before\n{table.BEGIN}\n\n") and page.endswith(f"{table.END}\nafter\n")
     times = "500 ms | 1,250 ms | **0.40** | 0.45"
     for line in (
@@ -111,7 +111,7 @@ def test_every_section(readme, tmp_path):
         "| 2,736 entries | native | 1.00 s | 0.50 s | 10.00 s | **0.10** | **0.05** |",
         "| `ours` | native | **1** of 90 | **0** of 228 | 500 ms |",
         "| attention to the source, local-m dot, NumPy | S | native | 0.02 | 0.00 |",
-        "| [`demo`](nmt/recipes/demo.yaml) | native | 12,346 | 80 | **0.40** |",
+        "| [`demo`](../nmt/recipes/demo.yaml) | native | 12,346 | 80 | **0.40** |",
         "| `thesis-size` | native | 12,346 | 80 | **0.40** |",
         "| encoder forward | 25 % | 25 % |",
         "| `thesis-size` | native | 1.00 GB | 1.00 GB | 2.00 GB | 4.00 GB | 5.00 GB | **1.25** "
@@ -123,26 +123,26 @@ def test_every_section(readme, tmp_path):
     assert "old" not in page
 
 
-def test_every_table_has_as_many_cells_in_every_row(readme, tmp_path):
+def test_every_table_has_as_many_cells_in_every_row(page, tmp_path):
     for kernels in ("haswell", "native", "gpu"):
         write(tmp_path, kernels)
-    for block in made(readme, tmp_path).split("\n\n"):
+    for block in made(page, tmp_path).split("\n\n"):
         lines = [line for line in block.split("\n") if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1, block
 
 
-def test_what_is_missing_is_left_out(readme, tmp_path):
+def test_what_is_missing_is_left_out(page, tmp_path):
     write(tmp_path, "haswell", only=["search"])
-    page = made(readme, tmp_path)
+    page = made(page, tmp_path)
     assert "training step" not in page and "`demo`" not in page and "| Haswell | 500 ms" in page
     assert " | 0.70 |" in page and "on a GPU: not run" in page
 
 
-def test_each_device_has_its_own_implementations(readme, tmp_path):
+def test_each_device_has_its_own_implementations(page, tmp_path):
     """On a GPU CuPy stands against CUDA; goals are those of native kernels."""
     for kernels in ("haswell", "gpu"):
         write(tmp_path, kernels, only=["kernels"])
-    page = made(readme, tmp_path)
+    page = made(page, tmp_path)
     layer = "| LSTM layer, T=30 B=64 H=512, against"
     for line in (f"{layer} nn.LSTM | Haswell | 500 ms | 625 ms | **0.80** |  |",
                  f"{layer} nn.LSTMCell loop | Haswell | 500 ms | 1,000 ms | **0.50** |  |",
@@ -151,40 +151,40 @@ def test_each_device_has_its_own_implementations(readme, tmp_path):
     assert page.count(layer) == 3
 
 
-def test_tf32_has_rows_of_its_own(readme, tmp_path):
+def test_tf32_has_rows_of_its_own(page, tmp_path):
     write(tmp_path, "gpu", only=["recipes"])
     (tmp_path / "recipes-gpu.json").rename(tmp_path / "recipes-tf32-gpu.json")
-    assert "| GPU, TF32 | 12,346 |" in made(readme, tmp_path)
+    assert "| GPU, TF32 | 12,346 |" in made(page, tmp_path)
 
 
-def test_a_gpu_is_named_where_there_is_one(readme, tmp_path):
+def test_a_gpu_is_named_where_there_is_one(page, tmp_path):
     write(tmp_path, "gpu", only=["recipes"])
-    page = made(readme, tmp_path)
+    page = made(page, tmp_path)
     assert "not run" not in page and "| GPU | 12,346 |" in page
     assert "- GPU: a processor" in page
 
 
-def test_without_any_file(readme, tmp_path):
-    assert "\n\n- on a GPU: not run\n\n" in made(readme, tmp_path)
+def test_without_any_file(page, tmp_path):
+    assert "\n\n- on a GPU: not run\n\n" in made(page, tmp_path)
 
 
-def test_writing_twice_changes_nothing(readme, tmp_path, capsys):
+def test_writing_twice_changes_nothing(page, tmp_path, capsys):
     write(tmp_path)
-    assert made(readme, tmp_path) == made(readme, tmp_path)
+    assert made(page, tmp_path) == made(page, tmp_path)
     assert capsys.readouterr().out == "page.md: written\npage.md: up to date\n"
 
 
-def test_check_changes_nothing_and_fails(readme, tmp_path, capsys):
-    before = readme.read_text()
-    assert main(["table", "--check", "--readme", str(readme), "--results", str(tmp_path)]) == 2
-    assert readme.read_text() == before
+def test_check_changes_nothing_and_fails(page, tmp_path, capsys):
+    before = page.read_text()
+    assert main(["table", "--check", "--page", str(page), "--results", str(tmp_path)]) == 2
+    assert page.read_text() == before
     assert "run `python -m benchmarks table`" in capsys.readouterr().err
 
 
 def test_a_page_without_markers(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("nothing")
-    assert main(["table", "--readme", str(page), "--results", str(tmp_path)]) == 2
+    assert main(["table", "--page", str(page), "--results", str(tmp_path)]) == 2
     assert "page.md: expected the markers" in capsys.readouterr().err
 
 

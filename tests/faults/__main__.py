@@ -1,4 +1,4 @@
-"""All faults: `python -m tests.faults [--kills N] [--seed N]`; minutes."""
+"""All faults: `python -m tests.faults [PART ...] [--kills N] [--seed N]`; minutes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tiny_run import write_corpus, write_recipe
 def main() -> None:
     """Try all faults, and print how many of each."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART",
+                        help="of the names of faults: only those that hold one (default: all)")
     parser.add_argument("--kills", type=int, default=100, help="at random moments (default: 100)")
     parser.add_argument("--step", type=int, default=1, help="every how many calls of a run a fault "
                                                             "happens (default: 1, before each)")
@@ -33,7 +35,8 @@ def main() -> None:
         case.make_whole()
         print(f"a run: {case.calls} calls, {case.seconds:.1f} s", flush=True)
         total = sum(faults.timed(partial(print, flush=True), what, fault)
-                    for what, fault in all_faults(case, options).items())
+                    for what, fault in all_faults(case, options).items()
+                    if not options.parts or any(part in what for part in options.parts))
     print(f"{total} faults, each run then ended in the same bits, each file was whole")
 
 

@@ -15,6 +15,7 @@ KEPT: dict[str, list[bytes]] = {
         b'data: {train_source: "a\\0b", train_target: b, dev_source: c, dev_target: d}',
         b"data: {corpus: reverse}\ntrain: {halve_every: 1.0e-320}\n",  # OverflowError, later
         b"data: {corpus: reverse}\nmodel: {scale: .nan, forget_bias: .inf}\n",
+        b"base: " + b"9" * 300,  # OSError, without the line
     ],
     "overrides": [b"--model.layers=" + b"[" * 5000, b"--data.directory=\0", b"--model.=1",
                   b"--parametrize.tied={!!bool a: b}",  # the message was 'a'

@@ -20,7 +20,9 @@ from fuzz.mutate import mutated, odd_json
 from backend.errors import UserError
 from nmt.data.align import GoldOptions, number_of_pairs, read_gold
 from nmt.data.annotation import METHODS
+from nmt.data.bpe import Codes, joined
 from nmt.data.corpus import prepare_pairs, read_lines, read_parallel, split_words, write_lines
+from nmt.data.nbest import line_of, read_nbest
 from nmt.data.rare_words import read_dictionary, write_dictionary
 from nmt.data.restoration import resolve
 from nmt.data.tokenise import TOKENISERS, tokeniser
@@ -203,6 +205,32 @@ def read_symbols(path: Path) -> None:
 SYMBOLS = [b"a <unk> b\n", b"<unk_1> c <unk_0> <unk_7>\n", b"a <p_-1> <unk> <p_2> b <p_null>\n",
            b"<unkpos_1> x <unkpos_-7> <unkpos_null>\n"]
 
+
+def read_codes(path: Path) -> None:
+    """Codes, written again, and some words cut and joined by them."""
+    codes = Codes.read(path)
+    again = path.with_name("again")
+    codes.write(again)
+    assert Codes.read(again) == codes
+    for word in ("lowest", "x", "\u00fcber", "aaaa", "</w>"):
+        for pieces in (codes.cut(word), codes.cut(word, 0.5, Random(1).random)):
+            assert joined(pieces) == [word], pieces
+            assert joined(codes.finer(pieces, ())) == [word], pieces
+
+
+def read_lists(path: Path) -> None:
+    """An n-best list, written again."""
+    found = read_nbest(path)
+    again = path.with_name("again")
+    write_lines(again, [line_of(n, one) for n, own in enumerate(found) for one in own])
+    assert [[one.text for one in own] for own in read_nbest(again)] == \
+        [[one.text for one in own] for own in found]
+
+
+LISTS = [b"0 ||| a b ||| log_p= -1.5 cut= 0 ||| -1.5\n0 ||| a ||| log_p= -2 cut= 0 ||| -2\n"
+         b"1 |||  ||| log_p= -1e3 cut= 1 ||| -1000\n"]
+CODES = [b"#version: 0.2\ne s\nes t</w>\nl o\nlo w\n", "#version: 0.2\n\u00fc b\n".encode()]
+
 READERS = {
     "recipe": Reader(read_recipe, lambda rng: mutated(rng, RECIPES, WORDS)),
     "overrides": Reader(read_overrides, lambda rng: mutated(rng, OVERRIDES, WORDS), inputs=20_000),
@@ -214,6 +242,8 @@ READERS = {
     "dictionary": Reader(read_words, lambda rng: mutated(
         rng, [b"eins\tone\nzwei\ttwo words\n\n", "ü\tu e\n".encode()])),
     "corpus": Reader(read_corpus, lambda rng: mutated(rng, CORPUS)),
+    "codes": Reader(read_codes, lambda rng: mutated(rng, CODES, (b"#version: 0.1", b"</w>"))),
+    "n-best lists": Reader(read_lists, lambda rng: mutated(rng, LISTS, (b" ||| ", b"= "))),
     "symbols": Reader(read_symbols, lambda rng: mutated(rng, SYMBOLS)),
     "rated words": Reader(lambda path: [read_pairs(path)] and None, lambda rng: mutated(
         rng, [b"a b 3.5 1 2\nc\td\t0\n", b"x y 1e3\n"])),

@@ -146,12 +146,12 @@ def test_importing_the_package_imports_none_of_its_parts() -> None:
     assert "AttributeError: module 'nmt' has no attribute 'nothing'" in run.stderr
 
 
-def test_the_readme_runs(runs: Path, tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    (code,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+def test_the_page_runs(runs: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "nmt.md").read_text("utf-8")
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
                if block.startswith("import nmt")]
     for name, path in (("runs/own", runs / "attentive"), ("mine.yaml", runs / "plain.yaml"),
                        ("runs/mine", tmp_path / "mine")):
         assert name in code
         code = code.replace(name, str(path))
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile(code, "nmt.md", "exec"), {})

@@ -11,11 +11,11 @@ import pytest
 from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt, write_recipe
 
 from backend.errors import UserError
-from grads.stepper.explorer.search import searched
 from nmt.data.rare_words import UNK
 from nmt.data.vocabulary import END, UNKNOWN
 from nmt.evaluation.scores import perplexity
 from nmt.models.hybrid import Hybrid
+from nmt.pages.search import searched
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.interface import SearchOptions

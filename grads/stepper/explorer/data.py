@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,22 @@ from grads.stepper.explorer.examples import RunExample, open_example, page_name
 from grads.stepper.explorer.flow import flow_json
 from grads.stepper.explorer.network import network
 from grads.stepper.explorer.own import titled
-from grads.stepper.explorer.page import LIMIT, page_of, size_of, write_page
+from grads.stepper.explorer.page import DERIVATION
 from grads.stepper.explorer.settings import Settings
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.sums import sums_json
-from grads.stepper.explorer.tensors import FORWARD, Table, flat, number
+from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, number
 from grads.stepper.explorer.variants import variants_json
 from grads.stepper.explorer.verifications import H, X, verifications_json
 from grads.stepper.tracing.derivations import Run
+from nmt.pages.page import LIMIT, page_of, size_of, write_page
 
 VERSION = 1
 WEIGHTS = re.compile(r"(?:a|alpha)\[(\d+)\]")  # a_t, by their names in the derivations
 DEPTH = 1  # calls around a decoder's loop
 UNBROKEN = "There is no bug to inject here: with them the page would be too large."
 WORDS = 100  # of a vocabulary that is shown
+ROUGH = 4  # significant digits of a weight of attention that no tensor shows
 
 
 def build(
@@ -56,9 +59,9 @@ def explore(name: str, output: str | Path | None = None, **settings: Any) -> Pat
     """
     path = Path(page_name(name) if output is None else output)
     data = build(name, **settings)
-    if data["variants"] and size_of(page_of(data)) >= LIMIT:
+    if data["variants"] and size_of(page_of(data, DERIVATION)) >= LIMIT:
         data = data | {"variants": [], "notes": [*data["notes"], UNBROKEN]}
-    write_page(data, path)
+    write_page(data, path, DERIVATION)
     return path
 
 
@@ -66,12 +69,15 @@ def of_example(example: RunExample) -> dict[str, Any]:
     """The JSON object of an example; each key is documented where it is made."""
     run = example.run
     verifications = example.verifications()
-    table = Table(run)
+    shown = example.shown.with_first_wrong(verifications)
+    verifications = [one for one in verifications if one.step in shown.steps[BACKWARD]]
+    table = Table(run, shown.steps)
     steps = Steps(run, table, verifications)
     verified = verifications_json(run, table, steps, verifications)
     return {
         "version": VERSION, "name": titled(run.derivation.name), "title": run.title,
-        "settings": example.described(), "command": example.command(), "notes": example.said,
+        "settings": example.described(), "command": example.command(),
+        "notes": [*filter(None, [shown.note]), *example.said],
         "sources": steps.sources, "steps": steps.entries,
         "cited": all_said(step["cited"] for step in steps.entries),
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
@@ -92,17 +98,24 @@ def vocabularies(run: Run) -> dict[str, dict[str, Any]]:
             for name, words in ends.items()}
 
 
-def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, int]]:
-    """The weights over the source at each time of the decoder: their tensor, and the step that
-    knows them; empty without attention."""
-    trace, found = table.run.forward, []
+def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, Any]]:
+    """The weights over the source at each time of the decoder: their tensor, the step that knows
+    them, or the next one shown, and all numbers where the tensor holds the first; empty without
+    attention."""
+    trace = table.run.forward
+    found: list[dict[str, Any]] = []
+    whole = dict(zip(trace.memory, trace.alive, strict=True))
+    shown = sorted(table.shown[FORWARD])
     for step in trace.steps:
         for i, target in enumerate(step.targets):
             named = WEIGHTS.fullmatch(target.name)
             if named and step.kind == "assign" and step.depth <= DEPTH:
-                tensor = table.ids[FORWARD, (step.number, i)]
+                tensor = table.find(FORWARD, (step.number, i))
                 where, origin = table.origins[table.root(tensor)]
+                after = shown[min(bisect_left(shown, step.number), len(shown) - 1)]
                 found.append({"t": int(named[1]), "tensor": tensor,
                               "step": steps.numbers.get((where, origin[0]),
-                                                        steps.numbers[FORWARD, step.number])})
+                                                        steps.numbers[FORWARD, after])})
+                if target.sliced:
+                    found[-1]["weights"] = flat(whole[step.number, i], ROUGH)
     return found

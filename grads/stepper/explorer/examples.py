@@ -18,6 +18,8 @@ from grads.stepper.explorer.models import Trained, open_model
 from grads.stepper.explorer.network import depth
 from grads.stepper.explorer.own import guarded, is_own, own_derivation, titled
 from grads.stepper.explorer.settings import SEED, Settings
+from grads.stepper.explorer.tensors import BACKWARD, FORWARD
+from grads.stepper.explorer.times import Shown, shown_steps
 from grads.stepper.trace import Trace, trace
 from grads.stepper.tracing.derivations import DERIVATIONS, Derivation, Run, find
 from grads.stepper.tracing.verify import SUMMED, TOLERANCE, Verification
@@ -73,6 +75,11 @@ class RunExample:
     def own(self) -> Own | None:
         """The verification of a user's own functions; None for a derivation."""
         return self.run.own(self.most) if self.run.derivation.own else None
+
+    @cached_property
+    def shown(self) -> Shown:
+        """The steps that a page shows."""
+        return shown_steps(self.run)
 
     @property
     def said(self) -> list[str]:
@@ -200,9 +207,10 @@ def fitting(
 
 
 def numbers(run: Run, keep: int) -> int:
-    """How many numbers two traces hold, of each tensor at most `keep`."""
-    shapes = [target.shape for trace_ in (run.forward, run.backward) for step in trace_.steps
-              if step.kind == "assign" for target in step.targets
+    """How many numbers a page of two traces holds, of each tensor at most `keep`."""
+    shown = shown_steps(run).steps
+    shapes = [target.shape for name, trace_ in ((FORWARD, run.forward), (BACKWARD, run.backward))
+              for step in trace_.steps if step.number in shown[name] for target in step.targets
               if target.shape and target.same_as is None]
     return sum(min(keep, int(np.prod(shape))) for shape in shapes)
 

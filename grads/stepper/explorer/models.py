@@ -26,6 +26,7 @@ from nmt.models.hybrid import HybridConfig
 from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
 from nmt.models.translator import ModelConfig
+from nmt.pages.search import said_unknown
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
@@ -82,7 +83,7 @@ def language(system: LanguageSystem, sentence: str) -> Trained:
         literal = replace(example, arguments=(renamed, *example.arguments[1:]), named={})
         derivation = on(find(config.unit), literal)
     return trained(derivation, config, count(parameters), [
-        said_unknown("sentence", words, ids)], words, ids)
+        said_unknown("sentence", unknown(words, ids))], words, ids)
 
 
 def translation(
@@ -100,10 +101,12 @@ def translation(
         found = system.translate([x], SearchOptions())[0][0]
         y, spelled = list(found.words), found.spelled
     else:
-        y = target_cut(target)
+        y = list(system.target.pieces(target_cut(target)))
+    if data.reverse_target:
+        y = y[::-1]
     if not x or not (y or own):
         raise UserError(f"{'target' if x else 'sentence'}: expected at least one word")
-    x_ids, y_ids = system.source_ids(x), system.target.ids(y)
+    x_ids, y_ids = system.source_ids(x), system.target.ids(y)  # y is in pieces
     y_ids = [UNKNOWN if t in spelled else i for t, i in enumerate(y_ids)]
     read = x_ids[::-1] if data.reverse_source else x_ids
     parameters = exact(system.parameters)
@@ -116,12 +119,13 @@ def translation(
         derivation = of_translator(config, example, data.reverse_source)
     by_characters = {side: side in system.spellings for side in ("source", "target")}
     return trained(derivation, config, count(parameters), [
-        said_unknown("sentence", columns, x_ids, by_characters["source"]),
-        said_unknown("target", y, y_ids, by_characters["target"]),
+        said_unknown("sentence", unknown(columns, x_ids), by_characters["source"]),
+        said_unknown("target", unknown(y, y_ids), by_characters["target"]),
         "The target is the model's own greedy translation." if own else "",
         "The characters' loss counts in full here, in training "
         f"{config.alpha:g} times (5.5)." if getattr(config, "alpha", 1.0) != 1.0 else "",
-        "The encoder reads the sentence from its end." if data.reverse_source else ""],
+        "The encoder reads the sentence from its end." if data.reverse_source else "",
+        "The decoder writes the sentence from its end." if data.reverse_target else ""],
         [*columns, *y], [*x_ids, *y_ids])
 
 
@@ -230,11 +234,3 @@ def trained(
 def unknown(words: Sequence[str], ids: Sequence[int]) -> list[str]:
     """Words that a vocabulary does not have, each once."""
     return list(dict.fromkeys(word for word, i in zip(words, ids, strict=True) if i == UNKNOWN))
-
-
-def said_unknown(name: str, words: Sequence[str], ids: Sequence[int], spelled: bool = False
-                 ) -> str:
-    """What is said of them; spelled, whether the model has characters of that side."""
-    found = unknown(words, ids)
-    how = "outside the vocabulary, by character" if spelled else "read as <unk>"
-    return f"{name}: {how}: {', '.join(found)}." if found else ""

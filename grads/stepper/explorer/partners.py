@@ -67,7 +67,7 @@ class Partners:
 
     def assigns(self, step: Step) -> set[int]:
         """The tensors that a forward step has made."""
-        return {self.table.root(self.table.ids[FORWARD, (step.number, i)])
+        return {self.table.root(self.table.find(FORWARD, (step.number, i)))
                 for i in range(len(step.targets))}
 
     def assigned(self, x: int) -> int | None:

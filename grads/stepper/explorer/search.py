@@ -1,34 +1,28 @@
-"""The page that steps through beam search: a trained model's own search of a user's sentence.
-
-Nothing is searched here: `System.translate`, what `nmt translate` runs, tells a `Recorder` of each
-step, once with the beam asked for and once with a beam of 1, which is greedy search.
-"""
+"""The page that steps through beam search: a trained model's own search of a user's sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from backend.errors import UserError
 from grads.stepper import trained as package
 from grads.stepper.explorer.examples import quoted, shown
-from grads.stepper.explorer.models import PHRASE, said_unknown
-from grads.stepper.explorer.page import SEARCH, write_page
-from grads.stepper.explorer.search_steps import FATES, Recorder, words_of
+from grads.stepper.explorer.models import PHRASE
 from nmt.checkpoint_option import DEFAULT
 from nmt.data.corpora import check_lengths, tokenisers
-from nmt.data.rare_words import UNK
+from nmt.pages.page import SEARCH, write_page
+from nmt.pages.search import searches_of
 from nmt.search.combine import AVERAGES
-from nmt.search.interface import SearchOptions, chosen
-from nmt.system import System, Translation
+from nmt.search.interface import chosen
+from nmt.system import System
 
 NAME, PAGE = "search", "search.html"
 OWN = "attention"  # of the package's models, the one that is searched
 OWN_BEAM = 3
 OWN_SENTENCE = "Sonntag oder vor 12 Sekunden"  # the beam finds better than greedy search
-BEYOND = {"beam": 4, "greedy": 2}  # candidates shown after the last one that was accepted
 VERSION = 1
 
 
@@ -100,59 +94,10 @@ def build_search(settings: SearchSettings) -> dict[str, Any]:
     beam = OWN_BEAM if settings.model is None and settings.beam is None else settings.beam
     options = chosen(system.recipe.search, beam, settings.nbest, settings.length_factor,
                      settings.length_normalisation)
-    one = replace(options, beam=1, nbest=1, length_normalisation=0.0)
-    searches = {"beam": searched(system, words, options, BEYOND["beam"]),
-                "greedy": searched(system, words, one, BEYOND["greedy"])}
+    found = searches_of(system, words, options)
+    own = [package.note(OWN)] if settings.model is None else []
     return {
-        "version": VERSION, "title": "Beam search, stepped",
-        "settings": described(settings, options), "command": settings.command(),
-        "notes": notes(system, words, options, settings.model is None),
-        "source": system.source_columns(words),
-        "unknown": [s for s, i in enumerate(system.source_ids(words)) if not i],
-        "attention": searches["beam"]["steps"][0]["weights"] is not None, "fates": FATES,
-        "searches": searches,
+        **found, "version": VERSION, "title": "Beam search, stepped",
+        "settings": {"model": [shown(one) for one in settings.directories], **found["settings"]},
+        "command": settings.command(), "notes": [*own, *found["notes"]],
     }
-
-
-def searched(
-    system: System, words: list[str], options: SearchOptions, beyond: int
-) -> dict[str, Any]:
-    """One search: its steps, its limit, the hypotheses it returned, best first."""
-    recorder = Recorder(options, system.target.words, len(system.source_columns(words)), beyond)
-    [found] = system.translate([words], options, recorder)
-    return {"beam": options.beam, "limit": recorder.limit, "steps": recorder.steps,
-            "limit_penalty": float(options.length_penalty(recorder.limit)),
-            "found": [result(system, recorder, translation, at)
-                      for translation, at in zip(found, recorder.best, strict=True)]}
-
-
-def result(
-    system: System, recorder: Recorder, translation: Translation, at: tuple[int, int]
-) -> dict[str, Any]:
-    """A hypothesis that was returned: which of the steps' it is, as the command line has it."""
-    words = [UNK if place in translation.spelled else word  # a hybrid model's, before it spells
-             for place, word in enumerate(translation.words)]
-    assert words_of(recorder.steps, at) == words
-    return {"at": list(at), "text": system.text(translation), "words": words,
-            "log_p": translation.log_probability, "score": translation.score,
-            "finished": translation.finished}
-
-
-def described(settings: SearchSettings, options: SearchOptions) -> dict[str, Any]:
-    """The settings as they are, for the page."""
-    return {"model": [shown(one) for one in settings.directories], "beam": options.beam,
-            "nbest": options.nbest, "alpha": options.length_normalisation,
-            "length_factor": options.length_factor, "minimum_steps": options.minimum_steps}
-
-
-def notes(system: System, words: list[str], options: SearchOptions, own: bool) -> list[str]:
-    """What is to be said about the model and the sentence."""
-    data, attention = system.recipe.data, system.recipe.model.attention
-    return [note for note in (
-        package.note(OWN) if own else "",
-        said_unknown("sentence", words, system.source_ids(words)[: len(words)]),
-        "The encoder reads the sentence from its end; columns stand in the order of the words as "
-        "they are written." if data.reverse_source else "",
-        "This model has no attention." if attention == "none" else "",
-        "The search may not produce <unk> (search.unknown)." if not options.unknown else "",
-    ) if note]

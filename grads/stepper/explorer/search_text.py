@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from grads.stepper.explorer.search_steps import FATES, FINISHED, SURPASSED, words_of
+from nmt.search.recorder import FATES, FINISHED, SURPASSED, words_of
 
 SHOWN = 5  # words of a hypothesis in a row, the last ones
 

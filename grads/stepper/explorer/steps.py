@@ -26,7 +26,8 @@ OPERANDS = 16  # tensors of one container that a step is said to have read
 
 
 class Steps:
-    """The assignments of both passes, numbered from 0; `entries` is what the page gets."""
+    """The assignments of both passes that are shown, numbered from 0; `entries` is what the page
+    gets."""
 
     def __init__(self, run: Run, table: Table, verifications: list[Verification]) -> None:
         self.run, self.table = run, table
@@ -36,7 +37,7 @@ class Steps:
         self.partners = Partners(run, table, verifications)
         for name, trace in table.traces.items():
             for step in trace.steps:
-                if step.kind == "assign":
+                if step.number in table.shown[name]:
                     self.numbers[name, step.number] = len(self.entries)
                     self.entries.append(self.entry(name, step))
 
@@ -99,7 +100,7 @@ class Steps:
     def partner(self, step: Step) -> int | None:
         """The number of the forward step that a backward step differentiates."""
         found = self.partners.find(step)
-        return None if found is None else self.numbers[FORWARD, found]
+        return None if found is None else self.numbers.get((FORWARD, found))
 
     def assigned(self, name: str, origin: Origin) -> int | None:
         """The number of the step that assigned a target; None for what was given from outside."""

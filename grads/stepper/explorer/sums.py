@@ -17,7 +17,7 @@ def sums_json(table: Table) -> list[dict[str, Any]]:
     """The complete sums, each with its terms in the order in which they were added."""
     trace = table.run.backward
     return [{"target": table.ids[BACKWARD, chain[-1]], "terms": terms(trace, chain)}
-            for chain in chains(trace) if len(chain) > 1]
+            for chain in chains(trace) if len(chain) > 1 and (BACKWARD, chain[-1]) in table.ids]
 
 
 def chains(trace: Trace) -> list[list[Origin]]:

@@ -7,6 +7,7 @@ entry of its own but the caller's variable.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ FORWARD, BACKWARD = "forward", "backward"
 
 
 class Table:
-    """The tensors of a run; `entries` is what the page gets."""
+    """The tensors of a run that the steps shown assign or read; `entries` is what the page gets.
+    """
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, shown: Mapping[str, Collection[int]]) -> None:
+        self.run, self.shown = run, shown
         self.traces: dict[str, Trace] = {FORWARD: run.forward, BACKWARD: run.backward}
         self.entries: list[dict[str, Any]] = []
         self.origins: list[tuple[str, Origin]] = []  # of each entry, the pass and the place
@@ -35,7 +37,7 @@ class Table:
                 self.add(FORWARD, (0, i), target)
         for name, trace in self.traces.items():
             for step in trace.steps:
-                if step.kind == "assign":
+                if step.number in shown[name]:
                     for i, target in enumerate(step.targets):
                         self.add(name, (step.number, i), target)
 

@@ -42,7 +42,8 @@ def variants_json(
         trace = example.rerun(mistake.edits)
         numbers = aligned(right, trace)
         wrong = Wrong(trace, numbers or [])
-        origins = differing(right, wrong) if numbers else []
+        origins = [one for one in differing(right, wrong) if one[0] in table.shown[BACKWARD]
+                   ] if numbers else []
         if origins:
             found.append({
                 **described(mistake, right),

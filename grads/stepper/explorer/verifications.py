@@ -14,13 +14,7 @@ from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat, numbe
 from grads.stepper.tracing.derivations import Run
 from grads.stepper.tracing.numerical import attempt
 from grads.stepper.tracing.replay import Bumps, rerun
-from grads.stepper.tracing.verify import (
-    LANES,
-    MEMORY,
-    Verification,
-    bumps_of,
-    largest_computed,
-)
+from grads.stepper.tracing.verify import Verification, bumps_of, groups
 
 H = STEPS  # of the V curves
 X = np.linspace(-0.5, 0.5, 9)  # what is added to an entry for a line of the loss
@@ -133,16 +127,11 @@ def bump(verification: Verification, entries: np.ndarray) -> Bumps:
 def losses(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:
     """The loss with each of `steps` added, one after another, to the one entry of each of the
     bumps; many bumps share one run."""
-    computed = largest_computed(run.forward)
-    found: list[np.ndarray] = []
-    group: list[Bumps] = []
-    for bump_, following in zip(bumps, [*bumps, None][1:], strict=True):
-        group.append(bump_)
-        largest = max([computed, *(int(np.prod(one.shape)) for one in group)])
-        if following is None or (len(group) + 1) * len(steps) > min(LANES, MEMORY // largest):
-            found += perturbed(run, group, np.tile(steps, len(group)))
-            group = []
-    return found
+    found: dict[int, np.ndarray] = {}
+    for group in groups(run.forward, bumps):
+        found |= zip(group, perturbed(run, [bumps[i] for i in group],
+                                      np.tile(steps, len(group))), strict=True)
+    return [found[i] for i in range(len(bumps))]
 
 
 def perturbed(run: Run, bumps: Sequence[Bumps], steps: np.ndarray) -> list[np.ndarray]:

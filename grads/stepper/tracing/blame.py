@@ -116,7 +116,8 @@ class Blame:
     def carried(self, origins: Sequence[Origin], before: Origin | None
                 ) -> dict[Origin, tuple[Candidate, Numbers]]:
         """The line that goes wrong first of those that, paired by a guess, make a result wrong, if
-        it does before the first one that is known to.
+        it does before the first one that is known to: all variables that it assigns, where several
+        do (`dright, dleft = ...`).
 
         What it is compared with is a guess, but that its correction makes a result right is none.
         A line that is right by its name or by another guess is not taken: what is made of it may
@@ -128,7 +129,9 @@ class Blame:
                   if (before is None or line[0] < before) and not all(map(self.is_right, line))]
         found = [one for one in judged if one.first is not None and not one.is_right
                  and (before is None or one.first < before)]
-        return min(found, key=lambda one: one.first or (0, 0)).guess if found else {}
+        first = min((one.first[0] for one in found if one.first), default=None)
+        return {origin: pair for one in found if one.first and one.first[0] == first
+                for origin, pair in one.guess.items()}
 
     def is_right(self, origin: Origin) -> bool:
         """Whether a gradient is that of the forward variable of its name."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grads.stepper.trace import Origin, Step, Trace
+from grads.stepper.trace import Origin, Step, Target, Trace
 from grads.stepper.tracing.pairing import Pairs, Partner, root_of, squeezed
 from grads.stepper.tracing.parts import PART
 from grads.stepper.tracing.replay import assigned
@@ -53,7 +53,7 @@ class Guesses:
         if np.asarray(target.value).dtype.kind != "f":
             return
         seen = set()
-        for trace, sequence, is_named in self.sequences(step, root_of(target.name)):
+        for trace, sequence, is_named in self.sequences(step, target):
             for guess in self.orders(line, trace, sequence):
                 places = tuple((origin, id(trace), *found) for origin, found in guess.items())
                 if places not in seen and self.fits(guess, trace):
@@ -75,11 +75,12 @@ class Guesses:
 
     # --- what the forward assigned, one after another
 
-    def sequences(self, step: Step, gradient: str) -> Iterator[tuple[Trace, list[Origin], bool]]:
+    def sequences(self, step: Step, target: Target
+                  ) -> Iterator[tuple[Trace, list[Origin], bool]]:
         """Assignments of one variable, from all lines or some; then those of each part."""
         function = self.pairs.pairing.partners.get(step.function)
-        name = self.pairs.forward_name(step, self.backward.target((step.number, 0))) or ""
-        by_site = self.by_site(self.forward, function, root_of(name) or gradient)
+        name = self.pairs.forward_name(step, target) or ""
+        by_site = self.by_site(self.forward, function, root_of(name or target.name))
         for left_out in range(min(len(by_site), SITES)):
             for without in combinations(by_site, left_out):
                 yield self.forward, sorted(origin for site, origins in by_site.items()

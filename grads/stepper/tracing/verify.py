@@ -7,7 +7,7 @@ change of the loss, by complex step and by central differences, is compared with
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -215,32 +215,40 @@ def perturbed(
     named: dict[str, Any], step: Any,
 ) -> list[np.ndarray]:
     """For each of the bumps the losses with `step` added; bumps of like size are run together."""
-    order = sorted(range(len(bumps)), key=lambda i: int(np.prod(bumps[i].shape)))
-    found = (one for group in grouped([bumps[i] for i in order], largest_computed(forward))
-             for one in rerun(forward, arguments, group, step, named, loss))
-    by_place = dict(zip(order, found, strict=True))
-    return [by_place[i] for i in range(len(bumps))]
+    found: dict[int, np.ndarray] = {}
+    for group in groups(forward, bumps):
+        found |= zip(group, rerun(forward, arguments, [bumps[i] for i in group], step, named,
+                                  loss), strict=True)
+    return [found[i] for i in range(len(bumps))]
 
 
-def largest_computed(forward: Trace) -> int:
-    """The size of the largest array that the forward computes: it is what lanes multiply."""
-    return max((int(np.prod(target.shape)) for step in forward.steps if step.kind == "assign"
-                for target in step.targets if target.shape and target.same_as is None), default=1)
-
-
-def grouped(bumps: Iterable[Bumps], computed: int) -> Iterator[list[Bumps]]:
-    """Bumps that are run together: as many entries as there are lanes, or one bump; fewer lanes
-    where arrays are large, those computed or what is perturbed."""
-    group: list[Bumps] = []
-    for bump in bumps:
-        largest = max(1, computed, *(int(np.prod(one.shape)) for one in (*group, bump)))
-        lanes = sum(len(one.entries) for one in (*group, bump))
-        if group and lanes > min(LANES, MEMORY // largest):
+def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
+    """Numbers of bumps that are run together: as many entries as there are lanes, or one bump;
+    fewer lanes where arrays are large, those perturbed or computed after it."""
+    after = largest_after(forward)
+    sizes = [max(after[min((number for number, _ in one.places.steps), default=0)],
+                 int(np.prod(one.shape))) for one in bumps]
+    group: list[int] = []
+    for i in sorted(range(len(bumps)), key=lambda i: sizes[i]):
+        lanes = sum(len(bumps[j].entries) for j in (*group, i))
+        if group and lanes > min(LANES, MEMORY // sizes[i]):
             yield group
             group = []
-        group.append(bump)
+        group.append(i)
     if group:
         yield group
+
+
+def largest_after(forward: Trace) -> list[int]:
+    """For each step the size of the largest array that the forward computes from it on: lanes
+    multiply these, and leave as they are those computed before."""
+    found, largest = [], 1
+    for step in reversed(forward.steps):
+        if step.kind == "assign":
+            largest = max([largest, *(int(np.prod(target.shape)) for target in step.targets
+                                      if target.shape and target.same_as is None)])
+        found.append(largest)
+    return found[::-1]
 
 
 def _verification(

@@ -29,6 +29,12 @@ def opened(directory, pair, wrong=None):
         return example, example.verifications()
 
 
+def first_red(found):
+    """The variables of the first step in which any is red; a line may assign several at once."""
+    red = [one for one in found if one.status == "wrong"]
+    return {one.name.partition("[")[0] for one in red if one.step == red[0].step}
+
+
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_nothing_right_is_red(pair, tmp_path):
     example, found = opened(tmp_path, pair)
@@ -40,9 +46,9 @@ def test_the_wrong_ones_are_red_and_most_at_their_first_variable(tmp_path):
     at_first = 0
     for pair, wrong in SAMPLE:
         _example, found = opened(tmp_path, pair, wrong)
-        red = [one.name.partition("[")[0] for one in found if one.status == "wrong"]
+        red = first_red(found)
         assert red, (pair.name, wrong)
-        at_first += red[:1] == [wrong.first]
+        at_first += wrong.first in red
     assert at_first > 0.9 * len(SAMPLE)
 
 
@@ -52,5 +58,4 @@ def test_what_is_not_paired_by_name_is_red_where_it_goes_wrong(name, tmp_path):
     for pair, wrong in WRONG:
         if pair.name == name and wrong.first != SECOND_CALL:
             _example, found = opened(tmp_path, pair, wrong)
-            red = [one.name.partition("[")[0] for one in found if one.status == "wrong"]
-            assert red[0] == wrong.first, wrong
+            assert wrong.first in first_red(found), wrong

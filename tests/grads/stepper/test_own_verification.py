@@ -122,8 +122,23 @@ def filled_backward(dy, y):
 
 def filled_inputs(rng):
     return rng.normal(size=4)
+
+def halves_forward(x, y):
+    left, right = np.tanh(x), np.sin(y)
+    return np.hstack([left[1:], right[1:][::-1]]), (left, y)
+
+def halves_backward(d, cache):
+    left, y = cache
+    dx, dy = np.zeros_like(left), np.zeros_like(y)
+    dleft, dright = np.hsplit(d, 2)
+    dx[1:] = dleft * (1 - left[1:] ** 2)
+    dy[1:] = dright[::-1] * np.cos(y[1:])
+    return dx, dy
+
+def halves_inputs(rng):
+    return rng.normal(size=4), rng.normal(size=4)
 '''
-RIGHT = ("norm", "loop", "attention", "scale", "kink", "bias", "filled")
+RIGHT = ("norm", "loop", "attention", "scale", "kink", "bias", "filled", "halves")
 
 
 def opened(directory, name, old="", new=""):
@@ -183,6 +198,13 @@ def test_the_first_wrong_variable_is_red(name, old, new, first, tmp_path):
              if one.status == "wrong"]
     assert wrong and wrong[0] == first
     assert "WRONG" in example.said[-1]
+
+
+def test_variables_that_one_line_exchanges_are_both_red(tmp_path):
+    """Each is compared with the part of an expression that has its own name."""
+    example = opened(tmp_path, "halves", "dleft, dright =", "dright, dleft =")
+    red = [(one.name, one.forward) for one in example.verifications() if one.status == "wrong"]
+    assert red[:2] == [("dright", "right[1:][::-1]"), ("dleft", "left[1:]")]
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -9,7 +9,7 @@ from tiny_run import complaint, files_in, nmt
 
 from backend.errors import UserError
 from nmt.cli import demo, demo_files
-from nmt.system import Translation
+from nmt.translation import Translation
 
 SMALL = ["--phrases", 40, "--epochs", 1, "--data.dev_size", 6, "--data.test_size", 12,
          "--model.hidden_size", 8, "--model.embedding_size", 8, "--model.bidirectional", "false"]

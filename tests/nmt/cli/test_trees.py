@@ -14,7 +14,8 @@ from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.run_directory import RunDirectory
 from nmt.search.interface import SearchOptions
-from nmt.system import System, Translation
+from nmt.system import System
+from nmt.translation import Translation
 
 TREE = "(ROOT (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ 's)) (. {word})))\n"
 

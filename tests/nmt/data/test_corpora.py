@@ -1,5 +1,6 @@
 """From a recipe's data section to sentence pairs."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -53,6 +54,13 @@ def test_long_dev_sentences_are_kept_up_to_the_limit_of_translation(directory) -
     assert len(load_corpus(config(directory)).dev.pairs) == 2
     with pytest.raises(UserError, match=r"dev\.en:2: expected at most 8 words .*, got 9"):
         load_corpus(config(directory, max_translate_length=8))
+
+
+def test_validation_pairs_are_not_drawn_from_a_pipe(directory) -> None:
+    (directory / "train.en").unlink()
+    os.mkfifo(directory / "train.en")
+    with pytest.raises(UserError, match=r"train\.en: expected a regular file, or dev files"):
+        load_corpus(config(directory, dev_source="", dev_target=""))
 
 
 @pytest.mark.parametrize(("file", "content", "message"), [

@@ -7,7 +7,7 @@ import pytest
 
 from nmt.evaluation.rare import bleu_by_rarity, perplexities_by_class, rarities
 from nmt.evaluation.scores import bleu
-from nmt.system import Translation
+from nmt.translation import Translation
 
 CORPUS = [["a"] * 8, ["b"] * 4, ["c", "c", "d", "d"]]  # ranks 1, 2, 3, 4
 

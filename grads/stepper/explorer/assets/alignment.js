@@ -1,6 +1,6 @@
 // The weights of attention, a row for each step of the decoder; a row fills when its step is reached.
 
-import { data, steps, valuesOf } from "./data.js";
+import { data, steps, weightsOf } from "./data.js";
 import { el } from "./format.js";
 import { goTo, state } from "./state.js";
 import { weightsRow, weightsTable } from "./weights.js";
@@ -15,12 +15,13 @@ export function drawAlignment(box) {
   const source = columns.filter((column) => column.side === "encoder").map((column) => column.word);
   if (data.network.mirrored) source.reverse(); // weights are by written words
   const target = columns.filter((column) => column.side !== "encoder");
-  const body = data.attention.map(({ t, tensor, step }, k) => {
-    const row = weightsRow(el("a", { href: `#step=${step + 1}` }, target[k]?.next ?? `t = ${t}`), source, valuesOf(tensor), { onclick: () => goTo(step) });
+  const body = data.attention.map((known, k) => {
+    const { t, step } = known;
+    const row = weightsRow(el("a", { href: `#step=${step + 1}` }, target[k]?.next ?? `t = ${t}`), source, weightsOf(known), { onclick: () => goTo(step) });
     rows.push({ t, step, row });
     return row;
   });
-  const attended = source.slice(0, valuesOf(data.attention[0].tensor).length);
+  const attended = source.slice(0, weightsOf(data.attention[0]).length);
   box.append(weightsTable("Attention weights, by word to be predicted and word read", attended, body));
 }
 

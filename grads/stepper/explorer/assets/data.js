@@ -59,6 +59,9 @@ export function valuesOf(id, variant = null) {
   return tensors[id].value;
 }
 
+/** The weights of attention at a time, of all source words, also where the tensor is shown in part. */
+export const weightsOf = (known) => known.weights ?? valuesOf(known.tensor);
+
 const wrongSets = new Map();
 
 /** The tensors that a variant gets wrong. */

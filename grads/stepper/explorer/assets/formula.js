@@ -41,7 +41,7 @@ function citation(name) {
   return el("aside", { class: "cited" }, el("h3", {}, prose(title)), text.map((paragraph) => el("p", {}, prose(paragraph))));
 }
 
-/** An equation that is too wide breaks between its terms (page.css), then shrinks; what is then still cut shows that it scrolls. */
+/** An equation that is too wide breaks between its terms (derivation.css), then shrinks; what is then still cut shows that it scrolls. */
 function fit(set) {
   const inner = set.querySelector(".katex-display > .katex");
   if (!inner) return;

@@ -1,6 +1,6 @@
 // The network unrolled in time and depth, and the playhead that runs forward, then backward.
 
-import { data, keptFrom, stepIsWrong, steps, firstBackward, valuesOf } from "./data.js";
+import { data, keptFrom, stepIsWrong, steps, firstBackward, weightsOf } from "./data.js";
 import { draw, el, short } from "./format.js";
 import { goTo, state } from "./state.js";
 
@@ -112,7 +112,7 @@ function showAttending(now) {
   const t = now.cell && now.cell.side !== "encoder" ? now.cell.t : null;
   const to = columns.findIndex((one) => one.side !== "encoder" && one.t === t);
   const known = data.attention.find((one) => one.t === t);
-  const weights = known && known.step <= state.step ? valuesOf(known.tensor) : null;
+  const weights = known && known.step <= state.step ? weightsOf(known) : null;
   const row = rowOf("attention");
   attends.forEach(({ index, path }, position) => {
     const s = mirrored ? attends.length - 1 - position : position;

@@ -13,7 +13,8 @@ from tiny_run import TEXT_RECIPE, nmt, write_corpus, write_recipe
 
 from grads.derivations.scores import SCORES
 from grads.stepper.explorer import build
-from grads.stepper.explorer.page import write_page
+from grads.stepper.explorer.page import DERIVATION
+from nmt.pages.page import write_page
 from nmt.recipe import Recipe
 from nmt.system import System
 
@@ -53,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict
                 fresh(directory / "run", OWN, System, Recipe)
                 settings = {"model": directory / "run"}
             kept[name] = build(**PAGES[name], **settings), directory / f"{name}.html"
-            write_page(*kept[name])
+            write_page(*kept[name], DERIVATION)
         return kept[name]
 
     return make

@@ -156,9 +156,10 @@ def test_titles_say_the_variant() -> None:
 
 @pytest.mark.parametrize("name", ["gru", "gru-context", "attention-step"])
 def test_a_projection_is_not_called_nats(name: str, tmp_path: Any, browser: Any) -> None:
-    from grads.stepper.explorer.page import write_page
+    from grads.stepper.explorer.page import DERIVATION
+    from nmt.pages.page import write_page
     from tests.grads.stepper.explorer.conftest import Opened
-    write_page(build(name), tmp_path / "page.html")
+    write_page(build(name), tmp_path / "page.html", DERIVATION)
     window = Opened(browser, tmp_path / "page.html", "")
     about = window.page.inner_text("#about")
     assert "nats" not in about and "upstream gradient" in about
@@ -218,14 +219,15 @@ def test_a_phone_shows_the_equation_first(opened: Any, made: Any) -> None:
 
 def test_a_page_of_ones_own_function(browser: Any, tmp_path: Any) -> None:
     """It says which gradients are right, names no path and no null."""
-    from grads.stepper.explorer.page import write_page
+    from grads.stepper.explorer.page import DERIVATION
+    from nmt.pages.page import write_page
     from tests.grads.stepper.explorer.conftest import Opened
     from tests.grads.stepper.test_own_verification import SOURCE as OWN
     for name, text, verdict in (("loop", OWN, "right"), (
             "loop", OWN.replace("dU += np.outer(da, h[t - 1])", "dU += np.outer(da, h[t])"),
             "WRONG")):
         (tmp_path / "mine.py").write_text(text)
-        write_page(build(f"{tmp_path / 'mine.py'}:{name}"), tmp_path / "page.html")
+        write_page(build(f"{tmp_path / 'mine.py'}:{name}"), tmp_path / "page.html", DERIVATION)
         window = Opened(browser, tmp_path / "page.html", "#all=1")
         assert verdict in window.page.inner_text(".verdict")
         body = window.page.inner_text("body")

@@ -8,6 +8,7 @@ import pytest
 from explored import STATUSES, data, step_of, values
 
 from grads.derivations.examples import Sizes
+from grads.stepper.explorer import build, examples, times
 from grads.stepper.explorer.expand import FUNCTIONS
 from grads.stepper.tracing.derivations import DERIVATIONS, find
 
@@ -22,8 +23,13 @@ ROUNDING = 3e-10  # of a difference of losses over twice the central step
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_that_is_referred_to_is_there(name):
     d = data(name)
-    count, steps = len(d["tensors"]), d["steps"]
     assert d["version"] == 1 and d["name"] == name and d["title"] and d["notes"] == []
+    check_references(d)
+
+
+def check_references(d):
+    """Raise AssertionError unless all that the parts of a page's data point at is there."""
+    count, steps = len(d["tensors"]), d["steps"]
     places = {(column["side"], column["t"]) for column in d["network"]["columns"]}
     passes = [step["pass"] for step in steps]
     assert passes == sorted(passes, reverse=True), "first forward, then backward"
@@ -50,6 +56,27 @@ def test_everything_that_is_referred_to_is_there(name):
         assert verification["target"] in steps[verification["step"]]["targets"]
         assert d["tensors"][verification["target"]]["gradient"]
     json.dumps(d, allow_nan=False)
+
+
+def test_a_long_run_is_shown_at_the_ends_of_its_loops(monkeypatch):
+    """Of the steps between them sums and weights of attention are left, whole."""
+    long = {"name": "attention", "seed": 1, "layers": 1, "hidden": 1, "embedding": 1,
+            "sentence": "a b c d e f g ||| a b c d e f"}
+    monkeypatch.setattr(times, "STEPS", 800)
+    monkeypatch.setattr(examples, "KEPT", (4,))
+    d = build(**long)
+    check_references(d)
+    assert len(d["steps"]) <= 800 and d["notes"][0].startswith(
+        f"Shown in part: {len(d['steps'])} of ")
+    assert "(s: 4 of 7, t: 4 of 7)" in d["notes"][0]
+    assert {dict(step["loops"])["t"] for step in d["steps"] if step["loops"][:1] and
+            step["loops"][0][0] == "t"} == {1, 2, 6, 7}
+    assert [one["t"] for one in d["attention"]] == list(range(1, 8))
+    for one in d["attention"]:
+        assert len(one["weights"]) == 7 and sum(one["weights"]) == pytest.approx(1, abs=1e-3)
+    assert {one["status"] for one in d["verifications"]} <= STATUSES
+    terms = {d["tensors"][one["target"]]["name"]: len(one["terms"]) for one in d["sums"]}
+    assert terms["dW_hy"] == 7
 
 
 @pytest.mark.parametrize(("name", "limit"), [("lstm", 400_000), ("attention", 1_600_000)])

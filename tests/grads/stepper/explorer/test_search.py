@@ -16,13 +16,14 @@ from tiny_run import nmt
 from backend.errors import UserError
 from grads.cli import main
 from grads.stepper import trained as package
-from grads.stepper.explorer.page import SEARCH, page_of
 from grads.stepper.explorer.search import OWN_SENTENCE, SearchSettings, build_search
-from grads.stepper.explorer.search_steps import DIGITS, FATES, words_of
 from nmt.data.batches import make_sources
+from nmt.pages.page import SEARCH, page_of
 from nmt.search.beam import greedy
 from nmt.search.interface import SearchOptions
-from nmt.system import System, Translation
+from nmt.search.recorder import DIGITS, FATES, words_of
+from nmt.system import System
+from nmt.translation import Translation
 
 SENTENCE = "one two ten <script>"
 VARIANTS: list[dict[str, Any]] = [

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grads.stepper.explorer.page import SEARCH, write_page
 from grads.stepper.explorer.search import SearchSettings, build_search
+from nmt.pages.page import SEARCH, write_page
 from tests.grads.stepper.explorer.conftest import Opened
 from tests.grads.stepper.explorer.test_page import NARROW, number
 

@@ -17,21 +17,25 @@ import pytest
 import grads.derivations
 from backend.errors import UserError
 from grads.derivations.scores import SCORES
+from grads.stepper.explorer import cited as cites
 from grads.stepper.explorer import data as explorer
-from grads.stepper.explorer import page as page_module
-from grads.stepper.explorer.cited import ERRATA, cited, errata, names, read, said
+from grads.stepper.explorer.cited import ERRATA, cited, errata, names, said
 from grads.stepper.explorer.expand import expansions
-from grads.stepper.explorer.formulas import ASSETS, formulas, key
-from grads.stepper.explorer.page import (
-    DERIVATION,
+from grads.stepper.explorer.formulas import formulas, key
+from grads.stepper.explorer.page import DERIVATION
+from grads.stepper.tracing.derivations import DERIVATIONS, FOLLOW
+from nmt.pages import page as page_module
+from nmt.pages.page import (
     LIMIT,
     SEARCH,
+    Layout,
     inlined,
     packed,
     page_of,
+    read,
     write_page,
 )
-from grads.stepper.tracing.derivations import DERIVATIONS, FOLLOW
+from nmt.serving.page import SERVE
 
 
 def statements() -> set[str]:
@@ -74,7 +78,7 @@ def test_the_nearest_place_decides_the_equation() -> None:
 
 
 def test_errata_are_those_of_the_document() -> None:
-    assert errata() == read(ERRATA.read_text(encoding="utf-8"))
+    assert errata() == cites.read(ERRATA.read_text(encoding="utf-8"))
     assert errata()["4"]["text"][0].startswith("Eqs. 2.47-2.50 print `g'(T_lstm z_t)`, at the pre")
 
 
@@ -125,17 +129,20 @@ def test_page_loads_nothing(made: Any) -> None:
 
 
 def test_every_asset_is_in_a_page() -> None:
-    used = {name for layout in (DERIVATION, SEARCH) for name in layout.modules}
-    assert {path.stem for path in ASSETS.glob("*.js")} == used
+    layouts = (DERIVATION, SEARCH, SERVE)
+    used = {name for layout in layouts for name in layout.modules}
+    assert {path.stem for layout in layouts for directory in layout.directories
+            for path in directory.glob("*.js")} == used
 
 
 def test_same_data_makes_the_same_page(made: Any) -> None:
     data, path = made("lstm")
-    assert page_of(data) == path.read_text(encoding="utf-8")
+    assert page_of(data, DERIVATION) == path.read_text(encoding="utf-8")
 
 
 def test_title_is_escaped(made: Any) -> None:
-    page = page_of({**made("lstm")[0], "title": "</title><script>alert(1)</script>"})
+    page = page_of({**made("lstm")[0], "title": "</title><script>alert(1)</script>"},
+                   DERIVATION)
     assert "<script>alert" not in page and "&lt;script&gt;" in page
 
 
@@ -145,7 +152,7 @@ def test_too_large_a_page_is_refused_and_the_file_left(made: Any, tmp_path: Path
     rng = random.Random(0)
     noise = [rng.random() for _ in range(300_000)]
     with pytest.raises(UserError, match=r"large\.html: expected a page under 1 MB"):
-        write_page({**made("lstm")[0], "noise": noise}, path)
+        write_page({**made("lstm")[0], "noise": noise}, path, DERIVATION)
     assert path.read_text() == "as it was" and len(list(tmp_path.iterdir())) == 1
 
 
@@ -166,7 +173,7 @@ def test_bugs_are_left_out_where_they_make_a_page_too_large(
 def test_a_path_that_cannot_be_written(made: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        write_page(made("lstm")[0], tmp_path / "file" / "page.html")
+        write_page(made("lstm")[0], tmp_path / "file" / "page.html", DERIVATION)
 
 
 def test_nan_is_refused() -> None:
@@ -174,16 +181,17 @@ def test_nan_is_refused() -> None:
         packed({"value": float("nan")})
 
 
-@pytest.mark.parametrize("modules", [DERIVATION.modules, SEARCH.modules], ids=len)
-def test_modules_import_only_what_stands_before_them(modules: tuple[str, ...]) -> None:
-    text = {name: (ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in modules}
+@pytest.mark.parametrize("layout", [DERIVATION, SEARCH, SERVE], ids=lambda one: one.templates[0])
+def test_modules_import_only_what_stands_before_them(layout: Layout) -> None:
+    modules = layout.modules
+    text = {name: read(layout, f"{name}.js") for name in modules}
     for place, name in enumerate(modules):
         for wanted, module in re.findall(r'import \{([^}]*)\} from "\./(\w+)\.js";', text[name]):
             assert module in modules[:place], f"{name} imports {module}"
             exported = set(re.findall(r"^export (?:async )?(?:function|const|class) (\w+)",
                                       text[module], re.MULTILINE))
             assert {one.strip() for one in wanted.split(",")} <= exported, f"{name} of {module}"
-    assert "import {" not in inlined(modules)
+    assert "import {" not in inlined(layout)
 
 
 # --- expansions ---------------------------------------------------------------------------------

@@ -103,11 +103,15 @@ def finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def words_of(steps: Sequence[dict[str, Any]], at: tuple[int, int]) -> list[str]:
-    """The words of a hypothesis, without the end marker."""
-    words, (number, candidate) = [], at
+def path_of(steps: Sequence[dict[str, Any]], at: Sequence[int]) -> list[dict[str, Any]]:
+    """A hypothesis's candidates, one of each step from the first."""
+    path, (number, candidate) = [], at
     while candidate >= 0:
-        one = steps[number]["candidates"][candidate]
-        words += [] if one["end"] else [one["word"]]
-        number, candidate = number - 1, one["parent"]
-    return words[::-1]
+        path.append(steps[number]["candidates"][candidate])
+        number, candidate = number - 1, path[-1]["parent"]
+    return path[::-1]
+
+
+def words_of(steps: Sequence[dict[str, Any]], at: Sequence[int]) -> list[str]:
+    """The words of a hypothesis, without the end marker."""
+    return [one["word"] for one in path_of(steps, at) if not one["end"]]

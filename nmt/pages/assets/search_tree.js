@@ -1,12 +1,14 @@
 // The tree of hypotheses: a column for each step, the beam above, greedy search below it.
 
 import { draw, el, fixed } from "./format.js";
-import { bestPath, candidatesOf, chosen, goTo, lastStep, NAMES, pathOf, pick, point, searches, state } from "./search_state.js";
+import { candidatesOf, chosen, goTo, loaded, NAMES, pathOf, pick, point, state } from "./search_state.js";
 
 const HEIGHT = 32, ROW = 38, GAP = 30, TOP = 26, LETTER = 8, NARROW = 50, WIDE = 118, MOST = 15;
 const LEFT = 8; // of the point that a search starts from
 const KINDS = { grows: "grows", finished: "finished", surpassed: "finished out", outside: "out", "end outside": "out", cut: "cut", stopped: "stopped" };
-export const LANES = { beam: `beam, K = ${searches.beam.beam}`, greedy: "greedy" };
+
+/** What a search is called. */
+export const laneOf = (name) => (name === "beam" ? `beam, K = ${loaded.searches.beam.beam}` : "greedy");
 
 const nodes = new Map(); // by name/step/at: {name, step, at, x, y, width, group, edge, kind, marks}
 const heads = [];
@@ -17,6 +19,8 @@ const key = ({ name, step, at }) => `${name}/${step}/${at}`;
 
 /** Draw the whole tree, the beam's part in a box that scrolls by itself; what is to come is hidden. */
 export function drawTree(box, legend) {
+  nodes.clear();
+  heads.length = places.length = 0;
   measure();
   const width = places.at(-1).x + places.at(-1).width + 12;
   const drawing = (height) => draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group" });
@@ -24,15 +28,15 @@ export function drawTree(box, legend) {
   places.forEach(({ x, width: wide }, step) => heads.push(top.appendChild(
     draw("text", { class: "time", x: x + wide / 2, y: 15, onclick: () => goTo(step) }, `t = ${step + 1}`))));
   box.replaceChildren(el("div", { class: "lanes", "--width": `${width}px` }, top, ...NAMES.flatMap((name) => {
-    const rows = Math.max(...searches[name].steps.map((step) => step.candidates.length));
-    return [el("p", { class: "lane-name" }, LANES[name]), el("div", { class: `lane ${name}` }, drawLane(drawing(ROW * rows), name))];
+    const rows = Math.max(...loaded.searches[name].steps.map((step) => step.candidates.length));
+    return [el("p", { class: "lane-name" }, laneOf(name)), el("div", { class: `lane ${name}` }, drawLane(drawing(ROW * rows), name))];
   })));
   drawLegend(legend);
 }
 
 function measure() {
   let x = LEFT + GAP;
-  for (let step = 0; step <= lastStep; step += 1) {
+  for (let step = 0; step <= loaded.lastStep; step += 1) {
     const longest = Math.max(0, ...NAMES.flatMap((name) => candidatesOf(name, step).map((one) => clipped(one.word).length)));
     const width = Math.min(WIDE, Math.max(NARROW, 14 + LETTER * longest));
     places.push({ x, width });
@@ -43,7 +47,7 @@ function measure() {
 function drawLane(svg, name) {
   const edges = svg.appendChild(draw("g", {}));
   svg.append(draw("circle", { class: "start", cx: LEFT, cy: 1 + HEIGHT / 2, r: 4 }));
-  searches[name].steps.forEach(({ candidates }, step) => candidates.forEach((one, at) => {
+  loaded.searches[name].steps.forEach(({ candidates }, step) => candidates.forEach((one, at) => {
     const { x, width } = places[step];
     const here = { name, step, at };
     const above = one.parent < 0 ? { x: LEFT, y: 1, width: 0 } : nodes.get(key({ name, step: step - 1, at: one.parent }));
@@ -73,10 +77,10 @@ function drawLegend(legend) {
 export function showTree(box, scroll) {
   const shown = chosen();
   const path = new Set(pathOf(shown).map(key));
-  const over = state.step === lastStep;
+  const over = state.step === loaded.lastStep;
   for (const [id, node] of nodes) {
     const { name, step, at, kind } = node;
-    const marks = `${kind}${path.has(id) ? " now" : ""}${over && bestPath[name][step] === at ? " best" : ""}${step > state.step ? " later" : ""}${id === key(shown) ? " chosen" : ""}`;
+    const marks = `${kind}${path.has(id) ? " now" : ""}${over && loaded.bestPath[name][step] === at ? " best" : ""}${step > state.step ? " later" : ""}${id === key(shown) ? " chosen" : ""}`;
     if (marks === node.marks) continue;
     node.marks = marks;
     node.group.setAttribute("class", `hypothesis ${marks}`);

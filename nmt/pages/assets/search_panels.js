@@ -1,18 +1,25 @@
 // Beside the tree: the extensions of the step, the hypothesis chosen, its attention; the result.
 
 import { count, el, exact, fixed, prose, scientific, short } from "./format.js";
-import { LANES } from "./search_tree.js";
-import { address, candidate, candidatesOf, chosen, data, NAMES, pathOf, pick, point, searches, state } from "./search_state.js";
+import { laneOf } from "./search_tree.js";
+import { address, candidate, candidatesOf, chosen, loaded, NAMES, pathOf, pick, point, state } from "./search_state.js";
 import { weightsRow, weightsTable } from "./weights.js";
 
-const { alpha, nbest } = data.settings;
-const FATES = data.fates;
 const TAIL = 4; // words of the hypothesis extended that a row shows
 const MANY = 14; // columns of attention from which they are narrow
 const nats = (value) => (Math.abs(value) < 5e-4 ? scientific(value) : fixed(value, 3));
 
 const tables = new Map(); // of extensions, by search and step
 const weights = new Map(); // rows of attention, by search, step and extension
+
+/** Forget what was made for other searches. */
+export function forget() {
+  tables.clear();
+  weights.clear();
+}
+
+const alphaOf = (name) => (name === "beam" ? loaded.data.settings.alpha : 0);
+const fateOf = ({ fate }) => loaded.data.fates[fate];
 
 const wordsOf = (one) => pathOf(one).map((part) => candidate(part).word);
 const clone = (id) => document.getElementById(id).content.cloneNode(true);
@@ -21,7 +28,7 @@ const clone = (id) => document.getElementById(id).content.cloneNode(true);
 
 /** A table for each search. */
 export function showCandidates(panel) {
-  panel.replaceChildren(...NAMES.flatMap((name) => [el("h2", {}, `${LANES[name]}: extensions at step ${state.step + 1}`),
+  panel.replaceChildren(...NAMES.flatMap((name) => [el("h2", {}, `${laneOf(name)}: extensions at step ${state.step + 1}`),
     kept(tables, `${name}/${state.step}`, () => extensions(name))]));
 }
 
@@ -33,8 +40,8 @@ function kept(made, key, make) {
 
 function extensions(name) {
   const all = candidatesOf(name, state.step);
-  if (!all.length) return el("p", { class: "note ended" }, `Ended at step ${searches[name].steps.length}: `, el("q", {}, searches[name].found[0].words.join(" ")), ".");
-  const scores = alpha && name === "beam" && all.some(ends);
+  if (!all.length) return el("p", { class: "note ended" }, `Ended at step ${loaded.searches[name].steps.length}: `, el("q", {}, loaded.searches[name].found[0].words.join(" ")), ".");
+  const scores = alphaOf(name) && all.some(ends);
   return el("div", { class: "scroll" }, el("table", { class: "compare" },
     el("thead", {}, el("tr", {}, ["", "hypothesis", "log p of word", "log p", ...(scores ? ["score"] : []), ""].map((text) => el("th", { scope: "col" }, text)))),
     el("tbody", {}, all.map((one, at) => extension(name, one, at, scores)))));
@@ -50,7 +57,7 @@ function extension(name, one, at, scores) {
     el("th", { scope: "row" }, `${at + 1}`),
     el("td", { class: "words" }, tail.length ? el("span", { class: "before" }, `${tail.join(" ")} `) : null, el("button", { type: "button" }, one.word)),
     el("td", { title: exact(one.word_log_p) }, nats(one.word_log_p)), el("td", { title: exact(one.log_p) }, nats(one.log_p)),
-    scores ? el("td", { title: exact(one.score) }, ends(one) ? nats(one.score) : "") : null, el("td", { class: "why" }, FATES[one.fate]));
+    scores ? el("td", { title: exact(one.score) }, ends(one) ? nats(one.score) : "") : null, el("td", { class: "why" }, fateOf(one)));
 }
 
 /** Mark the row of the chosen extension, without drawing the tables anew. */
@@ -69,7 +76,7 @@ export function showHypothesis(panel) {
   const one = candidate(shown);
   const before = one.log_p - one.word_log_p;
   panel.replaceChildren(
-    el("h2", {}, `${LANES[shown.name]}, step ${shown.step + 1}, number ${shown.at + 1}: ${FATES[one.fate]}`),
+    el("h2", {}, `${laneOf(shown.name)}, step ${shown.step + 1}, number ${shown.at + 1}: ${fateOf(one)}`),
     el("p", { class: "numbers" }, pathOf(shown).map((part) => el("span", { class: "number", title: exact(candidate(part).word_log_p) },
       el("span", { class: "value" }, candidate(part).word), el("span", { class: "label" }, nats(candidate(part).word_log_p))))),
     el("p", { class: "note fate-said" }, said(shown, one)),
@@ -84,15 +91,16 @@ function equation(id, note) {
 
 /** The score that hypotheses of several lengths are ranked by. */
 function scored({ name, step }, one) {
-  if (!alpha || name === "greedy") return [el("p", { class: "note" }, prose("Score: log p itself, as lp(e) = 1 for α = 0 (Nguyen, section 3.1.3)."))];
-  const penalty = searches[name].steps[step].length_penalty;
+  const alpha = alphaOf(name);
+  if (!alpha) return [el("p", { class: "note" }, prose("Score: log p itself, as lp(e) = 1 for α = 0 (Nguyen, section 3.1.3)."))];
+  const penalty = loaded.searches[name].steps[step].length_penalty;
   return [equation("score", "Nguyen, section 3.1.3, after Wu et al.: longer translations have smaller log p. |e| counts the end marker. Within a step all have one length, so log p ranks them; the score ranks what is finished."),
     el("p", { class: "put-in", title: exact(one.score) }, `${nats(one.score)} = ${nats(one.log_p)} / ${nats(penalty)}  (|e| = ${step + 1}, α = ${alpha})`)];
 }
 
 /** Why a candidate was kept or pruned, in words, with the numbers that decided. */
 function said(shown, one) {
-  const search = searches[shown.name];
+  const search = loaded.searches[shown.name];
   const step = search.steps[shown.step];
   const inBeam = step.candidates.filter((other) => ["grows", "cut", "stopped"].includes(other.fate));
   const worst = step.ended.at(-1);
@@ -113,12 +121,12 @@ function said(shown, one) {
 }
 
 /** How many hypotheses a search returns. */
-const most = (name) => (name === "greedy" ? 1 : nbest);
+const most = (name) => (name === "greedy" ? 1 : loaded.data.settings.nbest);
 
 /** The n best of what has ended, as they stand after the step, and what may still come. */
 function finishedSoFar({ name, step }) {
-  const { ended } = searches[name].steps[step];
-  return [el("h3", {}, `Ended so far${most(name) > 1 ? `, the ${nbest} best` : ""}`),
+  const { ended } = loaded.searches[name].steps[step];
+  return [el("h3", {}, `Ended so far${most(name) > 1 ? `, the ${most(name)} best` : ""}`),
     ended.length ? el("ol", { class: "ended" }, ended.map(({ at, score, finished }) => el("li", {}, el("b", {}, nats(score)), "  ",
       el("a", { href: address({ name, step: at[0], at: at[1] }) }, wordsOf({ name, step: at[0], at: at[1] }).join(" ")), finished ? "" : " (cut)"))) : null,
     el("p", { class: "note" }, ended.length ? "" : "Nothing yet. ", bound(name, step))].filter(Boolean);
@@ -126,8 +134,8 @@ function finishedSoFar({ name, step }) {
 
 /** Why the search goes on after a step, or ends. */
 function bound(name, step) {
-  const { ended, reachable, done } = searches[name].steps[step];
-  const { limit } = searches[name];
+  const { ended, reachable, done } = loaded.searches[name].steps[step];
+  const { limit } = loaded.searches[name];
   if (step + 1 === limit) return `The limit of ${limit} steps is reached: the search ends.`;
   if (reachable === null) return "No hypothesis goes on: the search ends.";
   if (done) return `The best of those in the beam could reach ${nats(reachable)} at most: the search ends.`;
@@ -139,41 +147,41 @@ function bound(name, step) {
 
 /** A row for each word of the chosen hypothesis: the weights of the step that predicted it. */
 export function showAttention(panel) {
-  if (!data.attention) {
+  if (!loaded.data.attention) {
     panel.replaceChildren(el("h2", {}, "Attention"), el("p", { class: "note" }, "This model has no attention: each step reads the state before it alone."));
     return;
   }
   if (!panel.firstChild) drawAttention(panel);
   const path = pathOf(chosen());
-  const rows = path.map((one) => kept(weights, `${one.name}/${one.step}/${one.at}`, () => weightsRow(candidate(one).word, data.source,
-    searches[one.name].steps[one.step].weights[candidate(one).parent], { class: "known" })));
+  const rows = path.map((one) => kept(weights, `${one.name}/${one.step}/${one.at}`, () => weightsRow(candidate(one).word, loaded.data.source,
+    loaded.searches[one.name].steps[one.step].weights[candidate(one).parent], { class: "known" })));
   rows.forEach((row, k) => row.classList.toggle("now", k === rows.length - 1));
   panel.querySelector("tbody").replaceChildren(...rows);
 }
 
 /** The table without its rows. */
 function drawAttention(panel) {
-  const unknown = data.unknown.map((s) => data.source[s]);
+  const unknown = loaded.data.unknown.map((s) => loaded.data.source[s]);
   panel.append(el("h2", {}, "Attention"),
-    el("div", { class: `alignment${data.source.length > MANY ? " many" : ""}`, "--columns": data.source.length }, weightsTable("Weights by word predicted and word read", data.source, [])),
+    el("div", { class: `alignment${loaded.data.source.length > MANY ? " many" : ""}`, "--columns": loaded.data.source.length }, weightsTable("Weights by word predicted and word read", loaded.data.source, [])),
     ...(unknown.length ? [el("p", { class: "cut" }, `Read as <unk>: ${[...new Set(unknown)].join(", ")}.`)] : []));
-  for (const s of data.unknown) panel.querySelectorAll("thead th")[s].classList.add("unknown");
+  for (const s of loaded.data.unknown) panel.querySelectorAll("thead th")[s].classList.add("unknown");
 }
 
 // --- the result ------------------------------------------------------------------------------------
 
 /** What both searches returned, and how they compare. */
 export function drawResult(panel) {
-  panel.append(el("h2", {}, "Found"), el("dl", { class: "found" }, NAMES.flatMap((name) => [el("dt", {}, LANES[name]),
-    ...searches[name].found.map((one) => el("dd", { "data-of": name }, el("a", { href: address({ name, step: one.at[0], at: one.at[1] }) }, one.text || "(empty)"),
-      el("span", { title: exact(one.log_p) }, `log p ${nats(one.log_p)}`), alpha && name === "beam" ? el("span", { title: exact(one.score) }, `score ${nats(one.score)}`) : null,
+  panel.replaceChildren(el("h2", {}, "Found"), el("dl", { class: "found" }, NAMES.flatMap((name) => [el("dt", {}, laneOf(name)),
+    ...loaded.searches[name].found.map((one) => el("dd", { "data-of": name }, el("a", { href: address({ name, step: one.at[0], at: one.at[1] }) }, one.text || "(empty)"),
+      el("span", { title: exact(one.log_p) }, `log p ${nats(one.log_p)}`), alphaOf(name) ? el("span", { title: exact(one.score) }, `score ${nats(one.score)}`) : null,
       el("span", {}, count(one.at[0] + 1, "step")), one.finished ? null : el("span", {}, "cut at the limit on length")))])),
-  el("p", { class: "note" }, comparison(searches.beam.found[0], searches.greedy.found[0])));
+  el("p", { class: "note" }, comparison(loaded.searches.beam.found[0], loaded.searches.greedy.found[0])));
 }
 
 function comparison(beam, greedy) {
   if (beam.words.join(" ") === greedy.words.join(" ") && beam.finished === greedy.finished) return "Greedy search finds the same translation.";
   const more = beam.log_p - greedy.log_p;
   return more >= 0 ? `The beam's translation is exp(${nats(more)}) = ${short(Math.exp(more), 3)} times as probable as that of greedy search.`
-    : `The beam's translation is less probable than that of greedy search, by ${nats(-more)} nats: ${alpha ? "it is ranked by its score" : "greedy search may pass where the beam was pruned"}.`;
+    : `The beam's translation is less probable than that of greedy search, by ${nats(-more)} nats: ${alphaOf("beam") ? "it is ranked by its score" : "greedy search may pass where the beam was pruned"}.`;
 }

@@ -1,0 +1,71 @@
+"""Which steps of a long run a page shows: those of the first and the last times of its loops."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from grads.stepper.explorer.tensors import BACKWARD, FORWARD
+from grads.stepper.trace import Step
+from grads.stepper.tracing.derivations import Run
+from grads.stepper.tracing.verify import Verification
+
+STEPS = 4000  # assignments of a page, or as few as one time at either end leaves
+ENDS = (10, 7, 5, 3, 2, 1)  # times at either end of a loop: the most that fit
+
+
+class Shown(NamedTuple):
+    """The assignments that a page shows."""
+
+    steps: Mapping[str, frozenset[int]]  # by pass: their numbers in its trace
+    note: str  # what is left out, "" where nothing is
+
+    def with_first_wrong(self, verifications: Sequence[Verification]) -> Shown:
+        """With the step of the first gradient that is wrong, wherever it is."""
+        wrong = min((one.step for one in verifications if one.status == "wrong"), default=None)
+        if wrong is None:
+            return self
+        return self._replace(steps={**self.steps, BACKWARD: self.steps[BACKWARD] | {wrong}})
+
+
+def shown_steps(run: Run) -> Shown:
+    """All assignments of both passes where they are at most STEPS; else of the iterations of each
+    outermost loop the first and the last, as many as fit."""
+    every = {name: [step for step in trace.steps if step.kind == "assign"]
+             for name, trace in ((FORWARD, run.forward), (BACKWARD, run.backward))}
+    total = sum(map(len, every.values()))
+    times = times_of([step for steps in every.values() for step in steps])
+    ends, found = 0, every
+    for ends in ENDS if total > STEPS else ():
+        found = {name: [step for step in steps if is_near(step, times, ends)]
+                 for name, steps in every.items()}
+        if sum(map(len, found.values())) <= STEPS:
+            break
+    shown = {name: frozenset(step.number for step in steps) for name, steps in found.items()}
+    count = sum(map(len, found.values()))
+    note = "" if count == total else (
+        f"Shown in part: {count} of {total} steps, of each loop over time the first and the last "
+        f"{ends} iterations ({', '.join(said(name, times[name], ends) for name in times)}). "
+        "Sums over time and weights of attention are those of all.")
+    return Shown(shown, note)
+
+
+def times_of(steps: list[Step]) -> dict[str, list[int]]:
+    """The values that the index of each outermost loop takes, in order."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for step in steps:
+        for name, value in step.loops[:1]:
+            found[name].add(value)
+    return {name: sorted(values) for name, values in found.items()}
+
+
+def is_near(step: Step, times: Mapping[str, list[int]], ends: int) -> bool:
+    """Whether a step is outside of all loops, or near an end of the outermost one around it."""
+    return all(value in times[name][:ends] or value in times[name][-ends:]
+               for name, value in step.loops[:1])
+
+
+def said(name: str, values: list[int], ends: int) -> str:
+    """A loop and how many iterations it has."""
+    return f"{name}: {min(len(values), 2 * ends)} of {len(values)}"

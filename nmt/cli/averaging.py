@@ -1,0 +1,58 @@
+"""`nmt average`: one run directory from several checkpoints of a run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from backend.command import natural
+from backend.errors import UserError
+from nmt.pruning.run import open_system
+from nmt.run_directory import RunDirectory, epochs_of
+from nmt.run_files import check_new
+from nmt.training.average import average
+from nmt.training.kept import SUFFIX, kept
+from nmt.training.trainer import LAST
+
+
+def add_average(sub: Any) -> None:
+    """`average`, into the subcommands of `nmt`."""
+    parser = sub.add_parser("average", help="average the parameters of a run's checkpoints")
+    parser.description = (
+        "Write a run directory whose parameters are the mean of several checkpoints of one run: "
+        "of those that a run kept (train.keep), or of the files named."
+    )
+    parser.add_argument("checkpoints", type=Path, nargs="+", metavar="RUN|FILE",
+                        help=f"a run directory, whose kept checkpoints count, or a {SUFFIX} file "
+                             "in one")
+    parser.add_argument("--last", type=lambda text: natural(text, 2), metavar="K",
+                        help="of a run directory the last K that it kept (default: all)")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="run directory to make")
+    parser.set_defaults(run=run_average)
+
+
+def run_average(options: argparse.Namespace) -> None:
+    """`nmt average`."""
+    check_new(options.output)
+    paths = [path for one in options.checkpoints for path in _files(one, options.last)]
+    made = average([str(path) for path in paths], [open_system(path) for path in paths])
+    epochs = [epoch for path in paths if (epoch := epochs_of(path)) is not None]
+    RunDirectory(options.output, made.recipe, resume=False).write(
+        made, {"epoch": max(epochs, default=None), "averaged": [path.name for path in paths]})
+    print(f"{options.output / LAST}: mean of {len(paths)} checkpoints: "
+          f"{', '.join(path.name for path in paths)}")
+    print(f"run directory: {options.output}")
+
+
+def _files(path: Path, last: int | None) -> Sequence[Path]:
+    """The checkpoints that an argument names. Raises UserError where it has too few."""
+    if path.suffix == SUFFIX and not path.is_dir():
+        return [path]
+    found = kept(path)
+    if not found or len(found) < (last or 1):
+        raise UserError(f"{path}: expected a run that kept {last or 'its last'} checkpoints "
+                        f"(train.keep), found {len(found)}")
+    return found[-last:] if last else found

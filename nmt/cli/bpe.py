@@ -1,0 +1,104 @@
+"""`nmt bpe`: merges learned from text, and text cut by them and joined again, files to files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from backend.command import Parser, natural, positive
+from backend.errors import UserError
+from backend.files import check_writable
+from nmt.data.bpe import Codes, joined, learn, require_library
+from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
+from nmt.data.pieces import stays_whole
+
+
+def add_bpe(sub: Any) -> None:
+    """`bpe learn`, `bpe apply` and `bpe join`, into the subcommands of `nmt`."""
+    verbs = sub.add_parser("bpe", help="byte pair encoding of files: learn merges, cut words into "
+                                       "pieces, join them (a recipe: data.subwords)")
+    verbs = verbs.add_subparsers(dest="bpe_command", required=True, parser_class=Parser)
+    learning = verbs.add_parser("learn", help="learn merges from text in words, of all files "
+                                              "together, by subword-nmt")
+    learning.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    learning.add_argument("--merges", type=positive, required=True, metavar="N")
+    learning.add_argument("--output", "-o", type=Path, required=True, metavar="CODES",
+                          help="the merges, in subword-nmt's format (#version: 0.2)")
+    learning.set_defaults(run=run_learn)
+    applying = verbs.add_parser("apply", help="cut the words of a file or of stdin into pieces")
+    applying.add_argument("codes", type=Path, metavar="CODES")
+    applying.add_argument("--dropout", type=_chance, default=0.0, metavar="P",
+                          help="leave each merge out with this probability (default: 0)")
+    applying.add_argument("--seed", type=natural, default=1, help="of --dropout")
+    applying.set_defaults(run=run_apply)
+    joining = verbs.add_parser("join", help="join the pieces of a file or of stdin")
+    joining.set_defaults(run=run_join)
+    for parser in (applying, joining):
+        parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="(default: stdin)")
+        parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+
+
+def _chance(text: str) -> float:
+    """A probability below 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < 1.0:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to below 1, got {text!r}")
+    return value
+
+
+def run_learn(options: argparse.Namespace) -> None:
+    """`nmt bpe learn`."""
+    require_library("nmt bpe learn")
+    check_writable(options.output)
+    counts = Counter(word for path in options.files for line in stream_lines(path)
+                     for word in split_words(line) if not stays_whole(word))
+    codes = learn(counts, options.merges, ", ".join(map(str, options.files)))
+    codes.write(options.output)
+    print(f"{options.output}: {len(codes.merges)} merges from {len(counts)} different words")
+
+
+def run_apply(options: argparse.Namespace) -> None:
+    """`nmt bpe apply`."""
+    codes = Codes.read(options.codes)
+    draw = Random(options.seed).random
+
+    def cut(word: str) -> Sequence[str]:
+        if stays_whole(word):
+            return [word]
+        return codes.cut(word, options.dropout, draw if options.dropout else None)
+
+    one = cut if options.dropout else cache(cut)
+    _write(options, ([piece for word in words for piece in one(word)] for words in _read(options)))
+
+
+def run_join(options: argparse.Namespace) -> None:
+    """`nmt bpe join`."""
+    _write(options, map(joined, _read(options)))
+
+
+def _read(options: argparse.Namespace) -> Iterator[list[str]]:
+    """The words of each line."""
+    if options.file is not None and options.output is not None \
+            and options.file.resolve() == options.output.resolve():
+        raise UserError(f"--output: expected another file than {options.file}")
+    lines = plain_lines(sys.stdin.buffer, "<stdin>") if options.file is None else \
+        stream_lines(options.file)
+    return map(split_words, lines)
+
+
+def _write(options: argparse.Namespace, lines: Iterable[Sequence[str]]) -> None:
+    """The lines, to a file or stdout."""
+    if options.output is not None:
+        write_lines(options.output, map(" ".join, lines))
+        return
+    for line in lines:
+        print(" ".join(line))

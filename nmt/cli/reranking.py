@@ -1,0 +1,197 @@
+"""`nmt rerank`: n-best lists rescored by other models, their log-linear combination tuned."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend.errors import UserError
+from backend.files import check_writable
+from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.evaluation import names_of_runs
+from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpus import read_lines, write_lines
+from nmt.data.nbest import Candidate, line_of, read_nbest
+from nmt.evaluation.scores import TOKENISATIONS, bleu_statistics
+from nmt.search.rerank import Lists, Tuned, bleu_of, choose, tune
+from nmt.system import System
+
+OWN = "log_p"  # what `nmt translate --nbest` calls the score of the model that made the list
+WORDS = "words"
+
+
+def add_rerank(sub: Any) -> None:
+    """`rerank`, into the subcommands of `nmt`."""
+    parser = sub.add_parser("rerank", help="choose from n-best lists by several models")
+    parser.description = (
+        "Score the translations of a list (nmt translate --nbest 50) by more models and write the "
+        "best of each line by a weighted sum of all scores and the number of words. --tune finds "
+        "the weights of the largest BLEU on a dev set; --weights takes them to other text."
+    )
+    parser.add_argument("source", type=Path, help="the sentences that were translated")
+    parser.add_argument("nbest", type=Path, help="their n-best lists")
+    parser.add_argument("--model", type=Path, nargs="+", default=[], metavar="DIR",
+                        help="run directories of the same direction, such as one that writes from "
+                             "the right (data.reverse_target)")
+    parser.add_argument("--backward", type=Path, nargs="+", default=[], metavar="DIR",
+                        help="run directories of the opposite direction, which score the source "
+                             "given a translation")
+    add_checkpoint(parser)
+    parser.add_argument("--weights", type=Path, required=True, metavar="FILE",
+                        help="JSON of a weight for each score; with --tune, to be written")
+    parser.add_argument("--tune", type=Path, metavar="REFERENCES",
+                        help="find the weights by these references")
+    parser.add_argument("--tokenize", choices=TOKENISATIONS, default="13a",
+                        help="with --tune: of BLEU (default: 13a)")
+    parser.add_argument("--nbest-output", type=Path, metavar="FILE",
+                        help="write the lists with all scores, in their new order")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="(default: stdout)")
+    parser.set_defaults(run=run_rerank)
+
+
+def run_rerank(options: argparse.Namespace) -> None:
+    """`nmt rerank`."""
+    sources, found = read_lines(options.source), read_nbest(options.nbest)
+    if len(sources) != len(found):
+        raise UserError(f"{options.nbest}: expected translations of the {len(sources)} lines of "
+                        f"{options.source}, got those of {len(found)}")
+    references = None if options.tune is None else _references(options, len(sources))
+    weights = None if references is not None else _read_weights(options.weights)
+    for path in (options.output, options.nbest_output, options.tune and options.weights):
+        if path is not None:
+            check_writable(path)
+    scored = _scored(sources, found, options)
+    names = [*scored[0][0].features]
+    lists = _lists(scored)
+    if references is not None:
+        chosen = _tuned(lists, names, scored, references, options)
+    else:
+        assert weights is not None
+        _check_names(weights, names, options.weights)
+        chosen = np.array([weights[name] for name in names])
+    _write(scored, lists, chosen, options)
+
+
+def _references(options: argparse.Namespace, lines: int) -> list[str]:
+    """The lines to tune by."""
+    references = read_lines(options.tune)
+    if len(references) != lines:
+        raise UserError(f"{options.tune}: expected the {lines} lines of {options.source} "
+                        f"translated, got {len(references)} lines")
+    return references
+
+
+def _scored(
+    sources: Sequence[str], found: list[list[Candidate]], options: argparse.Namespace
+) -> list[list[Candidate]]:
+    """The lists with the scores of all models and the number of words."""
+    if not options.model and not options.backward:
+        raise UserError("expected --model DIR or --backward DIR, got neither")
+    texts = [(source, one.text) for source, own in zip(sources, found, strict=True) for one in own]
+    columns: dict[str, list[float]] = {}
+    for kind, paths in (("model", options.model), ("backward", options.backward)):
+        for path, name in zip(paths, names_of_runs(paths), strict=True):
+            column = f"{kind}:{name.replace(' ', '_')}"
+            columns[column] = _log_p(System.open(path, options.checkpoint), texts,
+                                     kind == "backward", str(options.nbest))
+    columns[WORDS] = [float(len(text.split())) for _, text in texts]
+    if repeated := columns.keys() & found[0][0].features.keys():
+        raise UserError(f"{options.nbest}: expected lists without {min(repeated)}, which is to be "
+                        "added, got one with it")
+    rows = iter(zip(*columns.values(), strict=True))
+    return [[one._replace(features=one.features | dict(zip(columns, next(rows), strict=True)))
+             for one in own] for own in found]
+
+
+def _log_p(
+    system: System, texts: Sequence[tuple[str, str]], backward: bool, name: str
+) -> list[float]:
+    """log p, in nats, of each translation given its source, or of the source given it.
+
+    A side without a word has the lowest of all: nothing scores it.
+    """
+    cut = [one.tokenise for one in tokenisers(system.recipe.data)]
+    order = (1, 0) if backward else (0, 1)
+    pairs = [(cut[0](text[order[0]]), cut[1](text[order[1]])) for text in texts]
+    check_lengths((pair[0] for pair in pairs), system.recipe.data, name)
+    known = {text: pair for text, pair in zip(texts, pairs, strict=True) if all(pair)}
+    forced = dict(zip(known, system.force([*known.values()]), strict=True))
+    values = {text: one.log_probability for text, one in forced.items()}
+    lowest = min(values.values(), default=0.0)
+    return [values.get(text, lowest) for text in texts]
+
+
+def _lists(scored: Sequence[Sequence[Candidate]]) -> Lists:
+    """The features as one array."""
+    starts = np.cumsum([0, *map(len, scored)])
+    return Lists(np.array([[*one.features.values()] for own in scored for one in own]), starts)
+
+
+def _tuned(
+    lists: Lists, names: Sequence[str], scored: Sequence[Sequence[Candidate]],
+    references: Sequence[str], options: argparse.Namespace,
+) -> np.ndarray:
+    """The weights of the largest BLEU, written and told of."""
+    statistics = np.array(bleu_statistics(
+        [one.text for own in scored for one in own],
+        [line for line, own in zip(references, scored, strict=True) for _ in own],
+        options.tokenize))
+    first = lists.starts[:-1]
+    models = [float(name == OWN or ":" in name) for name in names]
+    own = [float(name == OWN) for name in names] if OWN in names else models
+    found: Tuned = tune(lists, statistics, [np.array(own), np.array(models)])
+    weights = dict(zip(names, found.weights.tolist(), strict=True))
+    write_lines(options.weights, json.dumps(weights, indent=1).split("\n"))
+    print(f"BLEU {float(bleu_of(statistics[first].sum(axis=0))):.2f} of the first of each list, "
+          f"{found.bleu:.2f} of those chosen; {options.weights}: "
+          + ", ".join(f"{name} {value:.4f}" for name, value in weights.items()), file=sys.stderr)
+    return found.weights
+
+
+def _read_weights(path: Path) -> dict[str, float]:
+    """The weights that `--tune` wrote."""
+    try:
+        found = json.loads("\n".join(read_lines(path)))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: expected JSON of weights, got: {error!s:.80}") from None
+    if not isinstance(found, dict) or not found or not all(
+            isinstance(value, int | float) and not isinstance(value, bool)
+            and abs(value) < 2**53 and math.isfinite(value) for value in found.values()):
+        raise UserError(f"{path}: expected JSON of weights, a number for each score, got "
+                        f"{json.dumps(found):.80}")
+    return {name: float(value) for name, value in found.items()}
+
+
+def _check_names(weights: dict[str, float], names: Sequence[str], path: Path) -> None:
+    """Raise UserError unless there is a weight for each score."""
+    if weights.keys() != set(names):
+        raise UserError(f"{path}: expected weights of {', '.join(names)}, got those of "
+                        f"{', '.join(weights)}")
+
+
+def _write(
+    scored: Sequence[Sequence[Candidate]], lists: Lists, weights: np.ndarray,
+    options: argparse.Namespace,
+) -> None:
+    """The best of each line; the lists in their new order, where they are asked for."""
+    best = [one for own in scored for one in own]
+    texts = [best[place].text for place in choose(lists, weights)]
+    if options.nbest_output is not None:
+        scores = lists.features @ weights
+        lines = []
+        for number, (start, own) in enumerate(zip(lists.starts, scored, strict=False)):
+            mine = scores[start : start + len(own)]
+            lines += [line_of(number, own[k]._replace(score=float(mine[k])))
+                      for k in np.argsort(-mine, kind="stable").tolist()]
+        write_lines(options.nbest_output, lines)
+    if options.output is not None:
+        write_lines(options.output, texts)
+    else:
+        print("".join(text + "\n" for text in texts), end="")

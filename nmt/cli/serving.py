@@ -1,0 +1,71 @@
+"""`nmt serve`: a page on which one types a sentence."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from backend.command import above_zero, at_least_zero, natural, positive
+from nmt.checkpoint_option import add_checkpoint
+from nmt.search.combine import AVERAGES
+from nmt.search.interface import chosen
+from nmt.serving.page import served_page
+from nmt.serving.server import Server
+from nmt.serving.service import Limits, Service
+from nmt.system import System
+
+HOST, PORT = "127.0.0.1", 8000
+LIMITS = Limits()
+
+
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `nmt serve`."""
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="a run directory; of several the ensemble translates")
+    add_checkpoint(parser)
+    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
+                        help="what an ensemble averages (default: probabilities)")
+    parser.add_argument("--host", default=HOST,
+                        help=f"where to listen (default: {HOST}, this machine alone)")
+    parser.add_argument("--port", type=partial(natural, most=65535), default=PORT, metavar="N",
+                        help=f"(default: {PORT}; 0: any that is free)")
+    parser.add_argument("--beam", type=positive, metavar="N",
+                        help="hypotheses kept, until the page asks for others (default: the "
+                             "recipe's)")
+    parser.add_argument("--nbest", type=positive, default=LIMITS.nbest, metavar="N",
+                        help="translations shown, the beam at most "
+                             f"(default: {LIMITS.nbest})")
+    parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
+                        help="exponent of lp(e) (default: the recipe's)")
+    parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
+                        help="at most this many target words per source word")
+    parser.add_argument("--max-words", type=positive, default=LIMITS.words, metavar="N",
+                        help=f"of a sentence (default: {LIMITS.words})")
+    parser.add_argument("--max-characters", type=positive, default=LIMITS.characters, metavar="N",
+                        help=f"of a sentence (default: {LIMITS.characters})")
+    parser.add_argument("--waiting", type=natural, default=LIMITS.waiting, metavar="N",
+                        help="requests that wait while one is answered; others are sent away "
+                             f"(default: {LIMITS.waiting})")
+    parser.set_defaults(run=serve)
+
+
+def serve(options: argparse.Namespace) -> None:
+    """`nmt serve`: until Ctrl-C or SIGTERM."""
+    with make_server(options) as server:
+        if server.host not in (HOST, "localhost", "::1"):
+            print("nmt: whoever reaches this machine can use the page: there is no password",
+                  file=sys.stderr)
+        print(f"{server.url} (Ctrl-C ends)", flush=True)
+        server.serve_forever()
+
+
+def make_server(options: argparse.Namespace) -> Server:
+    """The server of a command's options, listening."""
+    system = System.open_all(options.model, options.average, options.checkpoint)
+    search = chosen(system.recipe.search, options.beam, None, options.length_factor,
+                    options.length_normalisation)
+    limits = Limits(options.max_words, options.max_characters, options.waiting, options.nbest)
+    service = Service(system, search, limits)
+    return Server(service, served_page(service, len(options.model)), options.host, options.port)

@@ -1,0 +1,189 @@
+"""Byte pair encoding (Sennrich, Haddow and Birch, 2016), in subword-nmt's files of version 0.2.
+
+A word begins as its characters, the last of them with `</w>`; the merge that was learned first of
+those that apply joins two neighbours, until none applies. Written, all pieces of a word but its
+last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1) leaves each merge out with some
+probability, drawn for each place and each round.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.data.corpus import decode_lines, write_lines
+
+HEADER = "#version: 0.2"
+END_OF_WORD = "</w>"
+CONTINUED = "@@"
+LIBRARY = "subword_nmt"
+
+Merge = tuple[str, str]
+Draw = Callable[[], float]  # the next number from [0, 1)
+
+
+class Codes:
+    """Merges, in the order in which they were learned.
+
+    Raises ValueError for a merge that is not two symbols without spaces, or that is repeated.
+    """
+
+    def __init__(self, merges: Iterable[Merge]) -> None:
+        self.merges = tuple(merges)
+        self._ranks: dict[Merge, int] = {}
+        self._parts: dict[str, Merge] = {}  # by what a merge makes, the first that makes it
+        for rank, merge in enumerate(self.merges):
+            if problem := _problem(merge, self._ranks):
+                raise ValueError(f"merges: {problem}")
+            self._ranks[merge] = rank
+            self._parts.setdefault("".join(merge), merge)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Codes) and self.merges == other.merges
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def cut(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
+        """The pieces of a word, as they are written.
+
+        dropout: the chance to leave a merge out, by the numbers of `draw`.
+        """
+        symbols = [*word[:-1], word[-1] + END_OF_WORD]
+        get = self._ranks.get
+        while len(symbols) > 1:
+            found = [(rank, place) for place, pair in enumerate(pairwise(symbols))
+                     if (rank := get(pair)) is not None
+                     and (draw is None or draw() >= dropout)]
+            if not found:
+                break
+            symbols = self._merged(symbols, found)
+        return _written(symbols)
+
+    def _merged(self, symbols: list[str], found: Sequence[tuple[int, int]]) -> list[str]:
+        """The symbols after the first merge of those (rank, place) found, wherever it was found."""
+        first = min(found)[0]
+        one = "".join(self.merges[first])
+        merged: list[str] = []
+        done = 0
+        for rank, place in found:
+            if rank == first and place >= done:  # of three alike the first two
+                merged += symbols[done:place]
+                merged.append(one)
+                done = place + 2
+        return merged + symbols[done:]
+
+    def finer(self, pieces: Sequence[str], known: Collection[str]) -> list[str]:
+        """The pieces of a word with each that is not known cut at its last merge, and its parts
+        likewise, down to characters: subword-nmt's vocabulary threshold."""
+        return [part for piece in pieces for part in self._parts_of(piece, known)]
+
+    def _parts_of(self, piece: str, known: Collection[str]) -> list[str]:
+        """A piece, or its known parts."""
+        ends = not piece.endswith(CONTINUED)
+        merge = self._parts.get(piece + END_OF_WORD if ends else piece.removesuffix(CONTINUED))
+        if piece in known or merge is None:
+            return [piece]
+        left, right = merge
+        right = right.removesuffix(END_OF_WORD) if ends else right + CONTINUED
+        return self._parts_of(left + CONTINUED, known) + self._parts_of(right, known)
+
+    def write(self, path: str | Path) -> None:
+        """Write a file that `read`, and subword-nmt, reads."""
+        write_lines(path, [HEADER, *map(" ".join, self.merges)])
+
+    @classmethod
+    def read(cls, path: str | Path) -> Codes:
+        """Read codes, UTF-8: `#version: 0.2`, then two symbols a line with a space between them.
+
+        Raises UserError, with file and line, for another version and a line that is no new merge.
+        """
+        lines = decode_lines(path)
+        if not lines or lines[0].rstrip() != HEADER:
+            raise UserError(f"{path}:1: expected {HEADER}, got {lines[0] if lines else ''!r:.60}")
+        first: dict[Merge, int] = {}
+        for number, line in enumerate(lines[1:], 2):
+            merge = tuple(line.removesuffix("\r").split(" "))
+            problem = _problem(merge, ())
+            if problem is None and merge in first:
+                problem = f"expected a new merge, got {line!r}, which is on line {first[merge]}"
+            if problem:
+                raise UserError(f"{path}:{number}: {problem}")
+            first[merge] = number  # type: ignore[index]
+        return cls(first)
+
+
+def _problem(merge: Sequence[str], known: Collection[Merge]) -> str | None:
+    """Why a merge cannot stand among codes, or None."""
+    if len(merge) != 2 or not all(merge) or any(set(" \t\n\r") & set(part) for part in merge):
+        return f"expected two symbols with a space between them, got {' '.join(merge)!r:.60}"
+    return f"expected a new merge, got {' '.join(merge)!r} again" if merge in known else None
+
+
+def _written(symbols: Sequence[str]) -> list[str]:
+    """Symbols without the end of the word, each that another follows with `@@`."""
+    *before, last = symbols
+    return [*(symbol + CONTINUED for symbol in before), last.removesuffix(END_OF_WORD)]
+
+
+def joined(pieces: Iterable[str]) -> list[str]:
+    """The words that pieces make; a last one that nothing follows stands as it is, without `@@`."""
+    words, begun = [], ""
+    for piece in pieces:
+        if piece.endswith(CONTINUED):
+            begun += piece.removesuffix(CONTINUED)
+        else:
+            words.append(begun + piece)
+            begun = ""
+    return [*words, begun] if begun else words
+
+
+def word_places(pieces: Sequence[str]) -> list[int]:
+    """(N,) of each piece the place of its word."""
+    places, place = [], 0
+    for piece in pieces:
+        places.append(place)
+        place += not piece.endswith(CONTINUED)
+    return places
+
+
+def require_library(wanted: str) -> None:
+    """Raise UserError, naming what was asked for, unless subword-nmt is installed."""
+    if find_spec(LIBRARY) is None:
+        raise UserError(f"{wanted}: expected subword-nmt, which learns merges: pip install "
+                        "'lstm-nmt-reference[bpe]'")
+
+
+def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
+    """Learn merges from words and how often each occurs, by subword-nmt.
+
+    A pair of symbols is merged only if it occurs twice: there may be fewer merges than asked for.
+    wanted: what asks, for the error. Raises UserError without the library, and where no pair occurs
+    twice.
+    """
+    require_library(wanted)
+    lines = tuple(f"{word} {counts[word]}" for word in sorted(counts)
+                  if not set(word) & set(" \t\n\r"))
+    codes = _learned(lines, merges)
+    if not codes.merges:
+        raise UserError(f"{wanted}: expected words with a pair of characters that occurs twice, "
+                        f"got none in {len(lines)} different words")
+    return codes
+
+
+@lru_cache(maxsize=1)  # both sides of a joint vocabulary ask for the same
+def _learned(lines: tuple[str, ...], merges: int) -> Codes:
+    """What the library learns of lines of a word and its count."""
+    from subword_nmt.learn_bpe import learn_bpe
+
+    file = io.StringIO()
+    with redirect_stderr(io.StringIO()):  # its bar of progress
+        with suppress(ValueError):  # max() of no pair at all, when all words are one symbol each
+            learn_bpe(lines, file, merges, is_dict=True)
+    made = (line.split(" ") for line in file.getvalue().split("\n")[1:-1])
+    return Codes((left, right) for left, right in made)

@@ -1,0 +1,90 @@
+"""What the page of a search shows: every step of beam search and of greedy search, as JSON.
+
+Nothing is searched here: `System.translate`, what `nmt translate` runs, tells a `Recorder` of each
+step, once with the beam asked for and once with a beam of 1, which is greedy search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nmt.search.interface import SearchOptions
+from nmt.search.recorder import FATES, Recorder, words_of
+from nmt.system import System
+from nmt.translation import Translation
+
+BEYOND = {"beam": 4, "greedy": 2}  # candidates shown after the last one that was accepted
+
+
+def searches_of(system: System, words: list[str], options: SearchOptions) -> dict[str, Any]:
+    """Both searches of a sentence of at least one word, with what the page says of them.
+
+    "source", what the columns of an alignment are; "unknown", places of words outside the
+    vocabulary; "attention", whether there is any; "fates", of a candidate in words; "settings";
+    "searches", "beam" and "greedy", as `searched` has them; "notes", sentences.
+    """
+    options = replace(options, every_beam=False)  # which no observer can follow
+    one = replace(options, beam=1, nbest=1, length_normalisation=0.0)
+    searches = {"beam": searched(system, words, options, BEYOND["beam"]),
+                "greedy": searched(system, words, one, BEYOND["greedy"])}
+    return {
+        "source": system.source_columns(words),
+        "unknown": [s for s, i in enumerate(system.source_ids(words)) if not i],
+        "attention": searches["beam"]["steps"][0]["weights"] is not None, "fates": FATES,
+        "settings": {"beam": options.beam, "nbest": options.nbest,
+                     "alpha": options.length_normalisation,
+                     "length_factor": options.length_factor,
+                     "minimum_steps": options.minimum_steps},
+        "searches": searches, "notes": notes(system, words, options),
+    }
+
+
+def searched(
+    system: System, words: list[str], options: SearchOptions, beyond: int
+) -> dict[str, Any]:
+    """One search: its steps, its limit, the hypotheses it returned, best first."""
+    recorder = Recorder(options, system.target.words, len(system.source_columns(words)), beyond)
+    [found] = system.translate([words], options, recorder)
+    return {"beam": options.beam, "limit": recorder.limit, "steps": recorder.steps,
+            "limit_penalty": float(options.length_penalty(recorder.limit)),
+            "found": [result(system, recorder, translation, at)
+                      for translation, at in zip(found, recorder.best, strict=True)]}
+
+
+def result(
+    system: System, recorder: Recorder, translation: Translation, at: tuple[int, int]
+) -> dict[str, Any]:
+    """A hypothesis that was returned: which of the steps' it is, as the command line has it.
+
+    "words" are those of the search, `<unk>` where a hybrid model spells; "spelled" are the words
+    with what it spelled; both in the order of the steps.
+    """
+    order = -1 if system.recipe.data.reverse_target else 1
+    words = translation.unspelled[::order]
+    assert words_of(recorder.steps, at) == words
+    return {"at": list(at), "text": system.text(translation), "words": words,
+            "spelled": translation.words[::order], "log_p": translation.log_probability,
+            "score": translation.score, "finished": translation.finished}
+
+
+def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[str]:
+    """What is to be said about the model and the sentence."""
+    data, attention = system.recipe.data, system.recipe.model.attention
+    return [note for note in (
+        said_unknown("sentence", system.unknown_words(words), "source" in system.spellings),
+        "The encoder reads the sentence from its end; columns stand in the order of the words as "
+        "they are written." if data.reverse_source else "",
+        "The decoder writes the sentence from its end, and so do the steps."
+        if data.reverse_target else "",
+        "This model has no attention." if attention == "none" else "",
+        "The search may not produce <unk> (search.unknown)." if not options.unknown else "",
+    ) if note]
+
+
+def said_unknown(name: str, unknown: Sequence[str], by_character: bool = False) -> str:
+    """What is said of words outside a vocabulary, "" where there are none; by_character, whether
+    the model has characters of that side."""
+    how = "outside the vocabulary, by character" if by_character else "read as <unk>"
+    return f"{name}: {how}: {', '.join(unknown)}." if unknown else ""

@@ -1,0 +1,1 @@
+"""A trained translator in a browser: `nmt serve`."""

@@ -1,0 +1,247 @@
+"""The page and its answers over HTTP: small requests, in time, for this machine's own names.
+
+Every error is one line of JSON, {"error": "..."}. Nothing is logged: neither sentences nor who
+sent them. An error that nobody foresaw is told on stderr by its kind and place alone.
+"""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import json
+import re
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any
+from urllib.parse import urlsplit
+
+from backend.defects import place
+from backend.errors import UserError
+from nmt.serving.page import Page
+from nmt.serving.service import Refusal, Service
+
+BODY = 1 << 18  # bytes of a request's body
+CONNECTIONS = 32  # at once; those of slow clients count too
+SECONDS = 10.0  # a request has to arrive, and a part of an answer to be taken
+DRAINED = 1.0  # seconds to read what is left of a body too large: its sender listens after that
+ROUTES = {"/": ("GET", "HEAD"), "/translate": ("POST",)}
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+           "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin"}
+JSON = "application/json"
+
+
+class Server(ThreadingMixIn, HTTPServer):
+    """Listens at a host and port (0: any that is free); a thread for each connection.
+
+    Raises UserError for a host or a port that cannot be had.
+    """
+
+    daemon_threads = True
+    request_queue_size = CONNECTIONS
+
+    def __init__(self, service: Service, page: Page, host: str, port: int) -> None:
+        self.service, self.page, self.host = service, page, host
+        self._open = threading.BoundedSemaphore(CONNECTIONS)
+        try:
+            self.address_family, *_, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            super().__init__(address[:2], Handler)  # type: ignore[arg-type]
+        except (OSError, UnicodeError) as error:
+            raise UserError(f"--host {host} --port {port}: expected a place to listen at, got: "
+                            f"{getattr(error, 'strerror', None) or error}") from None
+
+    def server_bind(self) -> None:
+        """Without asking who has which name, which may take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.host, self.server_address[1]
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.server_port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread, unless there are too many."""
+        if not self._open.acquire(blocking=False):
+            with suppress(OSError):
+                request.settimeout(1.0)
+                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: "
+                                b'application/json\r\n\r\n{"error": "too many connections"}\n')
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._open.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._open.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no error of ours."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            complain(error)
+
+    def knows(self, hosts: list[str]) -> bool:
+        """Whether a request's Host headers are one name of this server's: an address, localhost,
+        or what `--host` says. A page of another site that had its name point here (DNS rebinding)
+        sends that name."""
+        try:
+            [name] = [urlsplit(f"//{host}").hostname or "" for host in hosts]
+            if name in ("localhost", self.host.lower()):
+                return True
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+class Deadline(io.RawIOBase):
+    """What a connection receives until a time; then TimeoutError."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection, self._until = connection, time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Receive some bytes."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request a connection."""
+
+    server: Server
+    server_version, sys_version = "nmt", ""
+    timeout = SECONDS
+
+    def setup(self) -> None:
+        """Read through a deadline: a client that sends a byte now and then ends too."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(Deadline(self.connection, SECONDS))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged."""
+
+    def respond(self) -> None:
+        """Any request."""
+        try:
+            self._route()
+        except Refusal as refusal:
+            self._refuse(refusal.status, str(refusal), refusal.headers)
+        except OSError:
+            raise
+        except Exception as error:
+            complain(error)
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed at this request")
+
+    do_GET = do_HEAD = do_POST = respond
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class found wrong, as JSON."""
+        status = HTTPStatus(code)
+        if status == HTTPStatus.NOT_IMPLEMENTED:
+            status = HTTPStatus.METHOD_NOT_ALLOWED
+        self._refuse(status, f"expected an HTTP request, got one that is no good: {status.phrase}")
+
+    def _route(self) -> None:
+        if not self.server.knows(self.headers.get_all("Host", [])):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "Host: expected a name of this server")
+        path = self.path.partition("?")[0]
+        if path not in ROUTES:
+            raise Refusal(HTTPStatus.NOT_FOUND, f"expected one of {', '.join(ROUTES)}")
+        if self.command not in ROUTES[path]:
+            allowed = ", ".join(ROUTES[path])
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{path}: expected {allowed}",
+                          Allow=allowed)
+        if path == "/":
+            page = self.server.page
+            self._send(HTTPStatus.OK, page.html, "text/html; charset=utf-8",
+                       {"Content-Security-Policy": page.policy})
+        else:
+            answer = self.server.service.answer(self._request())
+            text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            self._send(HTTPStatus.OK, text.encode(), JSON, {})
+
+    def _request(self) -> object:
+        """The JSON of the body."""
+        if self.headers.get_content_type() != JSON:
+            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: expected {JSON}")
+        try:
+            return json.loads(self._body())
+        except (ValueError, RecursionError):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "the body: expected JSON in UTF-8") from None
+
+    def _body(self) -> bytes:
+        """The bytes of the body."""
+        length = self.headers.get("Content-Length", "")
+        if not length or self.headers.get("Transfer-Encoding"):
+            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "Content-Length: expected one")
+        if not re.fullmatch("[0-9]{1,18}", length):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "Content-Length: expected a number")
+        if int(length) > BODY:
+            self._drain()
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                          f"the body: expected at most {BODY} bytes")
+        try:
+            body = self.rfile.read(int(length))
+        except TimeoutError:
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, f"the body: expected it within {SECONDS:g} "
+                          "seconds") from None
+        if len(body) < int(length):
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"the body: expected {length} bytes, got "
+                          f"{len(body)}")
+        return body
+
+    def _drain(self) -> None:
+        """Read on for a while: who is still sending would not see an answer."""
+        left = io.BufferedReader(Deadline(self.connection, DRAINED))
+        with suppress(OSError):
+            for _ in iter(partial(left.read1, BODY), b""):
+                pass
+
+    def _refuse(self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None
+                ) -> None:
+        """An error, as one line."""
+        self._send(status, json.dumps({"error": " ".join(message.split())}).encode() + b"\n", JSON,
+                   headers or {})
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, headers: dict[str, str]) -> None:
+        """An answer."""
+        self.connection.settimeout(SECONDS)
+        self.request_version = "HTTP/1.0"  # so that there is a head, whatever was asked
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS,
+                            **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def complain(error: BaseException | None) -> None:
+    """Say on stderr what failed and where, without what it says: that may quote a sentence."""
+    if isinstance(error, Exception):
+        print(f"nmt: serve: unexpected {type(error).__name__} at {place(error)}", file=sys.stderr)

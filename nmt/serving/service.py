@@ -1,0 +1,143 @@
+"""What a request asks for, and what it gets: one translation at a time, nothing kept of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any
+
+from backend.errors import UserError
+from nmt.data.corpora import tokenisers
+from nmt.pages.search import searches_of
+from nmt.search.interface import SearchOptions
+from nmt.search.recorder import path_of
+from nmt.system import System
+
+MOST_BEAM = 20  # that a request may ask for, unless the server's own is wider
+KEYS = ("text", "beam")
+
+
+class Refusal(Exception):
+    """A request that gets no translation: an HTTP status and one line."""
+
+    def __init__(self, status: HTTPStatus, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a request may ask for, and how many may ask."""
+
+    words: int = 100  # of a sentence
+    characters: int = 1000
+    waiting: int = 4  # requests that wait while one is answered
+    nbest: int = 5  # translations of a list, and never more than the beam
+
+
+class Service:
+    """A translator that answers requests of several threads, one after another.
+
+    system: is told of nothing but the sentences; options: of a search whose request says nothing
+    else; limits: see there, words never more than the recipe's `data.max_translate_length`.
+    """
+
+    def __init__(self, system: System, options: SearchOptions, limits: Limits) -> None:
+        longest = min(limits.words, system.recipe.data.max_translate_length)
+        self.system, self.options = system, options
+        self.limits = replace(limits, words=longest)
+        self.most_beam = max(MOST_BEAM, options.beam)
+        self._places = threading.BoundedSemaphore(1 + limits.waiting)
+        self._one = threading.Lock()
+
+    def answer(self, request: object) -> dict[str, Any]:
+        """The answer to {"text": sentence, "beam": K}, the second of them optional.
+
+        "translation", plain text; "nbest", best first, each as `described` has it; "source", the
+        words read; "unknown", those of them outside the vocabulary; "notes", sentences about both;
+        "search", every step of the search: `nmt.pages.search.searches_of`. Raises Refusal: 400 for
+        what was asked, 503 where too many ask.
+        """
+        text, options = self._asked(request)
+        with self._turn():
+            try:
+                return self._translated(text, options)
+            except UserError as error:
+                raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+            except MemoryError:
+                raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE,
+                              "out of memory: expected a smaller beam or a shorter sentence"
+                              ) from None
+
+    def _asked(self, request: object) -> tuple[str, SearchOptions]:
+        """The sentence and how to search."""
+        if not isinstance(request, Mapping) or not isinstance(request.get("text"), str):
+            raise _bad('expected an object such as {"text": "a sentence"}')
+        if other := [key for key in request if key not in KEYS]:
+            raise _bad(f"{other[0][:40]}: expected no key but {' and '.join(KEYS)}")
+        text, beam = request["text"], request.get("beam", self.options.beam)
+        if len(text) > self.limits.characters:
+            raise _bad(f"text: expected at most {self.limits.characters} characters, got "
+                       f"{len(text)}")
+        if text.encode("utf-8", "replace").decode() != text:
+            raise _bad("text: expected Unicode text, got half of a surrogate pair")
+        if "\n" in text.strip("\n"):
+            raise _bad("text: expected one sentence, got several lines")
+        if type(beam) is not int or not 1 <= beam <= self.most_beam:
+            raise _bad(f"beam: expected an integer from 1 to {self.most_beam}")
+        return text.strip("\r\n"), replace(self.options, beam=beam,
+                                           nbest=min(self.limits.nbest, beam))
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until no other request is being answered, unless too many do."""
+        if not self._places.acquire(blocking=False):
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again "
+                          "in a second", **{"Retry-After": "1"})
+        try:
+            with self._one:
+                yield
+        finally:
+            self._places.release()
+
+    def _translated(self, text: str, options: SearchOptions) -> dict[str, Any]:
+        """Tokenise, search, describe."""
+        words = tokenisers(self.system.recipe.data)[0].tokenise(text)
+        if not words:
+            raise UserError("text: expected at least one word, got none")
+        if len(words) > self.limits.words:
+            raise UserError(f"text: expected at most {self.limits.words} words, got {len(words)}")
+        search = searches_of(self.system, words, options)
+        nbest = [described(search["searches"]["beam"], one)
+                 for one in search["searches"]["beam"]["found"]]
+        return {"translation": nbest[0]["translation"], "nbest": nbest,
+                "source": search["source"], "unknown": self.system.unknown_words(words),
+                "notes": search["notes"], "search": search}
+
+
+def described(search: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """A translation of the list.
+
+    "translation", plain text; "words", each {"word", "log_p"} with its log-probability in nats, the
+    last `</s>` where it is "finished"; "log_p", their sum; "score", what the list is sorted by;
+    "attention", for each of the words a weight for each of "source", or null without attention.
+    """
+    path = path_of(search["steps"], found["at"])
+    spelled = dict(enumerate(found["spelled"]))
+    weights = [search["steps"][step]["weights"] for step in range(len(path))]
+    return {
+        "translation": found["text"],
+        "words": [{"word": spelled.get(place, one["word"]), "log_p": one["word_log_p"]}
+                  for place, one in enumerate(path)],
+        "log_p": found["log_p"], "score": found["score"], "finished": found["finished"],
+        "attention": None if weights[0] is None else
+        [of[one["parent"]] for of, one in zip(weights, path, strict=True)],
+    }
+
+
+def _bad(message: str) -> Refusal:
+    """The request is wrong."""
+    return Refusal(HTTPStatus.BAD_REQUEST, message)

@@ -1,0 +1,68 @@
+"""Checkpoint averaging: one model whose parameters are the mean of several checkpoints'.
+
+Source: Sennrich's slides name the ensemble of the last checkpoints of one run; its mean costs what
+one model costs (Junczys-Dowmunt et al., 2016). Only of one run: other runs' units stand for other
+things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from backend import Array, to_device, to_host
+from backend.errors import UserError
+from nmt.base_system import BaseSystem
+from nmt.recipe.file import as_mapping
+
+S = TypeVar("S", bound=BaseSystem)
+
+
+def mean_parameters(members: Sequence[Mapping[str, Array]]) -> dict[str, np.ndarray]:
+    """theta = 1/M sum of theta_m, by name.
+
+    members: parameters of equal names and shapes. Summed in float64, of the dtype that they have.
+    """
+    made = {}
+    for name, first in members[0].items():
+        total = np.zeros(first.shape, np.float64)
+        for one in members:
+            total += to_host(one[name])
+        made[name] = (total / len(members)).astype(first.dtype)
+    return made
+
+
+def average(names: Sequence[str], systems: Sequence[S]) -> S:
+    """The system whose stored parameters are the mean of the systems'.
+
+    names: for errors. Raises UserError for fewer than two, and naming one of another model, other
+    vocabularies or other masks.
+    """
+    if len(systems) < 2:
+        raise UserError(f"{names[0]}: expected two checkpoints or more, got one")
+    first = systems[0]
+    for name, other in zip(names, systems, strict=True):
+        for what, ours, theirs in _facts(first, other):
+            if ours != theirs:
+                raise UserError(f"{name}: expected the {what} of {names[0]}, got another")
+    made = {name: to_device(array) for name, array in
+            mean_parameters([one.stored or one.parameters for one in systems]).items()}
+    if first.parametrized is None:
+        return replace(first, parameters=made)
+    return replace(first, stored=made, parameters=first.plain(made))
+
+
+def _facts(one: BaseSystem, other: BaseSystem) -> list[tuple[str, object, object]]:
+    """What two members must have alike, by its name."""
+    masks = [{name: mask.tobytes() for name, mask in (system.pruning.masks if system.pruning
+                                                      else {}).items()} for system in (one, other)]
+    sections = [as_mapping(system.recipe) for system in (one, other)]
+    words = [{name: (side.words, side.codes and side.codes.merges)
+              for name, side in system.vocabularies.items()} for system in (one, other)]
+    return [("kind of model", one.kind, other.kind), ("vocabularies", words[0], words[1]),
+            ("model section", sections[0]["model"], sections[1]["model"]),
+            ("parametrize section", sections[0]["parametrize"], sections[1]["parametrize"]),
+            ("pruning", masks[0], masks[1])]

@@ -1,0 +1,118 @@
+"""Follows the pages: `python -m tests.follow [PAGE ...]`, by default the README and all of docs/.
+
+The console blocks of a page are run in their order in a new directory and compared with what the
+page prints below each command:
+
+    ```console
+    $ nmt corpus phrases --train 2000
+    phrases/train.en
+    ...
+    ```
+
+`...` stands for what differs from run to run, as in doctest. A block below `<!-- minutes -->` takes
+minutes: `make test` leaves it out, the command runs it, and its decimal numbers may differ, since
+they hang on the processor. Other blocks are not run, for they need corpora and hours, but each
+command of `nmt` and `grads` in them must be one that its parser takes.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"(<!-- minutes -->\n\n?)?^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SHELL = ("", "sh", "bash", "console")
+OURS = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(?:python -m )?(nmt|grads) (?=[\w-])(.*)")
+DECIMALS = re.compile(r"\d+\.\d+")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Step(NamedTuple):
+    """A command of a console block, and what the page says that it prints."""
+
+    command: str
+    expected: str
+    minutes: bool
+
+
+def steps(text: str) -> list[Step]:
+    """The commands of a page's console blocks, in their order."""
+    found = []
+    for minutes, kind, body in BLOCK.findall(text):
+        if kind == "console":
+            for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                command, _, expected = part.partition("\n")
+                found.append(Step(command, expected, bool(minutes)))
+    return found
+
+
+def run(step: Step, directory: Path) -> str:
+    """What is wrong with a command's output, "" for nothing."""
+    own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+           "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", step.command], cwd=directory, text=True,
+                          env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, check=False)
+    given, expected = done.stdout, step.expected
+    if step.minutes:  # decimals of a training hang on the processor
+        given, expected = (DECIMALS.sub("N", text) for text in (given, expected))
+    if doctest.OutputChecker().check_output(expected, given, FLAGS):
+        return ""
+    return f"$ {step.command}\nexpected:\n{step.expected}got:\n{done.stdout}"
+
+
+def follow(page: Path, directory: Path, minutes: bool) -> list[str]:
+    """What is wrong with a page's commands, run in the directory; minutes: with the long ones."""
+    wanted = [step for step in steps(page.read_text("utf-8")) if minutes or not step.minutes]
+    return [fault for step in wanted if (fault := run(step, directory))]
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of `nmt` and `grads` in the shell blocks of a page, indented ones too."""
+    shell = "".join(body for _, kind, body in BLOCK.findall(text) if kind in SHELL)
+    rest = BLOCK.sub("", text)
+    shell += "\n".join(line.strip() for line in rest.split("\n") if line.startswith("    "))
+    for line in shell.replace("\\\n", " ").split("\n"):
+        for part in line.split("; do "):
+            found = OURS.match(part.strip())
+            if found and " [" not in part and "$" not in part:  # a synopsis; of a loop
+                yield found[1], words(found[2])
+
+
+def words(text: str) -> list[str]:
+    """A command's arguments, up to a comment, a pipe or a redirection."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    found: list[str] = []
+    for word in lexer:
+        if set(word) <= set("();<>|&"):
+            break
+        found.append(word)
+    return found
+
+
+def main(pages: Sequence[str]) -> int:
+    """Follow the pages; 1 where an output differs."""
+    faults = 0
+    for page in [Path(page) for page in pages] or PAGES:
+        with tempfile.TemporaryDirectory() as directory:
+            found = follow(page.resolve(), Path(directory), minutes=True)
+        if steps(page.read_text("utf-8")):
+            print(f"{page}: {'as printed' if not found else f'{len(found)} differ'}", flush=True)
+        print("\n".join(found), end="\n" if found else "")
+        faults += len(found)
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""Byte pair encoding on the command line: `nmt bpe`, and every verb on a model of pieces."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_run import Crash, CrashAt, complaint, nmt, write_corpus, write_recipe
+
+from nmt.data.bpe import Codes
+from nmt.data.corpora import load_corpus
+from nmt.data.corpus import read_lines
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.system import System
+from nmt.training.progress import Observer
+from nmt.translator_training import train
+
+MERGES = [("e", "i</w>"), ("n", "e"), ("t", "w"), ("s", "i"), ("z", "w"), ("zw", "ei</w>")]
+CODES = {"source_codes": "own.codes", "target_codes": "own.codes"}
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A directory with a model of pieces, merges of a file, trained for two epochs with dropout."""
+    directory = tmp_path_factory.mktemp("bpe")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OPENBLAS_CORETYPE", raising=False)
+        patch.chdir(directory)
+        write_corpus(directory)
+        Codes(MERGES).write("own.codes")
+        write_recipe(directory / "r.yaml", data={"subwords": {**CODES, "dropout": 0.3}},
+                     search={"length_factor": 8.0})
+        assert nmt("train", "r.yaml", "--output", "m") == 0
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def there(work, monkeypatch):
+    monkeypatch.chdir(work)
+
+
+def printed(capsys, *arguments) -> list[str]:
+    capsys.readouterr()
+    assert nmt(*arguments) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_run_has_its_codes_and_writes_words(capsys) -> None:
+    system = System.open("m")
+    assert system.source.pieces(["seven", "one"]) == "s@@ e@@ v@@ e@@ n o@@ n@@ e".split()
+    assert system.target.codes == Codes(MERGES)
+    lines = printed(capsys, "translate", "test.en", "--model", "m")
+    assert len(lines) == 6 and not any("@@" in line for line in lines)
+    nbest = printed(capsys, "translate", "test.en", "--model", "m", "--nbest", "2")
+    assert len(nbest) == 12 and not any("@@" in line for line in nbest)
+
+
+def test_verbs_on_a_model_of_pieces(capsys, work) -> None:
+    """Links and error rates are of words, maps of pieces, perplexity per piece."""
+    lines = printed(capsys, "align", "test.en", "test.de", "--model", "m")
+    for links, source, target in zip(lines, *map(read_lines, ("test.en", "test.de")), strict=True):
+        found = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert found and len(set(found)) == len(found)
+        assert {j for _, j in found} == set(range(len(target.split())))
+        assert max(i for i, _ in found) < len(source.split())
+    shown = "\n".join(printed(capsys, "attention", "test.en", "test.de", "--model", "m"))
+    assert "@@" in shown
+    printed(capsys, "translate", "test.en", "--model", "m", "--alignments", "a", "--replace-unk")
+    assert len(read_lines("a")) == 6
+    Path("gold").write_text("0-0\n" * 6)
+    printed(capsys, "evaluate", "test.en", "test.de", "--model", "m", "--gold", "gold",
+            "--without-unk", "--output", "found")
+    (one,) = json.loads(Path("found/evaluation.json").read_text())["systems"]
+    assert one["alignment"] and one["bleu_without_unknown"]["sentences"] == 6
+    system = System.open("m")
+    pieces = sum(len(system.target.pieces(line.split())) + 1 for line in read_lines("test.de"))
+    nats = -sum(one.log_probability for one in system.force(
+        [(x.split(), y.split()) for x, y in zip(*map(read_lines, ("test.en", "test.de")),
+                                               strict=True)]))
+    assert printed(capsys, "perplexity", "test.en", "test.de", "--model", "m")[0].startswith(
+        f"perplexity {np.exp(nats / pieces):.4f}")
+
+
+def test_dropout_is_drawn_anew_each_epoch_and_resumes_bit_for_bit(tmp_path) -> None:
+    """Killed within the second epoch and resumed, the run ends as one that was never stopped."""
+    recipe = load_recipe(Recipe, "r.yaml", ["--train.checkpoint_every=3"])
+    with pytest.raises(Crash):
+        train(recipe, tmp_path / "m", CrashAt(14))
+    train(recipe, tmp_path / "m", Observer(), resume=True)
+    ours, whole = System.open(tmp_path / "m", "last"), System.open("m", "last")
+    assert all(np.array_equal(ours.parameters[name], array)
+               for name, array in whole.parameters.items())
+    batches = whole.training_batches(load_corpus(recipe.data).train)
+    rng, seen = np.random.default_rng(1), []
+    for _ in range(2):
+        batches.epoch(rng)
+        seen.append([list(pair[0]) for pair in batches.pairs])
+    assert seen[0] != seen[1]
+    batches.epoch(np.random.default_rng(1))
+    assert [list(pair[0]) for pair in batches.pairs] == seen[0]
+    plain = whole.batches(load_corpus(recipe.data).train, 4).pairs
+    assert sum(map(len, seen[0])) > sum(len(source) for source, _ in plain)
+
+
+def test_learned_merges_joint_and_apart(tmp_path, capsys) -> None:
+    pytest.importorskip("subword_nmt")
+    for joint in (True, False):
+        recipe = load_recipe(Recipe, "r.yaml", [
+            "--data.subwords.source_codes=", "--data.subwords.target_codes=",
+            "--data.subwords.merges=8", "--train.epochs=1", "--data.subwords.threshold=5",
+            f"--data.subwords.joint={str(joint).lower()}"])
+        system = train(recipe, tmp_path / str(joint), Observer())
+        codes = [side.codes.merges for side in (system.source, system.target)]
+        assert [len(merges) for merges in codes] == [8, 8] and (codes[0] == codes[1]) == joint
+        assert System.open(tmp_path / str(joint)).target.words == system.target.words
+    assert nmt("bpe", "learn", "train.en", "train.de", "--merges", "8", "-o", "both") == 0
+    assert Codes.read("both") == Codes.read(tmp_path / "True" / "source.codes")
+
+
+def test_bpe_of_files(capsys) -> None:
+    assert nmt("bpe", "apply", "own.codes", "train.de", "-o", "cut") == 0
+    text = " ".join(read_lines("cut"))
+    assert "n@@ u@@ l@@ l" in text and " zwei " in text
+    assert printed(capsys, "bpe", "join", "cut") == read_lines("train.de")
+    drawn = printed(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
+    assert drawn != read_lines("cut")
+    assert drawn == printed(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
+
+
+def test_what_cannot_be(capsys, tmp_path) -> None:
+    def refused(*overrides: str) -> str:
+        return complaint(capsys, "train", "r.yaml", "--output", tmp_path / "no", *overrides)
+
+    assert refused("--data.subwords.threshold=9999").startswith(
+        "data.subwords.threshold: expected pieces of the source that occur 9999 times or more")
+    assert refused("--data.subwords.merges=5") == (
+        "override: data.subwords.merges: expected null beside source_codes, whose merges are "
+        "learned")
+    assert "expected both or neither" in refused("--data.subwords.target_codes=")
+    assert "expected 0 <= dropout < 1" in refused("--data.subwords.dropout=1")
+    assert "no-such" in refused("--data.subwords.source_codes=no-such")
+    assert "expected none with a model of characters" in refused("--model.architecture=hybrid")
+    Path("old.codes").write_text("#version: 0.1\ne s\n")
+    assert "old.codes:1: expected #version: 0.2, got '#version: 0.1'" in refused(
+        "--data.subwords.source_codes=old.codes")
+    for kind, what in (("source.codes", "these are not the codes"),
+                       ("target.vocab", "this is not the vocabulary")):
+        shutil.copytree("m", tmp_path / kind)
+        path = tmp_path / kind / kind
+        path.write_text("\n".join(path.read_text().split("\n")[:-2]) + "\n")
+        assert complaint(capsys, "translate", "test.en", "--model", tmp_path / kind) == (
+            f"{path}: {what} that the model in best.safetensors was trained with")
+        path.unlink()
+        assert str(path.name) in complaint(capsys, "translate", "test.en", "--model",
+                                           tmp_path / kind)
+    assert "expected a number from 0 to below 1" in complaint(
+        capsys, "bpe", "apply", "own.codes", "--dropout", "1")

@@ -1,0 +1,56 @@
+"""A model that has trained for nothing, and a server of it in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from explored import fresh
+
+from nmt.recipe import Recipe
+from nmt.search.interface import SearchOptions
+from nmt.serving.page import served_page
+from nmt.serving.server import Server
+from nmt.serving.service import Limits, Service
+from nmt.system import System
+
+DATA = {"corpus": "reverse", "source_language": "xx", "target_language": "yy"}
+MODEL = {"layers": 1, "hidden_size": 4, "embedding_size": 3}
+OPTIONS = SearchOptions(beam=3, minimum_steps=4)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory."""
+    path = tmp_path_factory.mktemp("served") / "run"
+    fresh(path, {"data": DATA, "model": MODEL}, System, Recipe)
+    return path
+
+
+@pytest.fixture(scope="session")
+def system(run: Path) -> System:
+    """Its system."""
+    return System.open(run)
+
+
+@pytest.fixture
+def serving(system: System) -> Iterator[Callable[..., Server]]:
+    """Starts servers on free ports: serving(words=8, waiting=1)."""
+    running: list[tuple[Server, threading.Thread]] = []
+
+    def start(**limits: Any) -> Server:
+        service = Service(system, OPTIONS, Limits(**limits))
+        server = Server(service, served_page(service, 1), "127.0.0.1", 0)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        running.append((server, thread))
+        thread.start()
+        return server
+
+    yield start
+    for server, thread in running:
+        server.shutdown()
+        thread.join()
+        server.server_close()

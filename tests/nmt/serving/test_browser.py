@@ -1,0 +1,124 @@
+"""The page in a browser, as somebody uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from nmt.serving.server import Server
+
+SENTENCE = "one two <img src=x onerror=alert(1)>"
+UNKNOWN = ["<img", "src=x", "onerror=alert(1)>"]
+TEXTS = "all => all.map(x => x.textContent)"
+EXCESS = "document.documentElement.scrollWidth - innerWidth"
+
+
+class Visit:
+    """A window on the page, with what it asked for and complained of."""
+
+    def __init__(self, browser: Any, server: Server, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(server.url)
+        self.answers = 0
+
+    def translate(self, text: str) -> None:
+        """Type a sentence and wait for its answer."""
+        self.answers += 1
+        self.page.fill("#text", text)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_selector(f"html[data-answers='{self.answers}']")
+
+    def refused(self, text: str) -> str:
+        """Type a sentence and wait for what is wrong with it."""
+        self.page.fill("#text", text)
+        self.page.click("#go")
+        self.page.wait_for_selector("#problem:not(:empty)")
+        return str(self.page.inner_text("#problem"))
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of the elements."""
+        return list(self.page.eval_on_selector_all(selector, TEXTS))
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
+    """Opens the page of a server."""
+    visits: list[Visit] = []
+
+    def opened(server: Server, **options: Any) -> Visit:
+        visits.append(Visit(browser, server, **options))
+        return visits[-1]
+
+    yield opened
+    for one in visits:
+        one.context.close()
+
+
+def test_a_sentence_is_translated_and_its_search_is_shown(visit: Any, serving: Any) -> None:
+    server = serving()
+    shown = visit(server)
+    assert not shown.page.is_visible("#answer") and not shown.page.is_visible("#tree")
+    shown.translate("one")
+    shown.translate(SENTENCE)
+    answer = server.service.answer({"text": SENTENCE})
+    best, steps = answer["nbest"][0], answer["search"]["searches"]["beam"]["steps"]
+    assert shown.page.inner_text("#translation") == (answer["translation"] or "(empty)")
+    assert shown.texts("#read .unknown") == UNKNOWN == answer["unknown"]
+    assert shown.texts("#words .value") == [one["word"] for one in best["words"]]
+    said = shown.page.eval_on_selector_all("#words .number", "all => all.map(x => x.title)")
+    for title, one in zip(said, best["words"], strict=True):
+        assert float(title[6:].partition(",")[0].replace("−", "-")) == pytest.approx(one["log_p"])
+    assert shown.texts("#result dd[data-of=beam] a") == [
+        one["translation"] or "(empty)" for one in answer["nbest"]]
+    weights = [[float(value) for value in row] for row in shown.page.evaluate(
+        """[...document.querySelectorAll("#attention tbody tr")].map((row) =>
+           [...row.querySelectorAll("td")].map((cell) => cell.style.getPropertyValue("--weight")))
+        """)]
+    assert weights == best["attention"]
+    assert shown.texts("#attention thead th span") == answer["source"]
+    assert shown.texts(".lane.beam .word") == [
+        one["word"] for step in steps for one in step["candidates"]]
+    assert set(shown.requests) == {server.url, f"{server.url}translate"}
+    assert shown.complaints == [] and not shown.page.query_selector("img")
+
+
+def test_keys_and_other_hypotheses(visit: Any, serving: Any) -> None:
+    server = serving()
+    shown = visit(server)
+    shown.translate(SENTENCE)
+    second = server.service.answer({"text": SENTENCE})["nbest"][1]
+    shown.page.click("#result dd[data-of=beam] >> nth=1 >> a")
+    shown.page.wait_for_selector(f"#hypothesis .value >> nth={len(second['words']) - 1}")
+    assert shown.texts("#hypothesis .value") == [one["word"] for one in second["words"]]
+    shown.page.keyboard.press("Home")
+    assert shown.page.inner_text("#where b") == "Step 1"
+    shown.page.focus("#text")
+    shown.page.keyboard.press("ArrowRight")  # moves in the text, not in the tree
+    assert shown.page.inner_text("#where b") == "Step 1"
+    shown.page.fill("#beam", "1")
+    shown.translate("two one")
+    assert shown.texts("#result dd[data-of=beam] a") == shown.texts("#result dd[data-of=greedy] a")
+
+
+def test_what_is_wrong_is_said(visit: Any, serving: Any) -> None:
+    server = serving(words=8, waiting=0)
+    shown = visit(server, viewport={"width": 390, "height": 844}, color_scheme="dark")
+    assert "at most 8 words, got 10" in shown.refused("word " * 10)
+    assert "at least one word" in shown.refused("")
+    with server.service._turn():
+        assert "too many requests" in shown.refused("one")
+    shown.translate("one\ntwo")  # as pasted: one sentence
+    assert shown.page.inner_text("#problem") == ""
+    assert shown.page.inner_text("#read").startswith("Read: one two")
+    assert shown.page.evaluate(EXCESS) <= 0
+    server.shutdown()
+    server.server_close()
+    assert "Is nmt serve still running?" in shown.refused("one")

@@ -1,0 +1,152 @@
+"""The site: its links hold, it opens from a server and as files, loads nothing, finds words.
+
+What is built here is quick: lessons are not executed, of the stepper's pages there is one. `make
+docs` builds all.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+for _name in ("mkdocs", "material", "mkdocstrings", "latex2mathml", "nbclient"):
+    pytest.importorskip(_name, reason="the site's builder (extra `docs`) is not installed")
+
+ROOT = Path(__file__).resolve().parents[1]
+PHONE = {"width": 390, "height": 844}
+PAGES = ("index.html", "lessons/02_lstm.html", "derivations/lstm.html", "speed.html",
+         "reference/nmt.html", "source/lstm/stack.py.html")
+HITS = ".md-search-result__item a"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A handler that writes no log."""
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built quickly; mkdocs.yml is strict, so a broken link fails here."""
+    path = tmp_path_factory.mktemp("site")
+    quick = {"SITE_QUICK": "1", "NO_MKDOCS_2_WARNING": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(path)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | quick, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return path
+
+
+@pytest.fixture(scope="module", params=["http", "file"])
+def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
+    """Where the site is, with / at the end."""
+    if request.param == "file":
+        yield f"{site.as_uri()}/"
+        return
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Window:
+    """A page of the site with what it asked for and complained of."""
+
+    def __init__(self, browser: Any, address: str, size: dict[str, int] | None = None) -> None:
+        self.page = browser.new_page(viewport=size or {"width": 1300, "height": 900})
+        self.address = address
+        self.said: list[str] = []
+        self.page.on("console", lambda one: self.said.append(one.text))
+        self.page.on("pageerror", lambda one: self.said.append(str(one)))
+        self.page.on("request", self.asked)
+
+    def asked(self, request: Any) -> None:
+        """A request is to this site, or to none."""
+        if not request.url.startswith((self.address, "data:", "blob:", "about:")):
+            self.said.append(request.url)
+
+    def open(self, page: str) -> Any:
+        """A page, loaded."""
+        self.page.goto(self.address + page)
+        return self.page
+
+
+def test_pages_load_nothing_else_and_complain_of_nothing(browser: Any, address: str) -> None:
+    window = Window(browser, address)
+    for name in PAGES:
+        page = window.open(name)
+        assert page.inner_text("h1").strip("¶ \n")
+    window.open("stepper.html").frame_locator("iframe").locator("#slider").wait_for(
+        state="attached")
+    assert not window.said
+
+
+def test_search_finds_words_and_leads_there(browser: Any, address: str) -> None:
+    window = Window(browser, address)
+    page = window.open("index.html")
+    page.fill(".md-search__input", "coverage frequency Bahdanau")
+    page.fill(".md-search__input", "location-based attention")
+    page.wait_for_selector(HITS)
+    found = page.inner_text(".md-search-result__list")
+    assert "location" in found.lower()
+    page.locator(HITS).first.click()
+    page.wait_for_load_state()
+    assert page.url.startswith(address) and "index.html" not in page.url.partition("?")[0]
+    assert not window.said
+
+
+def test_a_phone_shows_pages_in_their_width(browser: Any, site: Path) -> None:
+    window = Window(browser, f"{site.as_uri()}/", PHONE)
+    for name in (*PAGES, "equations.html", "systems.html", "errata.html", "results.html"):
+        page = window.open(name)
+        excess = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert excess <= 0, (name, excess)
+
+
+def test_a_link_into_the_code_leads_to_its_line(browser: Any, site: Path) -> None:
+    page = Window(browser, f"{site.as_uri()}/").open("equations.html")
+    link = page.locator("a[href*='lstm/cells/lstm.py.html#L']").first
+    target = link.get_attribute("href").rpartition("#")[2]
+    link.click()
+    line = page.locator(f"#{target}")
+    assert line.inner_text().strip() and line.is_visible()
+
+
+def test_formulas_are_mathml(site: Path) -> None:
+    for name in ("lessons/02_lstm.html", "lessons/05_attention.html"):
+        text = (site / name).read_text("utf-8")
+        assert text.count("<math") > 20 and "arithmatex" not in text and "$$" not in text
+
+
+def test_solutions_stand_apart(site: Path) -> None:
+    for path in sorted((ROOT / "docs" / "lessons").glob("0*.py")):
+        lesson = (site / "lessons" / f"{path.stem}.html").read_text("utf-8")
+        solutions = (site / "lessons" / "solutions" / f"{path.stem}.html").read_text("utf-8")
+        for number in (1, 2, 3):
+            assert f"solutions/{path.stem}.html#exercise-{number}" in lesson
+            assert f"solution_{number}" in solutions and f"solution_{number}" not in lesson
+    with zipfile.ZipFile(site / "lessons" / "notebooks.zip") as archive:
+        names = archive.namelist()
+        assert "lessons/01_rnn.ipynb" in names and "lessons/solutions/drawing.py" in names
+        assert "solution_1" not in archive.read("lessons/01_rnn.ipynb").decode()
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        for loads in ('src="http', "src=http", "fonts.googleapis", "unpkg.com"):
+            assert loads not in text, (page.name, loads)

@@ -1,0 +1,61 @@
+"""The derivations beside the equations: each line of grads/derivations with its formula, as the
+stepper shows it, and what the line cites."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from grads.stepper.explorer.formulas import formulas, key
+
+ROOT = Path(__file__).resolve().parents[1]
+DIRECTORY = ROOT / "grads" / "derivations"
+MODULES = ("calculus", "rnn", "lstm", "nmt", "attention", "attention_step", "scores", "local",
+           "gru", "rnnsearch", "deep_output", "hybrid", "multitask")
+WIDE = "---\nhide: [toc]\n---\n"
+COMMENT = re.compile(r"(?<=\s)#\s*(.*)$")
+
+
+def pages() -> dict[str, str]:
+    """The Markdown of each module's page, by its path in docs/."""
+    return {f"derivations/{name}.md": page(name) for name in MODULES}
+
+
+def page(module: str) -> str:
+    """A module: what its docstring says, and a table for each function that has a formula."""
+    text = (DIRECTORY / f"{module}.py").read_text(encoding="utf-8")
+    tree, lines = ast.parse(text), text.split("\n")
+    said = (ast.get_docstring(tree) or "").partition("\n\n")
+    title = re.split(r" \(|[.:;](?:\s|$)", said[0])[0]
+    parts = [f"{WIDE}# {title}", f"{said[0]}\n\nThe file: `grads/derivations/{module}.py`."]
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef) and (rows := list(table(function, lines, module))):
+            first = (ast.get_docstring(function) or "").partition("\n\n")[0]
+            link = f"../../grads/derivations/{module}.py#L{function.lineno}"
+            parts += [f"## {function.name}", f"{first} [line {function.lineno}]({link})",
+                      "\n".join(['<table class="derivation">', *rows, "</table>"])]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(function: ast.FunctionDef, lines: list[str], module: str) -> Iterator[str]:
+    """A row for each line of a function that has a formula: formula, code, what it cites."""
+    places = [function.name.removesuffix("_grad"), module]
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            code, comment = written(lines, node)
+            if found := key(code, places):
+                html = formulas()[found]["html"]
+                tag = formulas()[found]["tag"]
+                yield (f'<tr><td class="formula" data-search-exclude>{html}</td>'
+                       f"<td><code>{escape(code)}</code></td>"
+                       f"<td>{escape(comment or (f'({tag})' if tag else ''))}</td></tr>")
+
+
+def written(lines: list[str], node: ast.stmt) -> tuple[str, str]:
+    """A statement on one line, and the comments of its lines."""
+    own = lines[node.lineno - 1:node.end_lineno]
+    comments = [match[1] for line in own if (match := COMMENT.search(line))]
+    return " ".join(" ".join(COMMENT.sub("", line) for line in own).split()), " ".join(comments)

@@ -1,0 +1,60 @@
+"""What MkDocs calls while it builds the site (`mkdocs.yml` names this file).
+
+The environment variable SITE_QUICK, set to anything, leaves out what takes minutes: the outputs of
+the lessons and all pages of the stepper but one. Tests build that.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import derivations
+import formulas
+import lessons
+import sources
+import stepper
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ASSETS = Path(__file__).resolve().parents[1] / "grads" / "stepper" / "explorer" / "assets"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made: lessons, stepper, derivations, and the sources they link."""
+    quick = bool(os.environ.get("SITE_QUICK"))
+    made: dict[str, str | bytes] = {
+        **lessons.pages(quick), **stepper.pages(quick), **derivations.pages(),
+        "stylesheets/katex.css": (ASSETS / "katex.css").read_text(encoding="utf-8")}
+    add(files, config, made)
+    texts = {file.src_uri: file.content_string for file in files.documentation_pages()}
+    linked = [path for page, text in sorted(texts.items()) for path in sources.linked(page, text)]
+    add(files, config, sources.pages(linked))
+    return files
+
+
+def add(files: Files, config: MkDocsConfig, made: Any) -> None:
+    """Files that are made while the site is built, by their path in docs/."""
+    for path, content in made.items():
+        files.append(File.generated(config, path, content=content))
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links into the code lead to the pages of its files, those of lessons to the lessons."""
+    name = page.file.src_uri
+    if name == "lessons/README.md":
+        markdown = lessons.linked(markdown)
+    return sources.rewritten(name, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Formulas as MathML; on the page of a file its lines; KaTeX's style where it has typeset."""
+    if page.file.src_uri.startswith("derivations/"):
+        return f'<link rel="stylesheet" href="../stylesheets/katex.css">{html}'
+    if page.file.src_uri.startswith(f"{sources.PAGES}/"):
+        lines, anchors = sources.content(page.file.src_uri)
+        page.present_anchor_ids = (page.present_anchor_ids or set()) | anchors
+        return html + lines
+    return formulas.typeset(html)

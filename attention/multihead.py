@@ -2,7 +2,7 @@
 
 | here | Nguyen |
 |---|---|
-| x (T, B, d), what asks | X of Eq. 1.7 in self-attention, Y of Eq. 1.10 in the decoder |
+| x (T, B, d), what asks | X in self-attention, Y where the decoder attends to X |
 | memory (S, B, d), what is attended to | X |
 | `W_q`, `W_k`, `W_v` (d, d) | transposed, W_i^Q, W_i^K, W_i^V of all heads below one another |
 | `W_o` (d, d) | W^O transposed |

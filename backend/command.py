@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
@@ -23,7 +23,29 @@ from backend.terminal import Terminal, escaped
 
 DEFECT = 70  # exit status after an error that nobody foresaw: sysexits' EX_SOFTWARE
 LARGEST = 2**63 - 1  # integer of an argument
+MANY_OPTIONS = 8  # from which the usage line does not name them all
 LONGEST_WORD = 300  # characters of one word of a message
+
+
+class Help(argparse.HelpFormatter):
+    """Help that fits on a screen: of many options the usage line names those that one has to give.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+    def add_usage(self, usage: str | None, actions: Iterable[argparse.Action],
+                  groups: Iterable[Any], prefix: str | None = None) -> None:
+        """The first lines."""
+        actions = list(actions)
+        options = [one for one in actions if one.option_strings]
+        if usage is None and len(options) > MANY_OPTIONS:
+            parts = [[one for one in actions if not one.option_strings],
+                     [one for one in options if one.required]]
+            named = [" ".join(self._format_usage(None, part, [], "").split()).removeprefix(
+                self._prog) for part in parts]
+            usage = f"%(prog)s{''.join(named)} [OPTION ...]"
+        super().add_usage(usage, actions, groups, prefix)
 
 
 class PlainParser(argparse.ArgumentParser):
@@ -37,14 +59,13 @@ class Parser(PlainParser):
     """One that knows --backend and what goes with it in every place."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+        super().__init__(**{"formatter_class": Help, **settings})
         self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
                           help="where the arrays live (default: numpy)")
         self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
-                          help="precision of matrix products on a GPU (default: float32); nmt "
-                               "says what a lower one costs")
+                          help="precision on a GPU (default: float32)")
         self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
-                          help="run pointwise functions on a GPU one pass after another")
+                          help="no fused kernels on a GPU")
 
 
 # --- types of arguments ---------------------------------------------------------------------------

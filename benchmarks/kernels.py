@@ -65,7 +65,7 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     places = list(dict.fromkeys(label(row) for row in rows if row["implementation"] != "NumPy"))
     compared = {kernel_label(row) for row in rows if row["implementation"] != "NumPy"}
     places += [name for name in dict.fromkeys(map(kernel_label, rows)) if name not in compared]
-    figure, panels = plt.subplots(1, 2, figsize=(11, 1.3 + 0.25 * len(places)), sharey=True,
+    figure, panels = plt.subplots(1, 2, figsize=(11, 2.4 + 0.25 * len(places)), sharey=True,
                                   width_ratios=[3, 2], layout="constrained")
     draw_ratios(panels[0], [row for row in rows if row["implementation"] != "NumPy"], places)
     draw_fractions(panels[1], [row for row in rows if row["implementation"] == "NumPy"], places)

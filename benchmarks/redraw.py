@@ -23,13 +23,13 @@ FORMATS = ("png", "svg", "pdf")
 def main(arguments: list[str]) -> None:
     """Draw every file of a directory in every format."""
     parser = PlainParser(prog="python -m benchmarks redraw", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME",
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME",
                         help="of result files without .json (default: all)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the files are")
     parser.add_argument("--format", choices=FORMATS, nargs="+", default=["png"], dest="formats")
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: beside the files")
     options = parser.parse_args(arguments)
-    paths = [options.results / f"{name}.json" for name in options.names]
+    paths = [options.results / f"{name}.json" for name in options.only]
     for path in paths or sorted(options.results.glob("*.json")):
         redraw(path, options.output or options.results, options.formats)
 

@@ -17,6 +17,5 @@ def add_checkpoint(parser: argparse.ArgumentParser, *, both: bool = False) -> No
     """`--checkpoint best|last`, or of commands that set models side by side `both`."""
     parser.add_argument("--checkpoint", choices=(*CHECKPOINTS, *([BOTH] if both else [])),
                         default=DEFAULT,
-                        help="parameters of the best validation score, or of the last epoch"
-                             + (", or a column for each" if both else "")
-                             + f" (default: {DEFAULT})")
+                        help=f"best score, last epoch{', or both' if both else ''} (default: "
+                             f"{DEFAULT})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -37,6 +37,7 @@ from nmt.search.every_beam import every_beam_search
 from nmt.search.force import force_decode
 from nmt.search.interface import Hypothesis, SearchOptions
 from nmt.search.sample import best_of_draws
+from nmt.search.shortlist import Find, Shortlist
 from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
 from nmt.training.accuracy import loss_cost
@@ -220,18 +221,19 @@ class System(BaseSystem):
 
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions,
-        observer: SearchObserver | None = None,
+        observer: SearchObserver | None = None, shortlist: Shortlist | None = None,
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best score first,
         as `beam_search` has it; cut ones are not `finished`.
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
-        observer: is told of each step of each batch's search, but with `every_beam`.
+        observer: is told of each step of each batch's search, but with `every_beam`. shortlist:
+        which words each batch may be translated into; None for all.
         """
         find = partial(every_beam_search, options=options) if options.every_beam else \
             partial(beam_search, options=options, observer=observer)
-        return self._search(sentences, find, options)
+        return self._search(sentences, find, options, shortlist)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
@@ -312,7 +314,7 @@ class System(BaseSystem):
 
     def _search(
         self, sentences: Sequence[Sequence[str]],
-        find: Callable[..., list[list[Hypothesis]]], options: SearchOptions,
+        find: Find, options: SearchOptions, shortlist: Shortlist | None = None,
     ) -> list[list[Translation]]:
         """Run `find` over batches of similar length; results in the order of the sentences, the
         unknown words of a hybrid model spelled."""
@@ -325,8 +327,9 @@ class System(BaseSystem):
             rows = len(places) * options.beam
             check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
                        f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)
+            within = shortlist.limited(find, own) if shortlist else find
             with _fitting(len(places)):
-                found = find(self.model, self.parameters, sources)
+                found = within(self.model, self.parameters, sources)
             for place, hypotheses in zip(places, found, strict=True):
                 results[place] = [self._translation(h) for h in hypotheses]
         return self._spelled(sentences, results, options) if "target" in self.spellings else results

@@ -26,6 +26,7 @@ import make_notebooks  # noqa: E402
 
 SHARP = "from matplotlib_inline.backend_inline import set_matplotlib_formats as formats"
 HEADING = "### Solution"
+ADDRESS = re.compile(r"^<.* at 0x\w+>$")  # of an object that a cell happens to end with
 Cell = Mapping[str, Any]
 
 
@@ -116,7 +117,7 @@ def outputs_of(
             width = output["metadata"].get("image/png", {}).get("width")
             size = f"{{ width={width} }}" if width else ""
             yield f"![figure {len(figures)} of this lesson]({up}{file}){size}"
-        elif text := output.get("text") or data.get("text/plain"):
+        elif (text := output.get("text") or data.get("text/plain")) and not ADDRESS.search(text):
             yield f"```text {{ .output }}\n{text.rstrip()}\n```"
 
 

@@ -1,4 +1,4 @@
-"""A Transformer's other parts as Nguyen prints them (1.2, 3.3.2), of one sentence, and back.
+"""A Transformer's other parts as Nguyen prints them, of one sentence, and back.
 
 A sentence is a matrix whose rows are its words, X (T, d), as in `grads.derivations.multihead`.
 
@@ -6,7 +6,7 @@ A sentence is a matrix whose rows are its words, X (T, d), as in `grads.derivati
 |---|---|---|
 | `W_1`, `W_2` | (d, F), (F, d) | W_1, W_2; the kernels' are transposed |
 | `b_1`, `b_2` | (1, F), (1, d) | b_1, b_2 |
-| `PE` | (T, d) | Eqs. 1.14 and 1.15 |
+| `PE` | (T, d) | Nguyen Eqs. 1.14 and 1.15 |
 | `x`, `y` | (T, d) | x_l and x_{l+1} |
 """
 

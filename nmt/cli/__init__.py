@@ -38,7 +38,7 @@ from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
 from nmt.cli.reranking import add_rerank
 from nmt.cli.serving import add_serve
-from nmt.cli.translating import translate
+from nmt.cli.translating import FREQUENT, translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
 from nmt.search.combine import AVERAGES
@@ -50,7 +50,8 @@ RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_t
 def build_parser() -> Parser:
     """All subcommands and their arguments."""
     parser = Parser(prog="nmt", description="Neural machine translation from scratch.")
-    sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    sub = parser.add_subparsers(dest="command", metavar="command", required=True,
+                                parser_class=Parser)
     _add_demo(sub.add_parser("demo", help="train a small translator on the embedded corpus"))
     _add_train(sub.add_parser("train", help="train a translator: from two files, or a recipe"))
     init = sub.add_parser("init", help="write a commented recipe, to edit and to train by")
@@ -61,8 +62,7 @@ def build_parser() -> Parser:
     _add_corpus(sub.add_parser("corpus", help="write the embedded corpus into text files"))
     _add_translate(sub.add_parser("translate", help="translate files, stdin or what you type"))
     add_serve(sub.add_parser("serve", help="translate on a page in the browser"))
-    score = sub.add_parser("score", help="BLEU and chrF of a file against a reference, or F1 of "
-                                         "linear trees")
+    score = sub.add_parser("score", help="BLEU and chrF of a file, or F1 of linear trees")
     score.add_argument("hypotheses", type=Path)
     score.add_argument("references", type=Path)
     score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
@@ -156,28 +156,32 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=positive, metavar="N",
-                        help="print the N best by score as 'line ||| translation ||| log_p= X "
-                             "cut= 0 or 1 ||| score'; cut at the limit on length is 1")
+                        help="print the N best as 'line ||| translation ||| log_p= X cut= 0 or 1 "
+                             "||| score'; 1: cut at the limit on length")
     parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
                         help="at most this many target words per source word")
     add_longest_word(parser)
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="draw a translation instead of searching for the best")
+                        help="draw a translation instead of a search")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
     parser.add_argument("--draws", type=positive, metavar="N",
-                        help="with --sample: draw N translations and keep the most probable")
+                        help="with --sample: the most probable of N draws")
     parser.add_argument("--every-beam", action="store_true",
-                        help="search with every beam up to --beam and keep the best of all")
+                        help="the best of all beams up to --beam")
     parser.add_argument("--sparse", action="store_true",
-                        help="multiply by only the weights that are left, where at most a tenth of "
-                             "a matrix is left (`nmt prune`)")
+                        help="multiply by what is left of pruned weights (nmt prune)")
+    parser.add_argument("--shortlist", type=Path, metavar="DICTIONARY",
+                        help="predict only its translations of a batch's words")
+    parser.add_argument("--frequent", type=count, metavar="N",
+                        help=f"... and so many frequent words (default: {FREQUENT})")
+    parser.add_argument("--shortlist-check", action="store_true",
+                        help="say on stderr how often all words give the same")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
-                        help="write 'source-target' positions in the tokenised sentences, from 0 "
-                             "and before unknown words are replaced")
+                        help="write 'source-target' positions of tokens, from 0")
     parser.add_argument("--show", choices=("attention",),
-                        help="draw what the decoder attends to, below each translation")
+                        help="draw what the decoder attends to")
     add_replace_unk(parser)
     add_aligned_word(parser)
     parser.set_defaults(run=translate)

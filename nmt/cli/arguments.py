@@ -27,8 +27,7 @@ def add_commands(sub: Any) -> None:
     `words`: subcommands."""
     _add_evaluate(sub.add_parser("evaluate", help="score translators, side by side"))
     _add_aer(sub.add_parser("aer", help="alignment error rate of links in a file"))
-    _add_align(sub.add_parser("align", help="word alignments of pairs, by the corpus alone or by "
-                                            "force-decoding the targets"))
+    _add_align(sub.add_parser("align", help="word alignments of pairs, by the corpus or a model"))
     _add_attention(sub.add_parser("attention", help="draw what the decoder attends to"))
     _add_dictionary(sub.add_parser("dictionary", help="make a dictionary for --replace-unk"))
     add_rare_words(sub)
@@ -44,35 +43,32 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
     """`--aligned-word`."""
     parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT,
-                        help="whose alignment the weights of a step are: of the word just "
-                             "predicted, of the word just read, or as thesis footnote 13 has it: "
-                             f"read for dot, general and concat (default: {DEFAULT})")
+                        help="whose alignment a step's weights are; thesis, footnote 13: read for "
+                             f"dot, general and concat (default: {DEFAULT})")
 
 
 def add_longest_word(parser: argparse.ArgumentParser) -> None:
     """`--longest-word N`."""
     parser.add_argument("--longest-word", type=positive, metavar="N",
-                        help="characters of a word that a hybrid model spells, at most; longer "
-                             "ones are cut and counted (default: the recipe's)")
+                        help="characters at which words that a hybrid model spells are cut "
+                             "(default: the recipe's)")
 
 
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
     """`--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
-                        help="replace unknown words by the translation of the source word that "
-                             "they are aligned with, or by that word itself; a dictionary has "
-                             "lines of a source word, a tab, its translation")
+                        help="put the source word that it is aligned with in place of an unknown "
+                             "word, or its translation (lines of word, tab, translation)")
 
 
 def add_rarity(parser: argparse.ArgumentParser) -> None:
     """`--rarity TEXT`, and by which order."""
     parser.add_argument("--rarity", type=Path, metavar="TEXT",
-                        help="BLEU of groups of sentences from frequent to rare source words "
-                             "(thesis, Figure 3.5), by the frequencies in this text, such as the "
-                             "training sources")
+                        help="BLEU by rarity of source words, by their frequencies in this text "
+                             "(thesis, Figure 3.5)")
     parser.add_argument("--rarity-order", choices=ORDERS, default=ORDERS[0],
-                        help="sort sentences by the mean frequency rank of their words, or by the "
-                             f"mean of 1 / frequency (default: {ORDERS[0]})")
+                        help="by mean rank or mean 1 / frequency "
+                             f"(default: {ORDERS[0]})")
 
 
 def _add_pairs(parser: argparse.ArgumentParser) -> None:
@@ -85,8 +81,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
     add_checkpoint(parser, both=True)
     parser.add_argument("--ensemble", nargs="?", choices=AVERAGES, const=AVERAGES[0],
-                        help="score all of them together too, with averaged probabilities or logs "
-                             "of them (default: probabilities)")
+                        help="score all together too (default: probabilities)")
     _add_search(parser)
     parser.add_argument("--buckets", type=_edges, default=EDGES, metavar="N,N,...",
                         help="longest source of each bucket of lengths (default: "
@@ -95,22 +90,17 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add_replace_unk(parser)
     add_restore(parser)
     parser.add_argument("--without-unk", action="store_true",
-                        help="score the sentences too that have no unknown word, nor their "
-                             "reference, and translate them without any (Bahdanau et al., Table 1)")
+                        help="score sentences without unknown words apart (Bahdanau et al., "
+                             "Table 1)")
     parser.add_argument("--trees", action="store_true",
-                        help="SOURCE has words and TARGET their linear trees (nmt trees): "
-                             "bracketing F1 too, and by length")
+                        help="F1 of linear trees (nmt trees), by length")
     parser.add_argument("--gold", type=Path, metavar="FILE",
-                        help="alignments of the pairs in Pharaoh or NAACL format, for the "
-                             "alignment error rate; words are those between spaces")
+                        help="alignments in Pharaoh or NAACL format, for the alignment error rate")
     _add_links_format(parser, "gold")
     add_drop_bad_links(parser)
     parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="write evaluation.json, all translations side by side as "
-                             "outputs.txt and, with matplotlib, pictures: BLEU by "
-                             "length, learning curves, BLEU against perplexity after each epoch "
-                             "and, if asked for, BLEU by rarity, before and after replacement, F1 "
-                             "by length")
+                        help="write evaluation.json, outputs.txt (translations side by side) and, "
+                             "with matplotlib, pictures")
     parser.set_defaults(run=commands.run_evaluate)
 
 
@@ -135,8 +125,7 @@ def _add_aer(parser: argparse.ArgumentParser) -> None:
 def _add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
     """What a file of links does not say of itself."""
     parser.add_argument(f"--{name}-first", type=natural, metavar="N",
-                        help=f"number of a sentence's first word in the {name} file (default: 0 "
-                             "in Pharaoh, 1 in NAACL format)")
+                        help="number of a first word (Pharaoh: 0, NAACL: 1)")
     parser.add_argument(f"--{name}-swapped", action="store_true",
                         help=f"the {name} file names the target word first")
 
@@ -147,8 +136,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="exponent of lp(e) (default: the recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
-                        help="at most this many target words per source word (default: the "
-                             "recipe's)")
+                        help="at most this many target words per source word")
     add_longest_word(parser)
 
 
@@ -193,6 +181,9 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-count", type=positive, default=101, metavar="N",
                         help="links that a pair of words needs (default: 101, the thesis's "
                              "\"exceeds 100\")")
+    parser.add_argument("--translations", type=positive, default=1, metavar="N",
+                        help="the N most frequent of each word, for --shortlist; more than one is "
+                             "no dictionary to replace unknown words by (default: 1)")
     add_aligned_word(parser)
     parser.set_defaults(run=commands.run_dictionary)
 

@@ -209,7 +209,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
         pairs = _pairs(system, options)
         links = _forced_links(system, pairs, options.aligned_word)
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
-    dictionary = dictionary_of(sources, targets, links, options.min_count)
+    dictionary = dictionary_of(sources, targets, links, options.min_count, options.translations)
     write_dictionary(options.output, dictionary)
     print(f"{options.output}: {len(dictionary)} source words")
 

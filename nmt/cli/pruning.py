@@ -34,8 +34,7 @@ from nmt.training.trainer import LAST
 
 def add_pruning(sub: Any) -> None:
     """`prune`: a subcommand."""
-    _add_prune(sub.add_parser("prune", help="prune a trained model's weights by magnitude, and "
-                                            "train what is left"))
+    _add_prune(sub.add_parser("prune", help="prune a model by magnitude, train what is left"))
 
 
 def _add_prune(parser: argparse.ArgumentParser) -> None:

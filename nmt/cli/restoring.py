@@ -15,12 +15,10 @@ from nmt.system import System
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """`--restore [DICTIONARY]` and `--links FILE`."""
     parser.add_argument("--restore", nargs="?", const="", metavar="DICTIONARY",
-                        help="read the symbols of models of annotated text (nmt annotate), which "
-                             "their target vocabulary tells, and score them before and after "
-                             "unknown words are replaced; without symbols and attention as noalign")
+                        help="score models of annotated text (nmt annotate) before and after "
+                             "unknown words are replaced")
     parser.add_argument("--links", type=Path, metavar="FILE",
-                        help="with --restore: alignments of the pairs, by which the references "
-                             "are annotated for the perplexity")
+                        help="with --restore: alignments, by which references are annotated")
 
 
 def check_restore(options: argparse.Namespace) -> None:

@@ -15,15 +15,18 @@ from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.data.align import pharaoh_line
 from nmt.data.corpora import EMBEDDED, check_lengths, examples, tokenisers
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
+from nmt.data.rare_words import read_dictionary
 from nmt.data.stored import StoredSentences
 from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
+from nmt.search.shortlist import Shortlist
 from nmt.system import System
 from nmt.training.kept import SUFFIX
 from nmt.translation import Translation
 
 BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
+FREQUENT = 500  # words that every batch may be translated into, with --shortlist
 
 
 def translate(options: argparse.Namespace) -> None:
@@ -82,7 +85,8 @@ class Lines:
             need_attention(self.system, "--show attention")
         self._replacement = unk_replacement(options, self.system)
         self._rng = np.random.default_rng(options.seed)
-        self._cut_words = self._smaller = 0
+        self._shortlist = _shortlist(self.system, options)
+        self._cut_words = self._smaller = self._same = 0
         self._links = StoredSentences()
 
     def found(self, block: Sequence[Sequence[str]]) -> list[list[Translation]]:
@@ -91,7 +95,11 @@ class Lines:
             found = self.system.sample(block, self.search, self._options.sample, self._rng,
                                        self._options.draws or 1)
         else:
-            found = self.system.translate(block, self.search)
+            found = self.system.translate(block, self.search, shortlist=self._shortlist)
+            if self._options.shortlist_check:
+                whole = self.system.translate(block, self.search)
+                self._same += sum(ours[0].words == theirs[0].words
+                                  for ours, theirs in zip(found, whole, strict=True))
         self._cut_words += sum(one.cut_words for nbest in found for one in nbest)
         self._smaller += sum((nbest[0].beam or self.search.beam) < self.search.beam
                              for nbest in found)
@@ -124,6 +132,13 @@ class Lines:
         if self.search.every_beam and self._options.sample is None:
             print(f"{self._smaller} of {sentences} sentences: a beam below {self.search.beam} "
                   "found a better translation", file=sys.stderr)
+        if self._shortlist is not None and self._shortlist.counts:
+            counts = self._shortlist.counts
+            print(f"{sum(counts) / len(counts):.0f} of {self._shortlist.size} target words a batch "
+                  "on average", file=sys.stderr)
+            if self._options.shortlist_check:
+                print(f"{self._same} of {sentences} sentences: the translation of a search of all "
+                      "words", file=sys.stderr)
         if self._cut_words:
             print(f"{self._cut_words} spelled words were cut at {self.search.longest_word} "
                   "characters (--longest-word, search.longest_word)", file=sys.stderr)
@@ -190,6 +205,22 @@ def _search_options(search: SearchOptions, options: argparse.Namespace) -> Searc
         raise UserError("--draws: expected --sample beside it")
     return chosen(search, options.beam, options.nbest, options.length_factor,
                   options.length_normalisation, options.longest_word, options.every_beam or None)
+
+
+def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
+    """What `--shortlist` asks for."""
+    if options.shortlist is None:
+        if options.frequent is not None or options.shortlist_check:
+            name = "--shortlist-check" if options.shortlist_check else "--frequent"
+            raise UserError(f"{name}: expected --shortlist DICTIONARY beside it")
+        return None
+    if options.sample is not None or options.sparse:
+        name = "--sparse" if options.sparse else "--sample"
+        raise UserError(f"{name}: expected no --shortlist beside it")
+    candidates = {word: system.target_ids(found)
+                  for word, found in read_dictionary(options.shortlist).items()}
+    frequent = FREQUENT if options.frequent is None else options.frequent
+    return Shortlist(candidates, frequent, len(system.target))
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:

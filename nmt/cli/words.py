@@ -35,8 +35,7 @@ SHOWN = 10  # words that are named
 
 def add_words(sub: Any) -> None:
     """`similarity` and `words`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("similarity", help="how well source vectors agree with people on which "
-                                               "words are alike")
+    parser = sub.add_parser("similarity", help="source vectors against people's ratings of pairs")
     parser.add_argument("pairs", type=Path, help="lines of two words and their rating, such as "
                                                  "the Rare Word data set's rw.txt")
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")

@@ -83,9 +83,9 @@ def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
 
 def dictionary_of(
     sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]],
-    links: Sequence[Sequence[Link]], min_count: int = 1,
+    links: Sequence[Sequence[Link]], min_count: int = 1, most: int = 1,
 ) -> dict[str, list[str]]:
-    """The most frequent translation of each source word in an aligned corpus.
+    """The most frequent translation of each source word in an aligned corpus, or so many of them.
 
     Source: thesis section 3.2, footnote 2: the translation with the highest probability, estimated
     from alignment links; a pair is added "only if its alignment count exceeds 100", which is
@@ -98,6 +98,6 @@ def dictionary_of(
         counts.update((source[i], target[j]) for i, j in sentence)
     best: dict[str, list[str]] = {}
     for (word, translation), count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
-        if count >= min_count:
-            best.setdefault(word, [translation])
+        if count >= min_count and len(best.get(word, ())) < most:
+            best.setdefault(word, []).append(translation)
     return dict(sorted(best.items()))

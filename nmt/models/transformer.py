@@ -1,4 +1,4 @@
-"""The Transformer (Vaswani et al., 2017; Nguyen 1.2 and 3.3): training.
+"""The Transformer (Vaswani et al., 2017; Nguyen 1.2 and 3.3).
 
 Parameters, l from 0; each sublayer has a norm, `{sublayer}.norm.g` and, of LayerNorm, `.norm.b`:
 
@@ -24,12 +24,19 @@ from attention.multihead import dead_future, dead_words
 from attention.norms import NORMS
 from attention.sublayer import Placement
 from backend import Array
+from backend.rows import check_ids
 from backend.workspace import Workspace
 from lstm.parameters import SCHEMES, Scheme, Weight
-from lstm.prediction import OutputCache, output_backward, output_forward, output_weights
+from lstm.prediction import (
+    OutputCache,
+    output_backward,
+    output_forward,
+    output_step,
+    output_weights,
+)
 from lstm.stack import check_among, dropout_mask
-from nmt.data.batches import Batch
-from nmt.models.contract import Architecture, Gradients, Noise, Tables, Variants
+from nmt.data.batches import Batch, Side
+from nmt.models.contract import Architecture, Gradients, Model, Noise, Tables, Variants
 from nmt.models.transformer_layers import (
     Layers,
     StackCache,
@@ -38,6 +45,7 @@ from nmt.models.transformer_layers import (
     stack_forward,
     stack_weights,
 )
+from nmt.models.transformer_steps import StepState, first_state, select_step, stack_step
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class TransformerConfig:
     inner_size: int = 1024  # F, of the hidden layer of a feed-forward layer
     heads: int = 4  # n, each d / n wide
     norm: str = "layer"  # layer, scale, fixed-scale or rms
-    pre_norm: bool = True  # whether norms stand before the sublayers (3.4) or after them (3.3)
+    pre_norm: bool = True  # whether norms stand before the sublayers or after them
     output_bias: bool = True  # of the prediction layer
     dropout: float = 0.3  # of embeddings, sublayers' outputs, hidden layers, attention weights
     initialisation: str = "small"  # uniform, xavier, orthogonal, normal or small
@@ -86,7 +94,7 @@ class TransformerCache(NamedTuple):
     output: OutputCache
 
 
-class Transformer:
+class Transformer(Model):
     """p(y | x) by layers of attention alone."""
 
     def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
@@ -138,6 +146,32 @@ class Transformer:
         dmemory, of_decoder = stack_backward(dh, cache.decoder)
         _, of_encoder = stack_backward(dmemory, cache.encoder)
         return {**of_encoder, **of_decoder, **gradients}
+
+    # --- search ---------------------------------------------------------------------------------
+
+    def encode(
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
+    ) -> StepState:
+        """The state of `rows` sentences before the first word."""
+        source, config = sources[0], self.config
+        padding = dead_words(source.lengths, len(source.ids))
+        memory, _ = stack_forward("encoder", config.layers("encoder"), parameters, source.ids, {},
+                                  padding)
+        return first_state("decoder", config.layers("decoder"), parameters, memory, padding)
+
+    def step(
+        self, parameters: Mapping[str, Array], state: StepState, tokens: np.ndarray
+    ) -> tuple[Array, StepState, Array]:
+        """Feed one token per row: tokens (N,) host ids. Returns logits (N, V), the new state, and
+        the alignment (N, S), a mean over the top layer's heads."""
+        check_ids(tokens, self.target_size, "tokens")
+        h, after, alignment = stack_step("decoder", self.config.layers("decoder"), parameters,
+                                         tokens, state)
+        return output_step("output", parameters, h), after, alignment
+
+    def select(self, state: StepState, rows: np.ndarray, sentences: np.ndarray) -> StepState:
+        """Reorder, widen or drop hypotheses; drop finished sentences."""
+        return select_step(state, rows, sentences)
 
 
 def build(config: TransformerConfig, tables: Tables) -> Transformer:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from backend import Array, to_host
+from nmt.training.resuming import number
 
 PLAIN = ""  # the task of batches that are of no mixture
 
@@ -53,8 +54,8 @@ class _Sums:
 
     def load(self, state: list[Any]) -> None:
         """Put back what `state` gave."""
-        self.loss[...], self.tokens, self.updates = state[:3]
-        self.epoch_loss, self.epoch_tokens, self.epoch_updates = state[3:]
+        (self.loss[...], self.tokens, self.updates, self.epoch_loss, self.epoch_tokens,
+         self.epoch_updates) = map(number, state)
 
 
 class Meter:

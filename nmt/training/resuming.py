@@ -16,6 +16,13 @@ from nmt.data.batches import Batch
 from nmt.training import checkpoint
 
 
+def number(value: Any) -> Any:
+    """A number of a run's state, as it is. Raises TypeError for anything else."""
+    if type(value) not in (int, float):
+        raise TypeError(f"expected a number, got {value!r:.40}")
+    return value
+
+
 def differs(before: Any, now: Any) -> bool:
     """Whether two values differ; of mappings, what both have: another version may know more."""
     if isinstance(before, dict) and isinstance(now, dict):

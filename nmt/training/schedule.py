@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
+from nmt.training.resuming import number
+
 
 class Schedule(Protocol):
     """What the trainer needs of a schedule."""
@@ -73,7 +75,7 @@ class ThesisSchedule:
 
     def load(self, state: dict[str, Any]) -> None:
         """Put back what `state` gave."""
-        self.rate = state["rate"]
+        self.rate = number(state["rate"])
 
 
 class PlateauSchedule:
@@ -129,7 +131,9 @@ class PlateauSchedule:
 
     def load(self, state: dict[str, Any]) -> None:
         """Put back what `state` gave."""
-        self.rate, self._best, self._waited = state["rate"], state["best"], state["waited"]
+        best = state["best"]
+        self.rate, self._waited = number(state["rate"]), number(state["waited"])
+        self._best = None if best is None else number(best)
 
 
 def is_better(score: float, best: float | None, higher_is_better: bool) -> bool:

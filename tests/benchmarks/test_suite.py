@@ -183,3 +183,26 @@ def test_goals_are_those_of_the_kernels(monkeypatch, kernels, expected):
     monkeypatch.setattr(kernel_list, "blas_kernels", lambda: kernels)
     goals = [dict(make.args[-1] or {}) for make in kernel_list.lstm_layers(quick=False)]
     assert [goal.get(("nn.LSTM", "both")) for goal in goals] == expected
+
+
+def test_pictures_are_drawn_again_without_measuring(tmp_path, capsys):
+    from benchmarks import redraw
+    from benchmarks.record import RESULTS
+
+    pytest.importorskip("matplotlib")
+    redraw.main(["--only", "search-native", "gradcheck-native", "--format", "svg", "pdf",
+                 "--output", str(tmp_path)])
+    assert capsys.readouterr().out.count("drawn: ") == 4
+    assert (tmp_path / "search-native.pdf").read_bytes().startswith(b"%PDF")
+    assert "<svg" in (tmp_path / "gradcheck-native.svg").read_text("utf-8")
+    assert all(callable(redraw.picture_of(path.stem)) for path in RESULTS.glob("*.json"))
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("nothing-native", "expected a result file"), ("search", "expected a name that ends in"),
+    ("other-native", "expected the name of a benchmark")])
+def test_what_cannot_be_drawn_again_is_told(name, expected, tmp_path, capsys):
+    if name != "nothing-native":
+        (tmp_path / f"{name}.json").write_text("{}")
+    assert suite.main(["redraw", "--only", name, "--results", str(tmp_path)]) == 2
+    assert expected in capsys.readouterr().err

@@ -16,13 +16,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from grads.verification.reference import hybrid, language_model, luong, rnnsearch
+from grads.verification.reference import (
+    hybrid,
+    language_model,
+    luong,
+    rnnsearch,
+    transformer,
+)
 
 REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "luong": luong.loss,
     "hybrid": hybrid.loss,
     "rnnsearch": rnnsearch.loss,
     "language_model": language_model.loss,
+    "transformer": transformer.loss,
 }
 
 

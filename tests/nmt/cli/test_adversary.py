@@ -209,6 +209,8 @@ def test_a_state_that_is_not_whole_is_not_resumed(run, capsys, damage, said):
 @pytest.mark.parametrize("key, value", [
     ("options", {}), ("counters", {}), ("counters", {"a": 1}), ("meter", {}), ("schedule", {}),
     ("data_rng", {}), ("data_rng", {"bit_generator": "x"}), ("dropout_rng", {"state": {}}),
+    *(("meter", {"tasks": {"": [3.5, 4, 1, 0.0, odd, 0]}, "window_seconds": [0, 0],
+                 "seconds": [0, 0]}) for odd in ([], None)),
 ])  # fmt: skip
 def test_a_state_of_another_shape_is_not_resumed(run, capsys, key, value):
     change(run / "last.safetensors", metadata=lambda saved: saved["training"].update({key: value}))

@@ -85,6 +85,13 @@ def test_errors(make, message):
         make()
 
 
+@pytest.mark.parametrize("key", ["rate", "best", "waited"])
+def test_a_state_is_of_numbers(key):
+    schedule = PlateauSchedule(1.0)
+    with pytest.raises(TypeError, match=r"expected a number, got \[\]"):
+        schedule.load({**schedule.state(), key: []})
+
+
 def test_is_better():
     assert is_better(2.0, None, False) and is_better(1.0, 2.0, False) and is_better(3.0, 2.0, True)
     assert not is_better(2.0, 2.0, False) and not is_better(float("nan"), None, False)

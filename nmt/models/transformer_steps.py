@@ -1,0 +1,106 @@
+"""A Transformer one word at a time, for search: keys and values of what was read are kept.
+
+Rows are hypotheses, k a sentence, N = B k; those of a sentence share the keys and values of its
+source, which they ask as k steps (k, B, d) would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attention.feed_forward import feed_forward_forward
+from attention.multihead import heads_forward, joined_heads, keys_values, queries
+from attention.norms import norm_forward
+from attention.positions import positions
+from attention.sublayer import sublayer_forward
+from backend import Array, array_module, to_device
+from backend.rows import gather_rows
+from nmt.models.transformer_layers import Layers
+
+KeysValues = tuple[Array, Array]
+
+
+class StepState(NamedTuple):
+    """The decoder between two words."""
+
+    sources: list[KeysValues]  # by layer, (S, B, d) each
+    padding: Array | None  # (B, 1, S) bool
+    own: list[KeysValues]  # by layer, of the t words before, (t, N, d) each
+
+
+def first_state(
+    prefix: str, layers: Layers, parameters: Mapping[str, Array], memory: Array,
+    padding: Array | None,
+) -> StepState:
+    """The state before the first word; memory (S, B, d) and its padding, from the encoder."""
+    empty = memory[:0]
+    return StepState([keys_values(f"{prefix}.{one}.source", parameters, memory)
+                      for one in range(layers.depth)], padding, [(empty, empty)] * layers.depth)
+
+
+def stack_step(
+    prefix: str, layers: Layers, parameters: Mapping[str, Array], tokens: np.ndarray,
+    state: StepState,
+) -> tuple[Array, StepState, Array]:
+    """One word a row: tokens (N,) host ids. Returns the top layer's output (N, d), the new state,
+    and the alignment (N, S): the top layer's attention to the source, the mean over its heads."""
+    table, (kind, pre), own, a = parameters[f"{prefix}.W_e"], layers.placement, [], None
+    x = gather_rows(table, to_device(tokens))[None] * layers.width**0.5    # (1, N, d)
+    x = x + positions(len(state.own[0][0]), 1, layers.width, x.dtype)
+    for one in range(layers.depth):
+        for sublayer in layers.sublayers:
+            name = f"{prefix}.{one}.{sublayer}"
+            layer: Any = partial(feed_forward_forward, name, parameters)
+            if sublayer == "attention":
+                layer = partial(_past_step, name, parameters, layers.heads, state.own[one])
+            elif sublayer == "source":
+                layer = partial(_source_step, name, parameters, layers.heads, state.sources[one],
+                                state.padding)
+            x, cache = sublayer_forward(f"{name}.norm", layers.placement, parameters, x, layer)
+            if sublayer == "attention":
+                own.append(cache.layer)
+            elif sublayer == "source":
+                a = cache.layer
+    assert a is not None
+    if pre:
+        x, _ = norm_forward(f"{prefix}.norm", kind, parameters, x)
+    return x[0], state._replace(own=own), a
+
+
+def _past_step(
+    name: str, parameters: Mapping[str, Array], heads: int, before: KeysValues, x: Array
+) -> tuple[Array, KeysValues]:
+    """Self-attention of the newest word x (1, N, d) to itself and those before; and their keys and
+    values with its own (t + 1, N, d)."""
+    now = keys_values(name, parameters, x)
+    k, v = (array_module(x).concatenate([old, new]) for old, new in zip(before, now, strict=True))
+    c, _ = heads_forward(queries(name, parameters, x), k, v, heads)
+    return joined_heads(name, parameters, c), (k, v)
+
+
+def _source_step(
+    name: str, parameters: Mapping[str, Array], heads: int, source: KeysValues,
+    padding: Array | None, x: Array,
+) -> tuple[Array, Array]:
+    """Attention of x (1, N, d) to the sources; and its weights (N, S), the mean over heads."""
+    xp, (_, N, d), (S, B, _) = array_module(x), x.shape, source[0].shape
+    q = queries(name, parameters, x).reshape(B, N // B, d).transpose(1, 0, 2)
+    c, cache = heads_forward(xp.ascontiguousarray(q), *source, heads, padding)  # (k, B, d)
+    c = c.transpose(1, 0, 2).reshape(1, N, d)
+    a = cache.a.reshape(B, heads, N // B, S).sum(axis=1) * (1.0 / heads)   # (B, k, S)
+    return joined_heads(name, parameters, c), a.reshape(N, S)
+
+
+def select_step(state: StepState, rows: np.ndarray, sentences: np.ndarray) -> StepState:
+    """Keep hypotheses (N',) and sentences (B',), ascending, both on the host."""
+    kept = to_device(rows)
+    own = [(k[:, kept], v[:, kept]) for k, v in state.own]
+    if len(sentences) == state.sources[0][0].shape[1]:
+        return state._replace(own=own)
+    of = to_device(sentences)
+    return StepState([(k[:, of], v[:, of]) for k, v in state.sources],
+                     None if state.padding is None else state.padding[of], own)

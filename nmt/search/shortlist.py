@@ -1,0 +1,68 @@
+"""Search over a few words of the target vocabulary, chosen for each batch.
+
+Source: Sennrich's slides, "vocabulary subset per batch": translations of the source's words by a
+dictionary, and the most frequent words. The model is that of the whole vocabulary with only these
+rows of its target tables, so that their probabilities are divided among them alone: the search may
+find another translation than that of all words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from backend import Array, to_device
+from nmt.data.vocabulary import SPECIALS
+from nmt.search.interface import Hypothesis
+
+Find = Callable[..., list[list[Hypothesis]]]
+TABLES = ("decoder", "output")  # parts of a model whose tables of words are the target's
+
+
+@dataclass
+class Shortlist:
+    """Which words a batch may be translated into."""
+
+    candidates: Mapping[str, Sequence[int]]  # ids of the translations of a source word
+    frequent: int  # so many of the target's most frequent words, besides <unk> and </s>
+    size: int  # of the target's vocabulary
+    counts: list[int] = field(default_factory=list)  # words that each batch so far might use
+
+    def ids(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
+        """(V',) rising ids of the words that sentences may be translated into."""
+        chosen = set(range(min(self.size, len(SPECIALS) + self.frequent)))
+        for sentence in sentences:
+            for word in sentence:
+                chosen.update(self.candidates.get(word, ()))
+        return np.array(sorted(chosen), np.int64)
+
+    def limited(self, find: Find, sentences: Sequence[Sequence[str]]) -> Find:
+        """A search as `find`, of these sentences' words only."""
+        ids = self.ids(sentences)
+        self.counts.append(len(ids))
+
+        def found(model: Any, parameters: Mapping[str, Array], sources: Any) -> Any:
+            lists = find(model, rows_of(model, parameters, ids), sources)
+            return [[replace(one, tokens=ids[one.tokens].tolist() if one.tokens else [])
+                     for one in own] for own in lists]
+
+        return found
+
+
+def rows_of(model: Any, parameters: Mapping[str, Array], ids: np.ndarray) -> dict[str, Array]:
+    """The parameters of a model, or of an ensemble, with only these rows of its target tables."""
+    members = getattr(model, "members", None)
+    weights = model.weights() if members is None else {
+        f"{number}/{name}": weight for number, one in enumerate(members)
+        for name, weight in one.weights().items()}
+    rows = to_device(ids)
+    return {name: array[rows] if _is_of_target(name, weights[name].axes) else array
+            for name, array in parameters.items()}
+
+
+def _is_of_target(name: str, axes: Sequence[Any]) -> bool:
+    """Whether a parameter has a row for each target word."""
+    return name.split("/")[-1].split(".")[0] in TABLES and axes[0].name == "word"

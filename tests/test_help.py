@@ -1,0 +1,40 @@
+"""`--help` of every verb fits on a screen of 80 columns and 50 lines."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import pytest
+
+import grads.cli
+import nmt.cli
+
+COLUMNS, LINES = 80, 50
+
+
+def verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of its subcommands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb in action.choices.values():
+                yield from verbs(verb)
+
+
+def test_help_fits_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    found = {one.prog: one.format_help() for build in (nmt.cli.build_parser, grads.cli.build_parser)
+             for one in verbs(build())}
+    assert {"nmt lm train", "nmt evaluate", "grads explore"} <= set(found)
+    shown = {name: sum(max(1, -(-len(line) // COLUMNS)) for line in text.splitlines())
+             for name, text in found.items() if name != "nmt train"}  # lists every key too
+    assert {name: lines for name, lines in shown.items() if lines > LINES} == {}
+
+
+def test_the_first_line_names_what_has_to_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files come before `--model`, which takes all directories that follow."""
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    verb = {one.prog: one for one in verbs(nmt.cli.build_parser())}["nmt translate"]
+    assert verb.format_help().splitlines()[0] == \
+        "usage: nmt translate [FILE ...] --model DIR [DIR ...] [OPTION ...]"

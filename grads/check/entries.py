@@ -68,14 +68,17 @@ def _led_to(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, methods: Sequence[str],
     choice: str, one: Cleared,
 ) -> Row:
-    """The row of a wrong direction that has led to an entry which, alone, is not found wrong."""
-    name, entry = one.entry or one.kinks[-1]
+    """The row of a wrong direction that has led to an entry which, alone, is not found wrong, or
+    to none: where several tensors meet in one kink it may take all of them to cross it."""
+    known = [one.entry] if one.entry else [*one.kinks]
+    name = known[-1][0] if known else next(iter(one.line.direction))
     shape, slope = evaluate.inputs[name].shape, one.slope
     status, hints = decided(case, evaluate, analytic, upstream, choice, one.line, methods)
-    at = index_of(entry, shape)
+    at = index_of(known[-1][1], shape) if known else ()
     return Row(
         name, "direction", shape, 0, 1, 0, {"directions": slope.error}, status, at,
-        place(case.labels.get(name), at), slope.analytic, slope.numeric,
+        place(case.labels.get(name), at) if known else "a random direction",
+        slope.analytic, slope.numeric,
         hints or ("a random direction is wrong; halving it led to this entry",))
 
 

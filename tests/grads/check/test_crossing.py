@@ -97,3 +97,24 @@ def test_one_wrong_entry_among_many_at_kinks_is_named():
     right[3, 2 + int(np.flatnonzero(x[3, 2:])[0])] += 0.1
     found = check_gradients(lambda x: 2 * np.maximum(x, 0).sum(), [x], [right], sample=10)
     assert found.verdict == "wrong" and "only one entry of those compared" in str(found)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "ok"), (1.01, "wrong")])
+def test_a_kink_that_only_several_tensors_cross_together(factor, verdict):
+    """A row of zeros and zero biases before a ReLU: a wrong direction whose halves lead to no
+    entry with a kink."""
+    def forward(x, W, b):
+        z = x @ W + b
+        return np.maximum(z, 0), (x, W, z)
+
+    def backward(d, cache):
+        x, W, z = cache
+        dz = d * (z > 0)
+        return dz @ W.T, factor * x.T @ dz, dz.sum(axis=0)
+
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(4, 6))
+    x[0] = 0
+    inputs = [x, rng.normal(size=(6, 5)), np.zeros(5)]
+    report = check_pair(forward, backward, inputs, sample=4, rng=np.random.default_rng(7))
+    assert report.verdict == verdict

@@ -62,7 +62,7 @@ function showMarks() {
 function showAbout() {
   const { settings, loss, network } = data;
   const sentence = (side) => network.columns.filter((one) => one.side === side).map((one) => one.word).join(" ");
-  const [source, words] = [sentence("encoder"), network.columns.filter((one) => one.side !== "encoder").map((one) => one.word).join(" ")];
+  const [source, words] = [sentence("encoder") && (settings.sentence ?? []).join(" "), network.columns.filter((one) => one.side !== "encoder").map((one) => one.word).join(" ")];
   const said = [el("q", {}, source || words)];
   if (source) said.push(" to ", el("q", {}, network.columns.filter((one) => one.next && one.next !== "</s>").map((one) => one.next).join(" ") || words));
   const sizes = [`hidden size ${settings.hidden}`, `embedding ${settings.embedding}`, network.layers > 1 ? `${network.layers} layers` : null,

@@ -146,8 +146,8 @@ def stack_backward(dy: Array, cache: StackCache) -> tuple[Array | None, Gradient
             dy, found = sublayer_backward(dy, one, back)
         gradients |= found
     dx = dy if cache.mask is None else dy * cache.mask
-    dx = dx * cache.layers.width**0.5
-    return dmemory, {f"{cache.prefix}.W_e": embedding_backward(dx, cache.embedding), **gradients}
+    dW_e = embedding_backward(dx * cache.layers.width**0.5, cache.embedding)
+    return dmemory, {f"{cache.prefix}.W_e": dW_e, **gradients}
 
 
 def self_attention_backward(dy: Array, cache: MultiheadCache) -> tuple[Array, Parameters]:

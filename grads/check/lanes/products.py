@@ -41,14 +41,14 @@ def _product(a: Array, b: Array) -> Array:
     if b.shape[-1] == 1:
         weight = b[..., 0]
         if a.shape[-1] == 1:
-            return np.matmul(a[..., 0], weight)[..., None]
+            return np.matmul(a[..., 0], weight, order="C")[..., None]
         return _times(weight.swapaxes(-1, -2)[..., None, :, :], a)         # n k, k P for each m
     if a.shape[-1] == 1:
         columns = _times(a[..., 0][..., None, :, :], b.swapaxes(-2, -3))
         return np.ascontiguousarray(columns.swapaxes(-2, -3))              # m k, k P for each n
     m, k, n = a.shape[-3], a.shape[-2], b.shape[-2]
     if n == 1:
-        return np.einsum("...mkp,...knp->...mnp", a, b)
+        return np.einsum("...mkp,...knp->...mnp", a, b, order="C")
     first, second = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
     if m * k * n >= BLAS:
         first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
@@ -62,9 +62,9 @@ def _times(weight: Array, a: Array) -> Array:
     """weight (..., n, k), the same in all lanes, times (..., k, lanes): the real and the imaginary
     parts of complex lanes are lanes of their own."""
     if a.dtype.kind != "c" or weight.dtype != a.real.dtype:
-        return np.matmul(weight, a)
+        return np.matmul(weight, a, order="C")
     a = a if a.strides[-1] == a.itemsize else np.ascontiguousarray(a)
-    return np.matmul(weight, a.view(weight.dtype)).view(a.dtype)
+    return np.matmul(weight, a.view(weight.dtype), order="C").view(a.dtype)
 
 
 def _with_spots(a: Array, b: LaneArray) -> Array | None:

@@ -64,7 +64,8 @@ class SearchSettings:
         for key, value in vars(self).items():
             if value not in (None, ()):
                 values = value if key == "ensemble" else [value]
-                words += [f"--{key.replace('_', '-')}", *(quoted(shown(one)) for one in values)]
+                words += [f"--{key.replace('_', '-')}", *(
+                    quoted(shown(one) if isinstance(one, Path) else str(one)) for one in values)]
         return " ".join([*words, f"-o {PAGE}"])
 
 

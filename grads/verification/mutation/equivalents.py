@@ -27,6 +27,8 @@ EQUIVALENTS: dict[str, str] = {
     "attention.blocks.joined: first is None or len(parts) == 1": "one part joined is itself",
     "attention.blocks.part: tree is None or states is ALL -> tree is None": "all, by a slice",
     "attention.blocks.part: hasattr(tree, '_fields')": "all tuples that are cut have names",
+    "attention.norms.scale_norm_backward: along * free -> along":
+        "vectors shorter than eps have a test of their own",
     "attention.scores._over_queries: u.shape[1] == 1": "faster for one query",
     "attention.scores.map_gradients: one.part(whole, S, He)":
         "asks whether a part is the whole, which is the same either way",

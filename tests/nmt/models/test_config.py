@@ -8,7 +8,7 @@ from nmt.models.translator import ModelConfig
 
 
 @pytest.mark.parametrize("field, value", [
-    ("unit", "gru2"), ("attention", "soft"), ("score", "cosine"), ("initialisation", "normal"),
+    ("unit", "gru2"), ("attention", "soft"), ("score", "cosine"), ("initialisation", "gauss"),
     ("window", 0), ("window", -3), ("location_length", 0), ("attention", "local"),
     ("score", "concat-identity"), ("layers", 0), ("hidden_size", 0), ("embedding_size", -1),
     ("dropout", 1.0), ("dropout", -0.1), ("clip_elements", 0.0), ("clip_elements", -1.0),

@@ -233,7 +233,7 @@ def test_on_the_stand_in(unit):
 
 
 @pytest.mark.parametrize("field, value", [
-    ("unit", "gru2"), ("initialisation", "normal"), ("layers", 0), ("hidden_size", 0),
+    ("unit", "gru2"), ("initialisation", "gauss"), ("layers", 0), ("hidden_size", 0),
     ("embedding_size", -1), ("dropout", 1.0), ("dropout", -0.1), ("clip_elements", 0.0),
     ("clip_elements", -1),
 ])  # fmt: skip

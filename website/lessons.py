@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import formulas
@@ -58,9 +59,11 @@ def executed(path: Path) -> list[Cell]:
     book = nbformat.from_dict(make_notebooks.notebook(path.read_text("utf-8")))
     first = nbformat.v4.new_code_cell(f"{SHARP}\nformats('retina')", id="sharp")
     book.cells.insert(0, first)
-    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")  # no port is opened
-    NotebookClient(book, km=kernel, timeout=600,
-                   resources={"metadata": {"path": str(DIRECTORY)}}).execute()
+    with TemporaryDirectory() as folder:
+        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc",  # no port is opened
+                                    connection_file=f"{folder}/kernel.json")
+        NotebookClient(book, km=kernel, timeout=600,
+                       resources={"metadata": {"path": str(DIRECTORY)}}).execute()
     return list(book.cells[1:])
 
 

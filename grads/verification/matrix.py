@@ -57,7 +57,7 @@ def build(seed: int = 0, device: Any = None) -> Iterator[Line]:
         yield measure(entry, seed, device)
     for one in derivations.entries():
         reports = [derivations.check(one, every_entry=True), derivations.check(one)]
-        yield _line(f"derivation {one.derivation}", one.name, reports, {})
+        yield _line(family_of_derivation(one.derivation), one.name, reports, {})
 
 
 def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
@@ -80,12 +80,17 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 def family_of(entry: catalogue.Entry) -> str:
     """Architecture, tier, and the value of the option that its choices begin with, but for the
-    cell's: the page is one screen."""
+    cell's and the norm's: the page is one screen."""
     choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     option, values = next(iter(choices.items()), ("", ()))
-    split = option != "unit" and 1 < len(values) <= FAMILIES
+    split = option not in ("unit", "norm") and 1 < len(values) <= FAMILIES
     value = [f"{option} {entry.options[option]}"] if split else []
     return ", ".join([entry.architecture, *value, entry.tier])
+
+
+def family_of_derivation(name: str) -> str:
+    """That of its first word: `attention-step` is one of `attention`."""
+    return f"derivation {name.partition('-')[0]}"
 
 
 def against_reference(

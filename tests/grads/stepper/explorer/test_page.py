@@ -26,6 +26,19 @@ TO = """(step) => {
     slider.dispatchEvent(new Event("input"));
     document.body.getBoundingClientRect();
 }"""
+TABLE = """() => {
+    const table = document.createElement("table");
+    for (let row = 0; row < 40; row += 1) {
+        const cells = table.insertRow();
+        for (let column = 0; column < 25; column += 1) {
+            cells.insertCell().textContent = (row / (column + 1)).toFixed(3);
+        }
+    }
+    document.body.append(table);
+    document.body.getBoundingClientRect();
+    table.remove();
+    document.body.getBoundingClientRect();
+}"""
 
 
 def number(title: str) -> float:
@@ -97,23 +110,27 @@ def processor(session: Any) -> float:
 @pytest.mark.alone
 @pytest.mark.parametrize("name", ["lstm", "attention"])
 def test_a_step_takes_less_than_30_ms(name: str, opened: Any, made: Any) -> None:
-    """Of the processor's time; 40 steps from the first to the last, the best of up to ten: what
-    else the machine does only adds."""
+    """Of the processor's time, where a table of 1,000 cells takes it 10 ms: three tables, measured
+    beside each step, since machines differ and others load them. 40 steps from the first to the
+    last, the best of up to ten."""
     count = len(made(name)[0]["steps"])
     page = opened(name, "#all=1").page
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
-    def taken(step: int) -> float:
-        page.evaluate(TO, step - 1)
+    def taken(script: str, step: int) -> float:
         before = processor(session)
-        page.evaluate(TO, step)
+        page.evaluate(script, step)
         return processor(session) - before
 
-    slow = [step for step in np.linspace(2, count, 40).astype(int).tolist()
-            if all(taken(step) > 30 for _ in range(10))]
+    def slow(step: int) -> bool:
+        page.evaluate(TO, step - 1)
+        return taken(TO, step) > 3 * taken(TABLE, step)
+
+    steps = np.linspace(2, count, 40).astype(int).tolist()
+    found = [step for step in steps if all(slow(step) for _ in range(10))]
     session.detach()
-    assert slow == []
+    assert found == []
 
 
 def test_numbers_put_into_a_product(opened: Any, made: Any) -> None:

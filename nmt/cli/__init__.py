@@ -30,6 +30,7 @@ from nmt.cli.arguments import (
     add_replace_unk,
 )
 from nmt.cli.averaging import add_average
+from nmt.cli.back_translating import add_back_translate
 from nmt.cli.bpe import add_bpe
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
@@ -86,6 +87,7 @@ def build_parser() -> Parser:
     add_bpe(sub)
     add_average(sub)
     add_rerank(sub)
+    add_back_translate(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

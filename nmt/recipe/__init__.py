@@ -79,7 +79,7 @@ class SubwordsConfig:
 class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
 
-    corpus: str = "files"  # files; of one text: copy, halves, neighbours; generated: cldr, reverse
+    corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; generated: cldr, reverse
     directory: str = "."  # files, one text: where the files below are
     train_source: str = ""  # files, one text: the sources to train on, UTF-8, a sentence a line
     train_target: str = ""  # files: their translations, line by line

@@ -32,6 +32,7 @@ from nmt.cli.arguments import (
 from nmt.cli.averaging import add_average
 from nmt.cli.back_translating import add_back_translate
 from nmt.cli.bpe import add_bpe
+from nmt.cli.fusing import add_tune
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
@@ -180,6 +181,10 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help=f"... and so many frequent words (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
                         help="say on stderr how often all words give the same")
+    parser.add_argument("--lm", type=Path, metavar="DIR",
+                        help="add a language model's log p to each step (shallow fusion)")
+    parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
+                        help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions of tokens, from 0")
     parser.add_argument("--show", choices=("attention",),
@@ -202,6 +207,7 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     sample.add_argument("--prompt", default="", help="text to go on from")
     sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)
+    add_tune(sub)
     perplexity = sub.add_parser("perplexity", help="perplexity of a language model on a file")
     perplexity.add_argument("text", type=Path)
     add_model(perplexity)

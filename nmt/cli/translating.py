@@ -12,6 +12,7 @@ import numpy as np
 from backend.errors import UserError
 from backend.files import check_writable
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
+from nmt.cli.fusing import fused
 from nmt.data.align import pharaoh_line
 from nmt.data.corpora import EMBEDDED, check_lengths, examples, tokenisers
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
@@ -75,7 +76,8 @@ class Lines:
     """Translates blocks of sentences by a command's options, and writes them as lines."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.system = System.open_all(options.model, options.average, options.checkpoint)
+        self.system = fused(System.open_all(options.model, options.average, options.checkpoint),
+                            options)
         self.search = _search_options(self.system.recipe.search, options)
         self._options = options
         if options.sparse:

@@ -57,7 +57,7 @@ def symbol_of(word: str) -> Symbol | None:
 
 
 def is_symbol(word: str) -> bool:
-    """Whether a word is a symbol: of copyable, posall or posunk, or of a source (`names_source`)."""
+    """Whether a word is a symbol: of copyable, posall or posunk, or one that `names_source`."""
     return symbol_of(word) is not None or names_source(word)
 
 

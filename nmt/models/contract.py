@@ -53,7 +53,8 @@ class Searchable(Protocol):
     """What search asks of a model, an ensemble or a fusion.
 
     A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
-    are the hypotheses of sentence i. After `encode`, k is 1.
+    are the hypotheses of sentence i. After `encode`, k is 1. What is searched by scores, which are
+    added up and not divided by the sum over words first, has the attribute `scores`, true.
     """
 
     def encode(

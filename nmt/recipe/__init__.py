@@ -79,7 +79,7 @@ class SubwordsConfig:
 class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
 
-    corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; generated: cldr, reverse
+    corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; or cldr, reverse
     directory: str = "."  # files, one text: where the files below are
     train_source: str = ""  # files, one text: the sources to train on, UTF-8, a sentence a line
     train_target: str = ""  # files: their translations, line by line
@@ -176,6 +176,7 @@ class TextConfig:
     train: str = ""  # UTF-8 text
     dev: str = ""  # UTF-8 text; "" takes the last tenth of `train`
     level: str = "words"  # words or characters
+    vocabulary: str = ""  # a file of words to take, such as a translator's target.vocab
     min_frequency: int = 1  # rarer ones become <unk>
     max_vocabulary: int | None = None  # words or characters kept, <unk> and </s> included
     dev_share: float = 0.1  # where dev is "": the share taken from the end of `train`
@@ -187,6 +188,9 @@ class TextConfig:
             raise ValueError(f"level: expected words or characters, got {self.level!r}")
         if not self.train:
             raise ValueError("train: expected the name of a file, got nothing")
+        if self.vocabulary and (self.max_vocabulary is not None or self.min_frequency > 1):
+            raise ValueError("vocabulary: expected none beside min_frequency or max_vocabulary, "
+                             f"which make one, got {self.vocabulary!r}")
         _check_least(self, 1, "streams", "length", "min_frequency")
         _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
         if not 0.0 < self.dev_share < 1.0:

@@ -48,7 +48,7 @@ from nmt.models.contract import (
     Tables,
     Variants,
 )
-from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forward, deep_weights
+from nmt.models.deep_output import LAYERS, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 
 CONTEXTS = ("search", "last")
@@ -134,7 +134,7 @@ class RNNSearchCache(NamedTuple):
     s_0: Array  # (B, H)
     memory: Memory | None
     decoder: Any
-    deep: DeepCache
+    deep: Any  # of the output layer
     output: OutputCache
 
 
@@ -210,9 +210,7 @@ class RNNSearch(Model):
                 "decoder", parameters, batch.target_in, s_0, last, config.unit, workspace
             )
         steps, B, _ = run.y.shape
-        s, y, c = (part.reshape(steps * B, -1)
-                   for part in (run.s[self._states(steps)], run.y, run.c))
-        t, deep_cache = deep_forward("output", parameters, s, y, c, config.layer)
+        t, deep_cache = self._predicted(parameters, run, batch)
         loss, output_cache = output_forward(
             "output", parameters, t.reshape(steps, B, -1), batch.target_out, batch.target.lengths,
             workspace, "W_o",
@@ -225,7 +223,7 @@ class RNNSearch(Model):
         config, parameters, memory = self.config, cache.parameters, cache.memory
         dt, gradients = output_backward(cache.output, self.workspace)
         xp, (steps, B, M) = array_module(dt), dt.shape
-        (ds, dy, dc), more = deep_backward(dt.reshape(steps * B, M), cache.deep)
+        (ds, dy, dc), more = self._predicted_backward(dt.reshape(steps * B, M), cache.deep)
         gradients |= more
         d_states: Any = xp.zeros((steps + 1, *cache.s_0.shape), dtype=dt.dtype)
         d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)
@@ -258,6 +256,22 @@ class RNNSearch(Model):
                                     "attention")
         return last[0][-1][0], memory, cache
 
+    def _parts(self, run: Run) -> tuple[Array, ...]:
+        """What the output layer reads of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
+        steps, B, _ = run.y.shape
+        return tuple(part.reshape(steps * B, -1)
+                     for part in (run.s[self._states(steps)], run.y, run.c))
+
+    def _predicted(
+        self, parameters: Mapping[str, Array], run: Run, batch: Batch
+    ) -> tuple[Array, Any]:
+        """t (N, M), the rows of all steps, and the cache."""
+        return deep_forward("output", parameters, self._parts(run), self.config.layer)
+
+    def _predicted_backward(self, dt: Array, cache: Any) -> tuple[tuple[Array, ...], Gradients]:
+        """Gradients of s, y, c, as rows, and of the parameters, from dt (N, M)."""
+        return deep_backward(dt, cache)
+
     def _states(self, steps: int) -> slice:
         """Which of s_0 .. s_T the output layer reads (erratum 18)."""
         return slice(0, steps) if self.config.deep_state == "before" else slice(1, steps + 1)
@@ -280,6 +294,13 @@ class RNNSearch(Model):
         Arguments: tokens (N,) host ids. Returns logits (N, V), unnormalised log-probabilities of
         the next word; the new state; the alignment (N, S) or None.
         """
+        parts, after, alignment = self._advance(parameters, state, tokens)
+        return self._logits(parameters, parts), after, alignment
+
+    def _advance(
+        self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
+    ) -> tuple[tuple[Array, ...], SearchState, Array | None]:
+        """A step up to what the output layer reads: rows of s, y and c."""
         config, (s, memory, c) = self.config, state
         W_e, N = parameters["decoder.W_e"], len(s)
         check_ids(tokens, W_e.shape[0], "tokens")
@@ -292,9 +313,13 @@ class RNNSearch(Model):
         context: Array = c
         after = contextual_step("decoder", parameters, y, s, context, config.unit)
         deep = s if config.deep_state == "before" else after
-        t, _ = deep_forward("output", parameters, deep, y, context, config.layer)
-        logits = output_step("output", parameters, t, "W_o")  # (N, V)     (Bahdanau A.2.2 output)
-        return logits, SearchState(after, memory, None if memory is not None else c), alignment
+        stays = SearchState(after, memory, None if memory is not None else c)
+        return (deep, y, context), stays, alignment
+
+    def _logits(self, parameters: Mapping[str, Array], parts: tuple[Array, ...]) -> Array:
+        """Logits (N, V) from what the output layer reads."""
+        t, _ = deep_forward("output", parameters, parts, self.config.layer)
+        return output_step("output", parameters, t, "W_o")                 # (Bahdanau A.2.2 output)
 
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray

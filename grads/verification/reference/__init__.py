@@ -28,6 +28,7 @@ REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "luong": luong.loss,
     "hybrid": hybrid.loss,
     "rnnsearch": rnnsearch.loss,
+    "deep_fusion": rnnsearch.loss,
     "language_model": language_model.loss,
     "transformer": transformer.loss,
 }

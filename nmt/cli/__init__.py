@@ -32,7 +32,7 @@ from nmt.cli.arguments import (
 from nmt.cli.averaging import add_average
 from nmt.cli.back_translating import add_back_translate
 from nmt.cli.bpe import add_bpe
-from nmt.cli.fusing import add_tune
+from nmt.cli.fusing import add_fuse, add_tune, run_fuse
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
@@ -46,7 +46,8 @@ from nmt.recipe.page import keys_in_short
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
-RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train, run_prune)
+RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train, run_prune,
+                   run_fuse)
 
 
 def build_parser() -> Parser:
@@ -208,6 +209,7 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)
     add_tune(sub)
+    add_fuse(sub)
     perplexity = sub.add_parser("perplexity", help="perplexity of a language model on a file")
     perplexity.add_argument("text", type=Path)
     add_model(perplexity)

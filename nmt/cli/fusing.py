@@ -1,22 +1,27 @@
-"""`nmt lm tune`, and `--lm` of `nmt translate`: a language model beside a translator."""
+"""A language model beside a translator: `nmt lm tune`, `nmt lm fuse`, `nmt translate --lm`."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from backend.command import at_least_zero, positive
 from backend.errors import UserError
 from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.commands import train_translator
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import read_parallel
+from nmt.deep_fusing import fusion_recipe, fusion_start
 from nmt.evaluation.scores import TOKENISATIONS, bleu
 from nmt.fusing import with_language_model
 from nmt.language_models import LanguageSystem
+from nmt.run_files import check_new
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import chosen
 from nmt.system import System
+from nmt.translator_training import train
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 
@@ -44,6 +49,34 @@ def add_tune(sub: Any) -> None:
     parser.add_argument("--tokenize", choices=TOKENISATIONS, metavar="NAME",
                         help="of BLEU (default: the recipe's)")
     parser.set_defaults(run=run_tune)
+
+
+def add_fuse(sub: Any) -> None:
+    """`fuse`, into the subcommands of `nmt lm`."""
+    parser = sub.add_parser("fuse", help="deep fusion: train a gate between two trained models")
+    parser.description = (
+        "Train the output layer of a translator (architecture rnnsearch) anew, with the state of a "
+        "language model of the same target words beside its own (deep fusion). Both models stay as "
+        "they are. The recipe is the translator's; --section.key VALUE changes it."
+    )
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR",
+                        help="the run directory of the translator")
+    add_checkpoint(parser)
+    parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
+                        help="the run directory of the language model")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="run directory to make")
+    parser.set_defaults(run=run_fuse)
+
+
+def run_fuse(options: argparse.Namespace) -> None:
+    """`nmt lm fuse`."""
+    check_new(options.output)
+    system = System.open(options.model, options.checkpoint)
+    language = LanguageSystem.open(options.lm)
+    recipe = fusion_recipe(options.model, system, language, options.overrides)
+    start = fusion_start(recipe, system, language, str(options.lm))
+    train_translator(recipe, options.output, partial(train, recipe, options.output, start=start))
 
 
 def run_tune(options: argparse.Namespace) -> None:

@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 from tiny_run import TEXT_RECIPE, complaint, nmt, write_recipe
+
+from nmt.language_models import LanguageSystem
+from nmt.system import System
 
 
 @pytest.fixture
@@ -53,3 +58,30 @@ def test_what_does_not_fit(work, capsys) -> None:
     assert "none.vocab" in complaint(
         capsys, "lm", "train", "same.yaml", "--text.vocabulary", "none.vocab", "--output", "third")
     assert not Path("third").exists()
+
+
+RNNSEARCH = {"architecture": "rnnsearch", "hidden_size": 6, "embedding_size": 4, "layer_size": 4}
+
+
+def test_deep_fusion_trains_the_output_layer_alone(work, capsys) -> None:
+    recipe = yaml.safe_load(Path("r.yaml").read_text())
+    recipe |= {"model": RNNSEARCH, "train": recipe["train"] | {"epochs": 1}}
+    Path("rs.yaml").write_text(yaml.safe_dump(recipe))
+    assert nmt("train", "rs.yaml", "--output", "rs") == 0
+    fuse = ("lm", "fuse", "--model", "rs", "--lm", "same", "--output", "deep")
+    assert "no override of the model" in complaint(capsys, *fuse, "--model.hidden_size", "3")
+    assert complaint(capsys, "lm", "fuse", "--model", "model", *fuse[4:]) == (
+        "model: expected a run of the architecture rnnsearch for deep fusion, got luong")
+    assert "got one of 9 other words" in complaint(
+        capsys, *fuse[:4], "--lm", "lm", "--output", "deep") and not Path("deep").exists()
+    assert nmt(*fuse, "--train.epochs", "1") == 0
+    made, before = System.open("deep"), System.open("rs")
+    language = LanguageSystem.open("same")
+    for name, array in made.parameters.items():
+        own = {"lm.W_e": "W_e"}.get(name, name.replace("lm.", "rnn."))
+        was = language.parameters.get(own) if name[:3] == "lm." else before.parameters.get(name)
+        assert (was is None and name in ("output.L_o", "output.v_g", "output.b_g")) or (
+            np.array_equal(array, was) == (name[:7] != "output.")), name
+    capsys.readouterr()
+    assert nmt("translate", "test.en", "--model", "deep", "--beam", "3") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 6

@@ -66,6 +66,9 @@ class HybridConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_among("path", self.path, PATHS)
+        if self.target_sample is not None:
+            raise ValueError(f"target_sample: expected null where words are spelled, got "
+                             f"{self.target_sample}")
         if not (self.source_characters or self.target_characters):
             raise ValueError("source_characters: expected true, or target_characters, got neither; "
                              "a model of words only is the architecture luong")

@@ -10,9 +10,9 @@ from nmt.models.contract import Architecture, Tables
 MODELS: dict[str, Architecture] = {
     "luong": translator.ARCHITECTURE,
     "rnnsearch": rnnsearch.ARCHITECTURE,
-    "deep_fusion": deep_fusion.ARCHITECTURE,
     "hybrid": hybrid.ARCHITECTURE,
     "language_model": language_model.ARCHITECTURE,
+    "deep_fusion": deep_fusion.ARCHITECTURE,
 }
 
 

@@ -27,7 +27,14 @@ from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.embedding import embedding_weight
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
-from lstm.prediction import OutputCache, output_backward, output_forward, output_step
+from lstm.prediction import output_step
+from lstm.sampled import (
+    SITE,
+    check_sample,
+    predicted_backward,
+    predicted_forward,
+    sample_of,
+)
 from lstm.stack import Stack, check_among, check_clip, stack_weights
 from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
@@ -81,6 +88,8 @@ class RNNSearchConfig:
     biases: bool = True  # of units, initial state and hidden layer
     output_bias: bool = True  # of the prediction layer
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
+    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
+    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
     initialisation: str = "orthogonal"  # orthogonal (B.1), uniform, xavier, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 
@@ -95,6 +104,7 @@ class RNNSearchConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         check_clip(self.clip_elements)
+        check_sample(self)
 
     @property
     def searches(self) -> bool:
@@ -135,7 +145,7 @@ class RNNSearchCache(NamedTuple):
     memory: Memory | None
     decoder: Any
     deep: Any  # of the output layer
-    output: OutputCache
+    output: Any
 
 
 class SearchState(NamedTuple):
@@ -189,8 +199,9 @@ class RNNSearch(Model):
 
     # --- training -------------------------------------------------------------------------------
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> None:
-        """This model has no dropout."""
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """This model has no dropout; `output.sample`: of `lstm.sampled`."""
+        return sample_of(self.config, batch, self.target_size, rng, dtype) or None
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
@@ -211,9 +222,9 @@ class RNNSearch(Model):
             )
         steps, B, _ = run.y.shape
         t, deep_cache = self._predicted(parameters, run, batch)
-        loss, output_cache = output_forward(
+        loss, output_cache = predicted_forward(
             "output", parameters, t.reshape(steps, B, -1), batch.target_out, batch.target.lengths,
-            workspace, "W_o",
+            workspace, "W_o", (noise or {}).get(SITE),
         )
         return loss, RNNSearchCache(parameters, encoder_cache, last, s_0, memory, decoder_cache,
                                     deep_cache, output_cache)
@@ -221,7 +232,7 @@ class RNNSearch(Model):
     def backward(self, cache: RNNSearchCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
-        dt, gradients = output_backward(cache.output, self.workspace)
+        dt, gradients = predicted_backward(cache.output, self.workspace)
         xp, (steps, B, M) = array_module(dt), dt.shape
         (ds, dy, dc), more = self._predicted_backward(dt.reshape(steps * B, M), cache.deep)
         gradients |= more

@@ -15,11 +15,13 @@ from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.parameters import Scheme, Weight
-from lstm.prediction import (
-    output_backward,
-    output_forward,
-    output_step,
-    output_weights,
+from lstm.prediction import output_step, output_weights
+from lstm.sampled import (
+    SITE,
+    check_sample,
+    predicted_backward,
+    predicted_forward,
+    sample_of,
 )
 from lstm.stack import Stack, check_among, check_stack_config, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
@@ -71,6 +73,8 @@ class ModelConfig:
     dropout: float = 0.0  # probability
     dropout_sites: str = "vertical"  # vertical: all connections upwards; author (erratum 29)
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
+    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
+    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # where the forget gates' biases start
@@ -78,6 +82,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_stack_config(self)
+        check_sample(self)
         check_among("attention", self.attention, (*WINDOWS, "none"))
         check_among("score", self.score, CHOICES)
         for name in ("window", "location_length"):
@@ -175,11 +180,12 @@ class Translator(Model):
         Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
         also what the attentional vector (without attention, the output layer) reads,
         `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
-        top layer (erratum 29).
+        top layer (erratum 29). `output.sample`: of `lstm.sampled`.
         """
         config, B = self.config, len(batch.indices)
+        sample = sample_of(config, batch, self.target_size, rng, dtype)
         if config.dropout == 0.0:
-            return None
+            return sample or None
         E, H, He = config.embedding_size, config.hidden_size, self.source.width
         S, T = len(batch.sources[0].ids), len(batch.target_in)
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
@@ -188,8 +194,8 @@ class Translator(Model):
             shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
         elif config.input_feeding:
             shapes["decoder.fed"] = (T, B, H)
-        return {site: dropout_mask(rng, shape, config.dropout, dtype)
-                for site, shape in shapes.items()}
+        return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
+                         for site, shape in shapes.items()}
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
@@ -201,8 +207,9 @@ class Translator(Model):
         reads.
         """
         h, cache = self._decode(parameters, batch, noise or {})
-        loss, output_cache = output_forward(
-            "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace
+        loss, output_cache = predicted_forward(
+            "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace,
+            sample=(noise or {}).get(SITE),
         )
         return loss, cache._replace(output=output_cache)
 
@@ -223,7 +230,7 @@ class Translator(Model):
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
-        dh, gradients = output_backward(cache.output, self.workspace)
+        dh, gradients = predicted_backward(cache.output, self.workspace)
         return gradients | self._decode_backward(dh, cache)
 
     def _decode_backward(

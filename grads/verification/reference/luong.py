@@ -27,6 +27,7 @@ from grads.verification.reference.tokens import (
     read_masks,
     read_source,
     read_target,
+    sampled,
 )
 
 Attend = Callable[[Tensor, int], Tensor]  # h (B, T, H), number of its first step -> c (B, T, He)
@@ -51,7 +52,7 @@ def loss(
     x = F.embedding(target.inputs, W_e)                          # (T, B, E)
     h_tilde, _ = decode(config, parameters, x, first, masks, attend)
     return negative_log_likelihood(                              # (4.6), (2.52)
-        h_tilde, parameters["output.W_hy"], parameters.get("output.b"), target)
+        h_tilde, parameters["output.W_hy"], sampled(parameters.get("output.b"), masks), target)
 
 
 # --- source -------------------------------------------------------------------------------------

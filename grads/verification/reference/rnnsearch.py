@@ -23,8 +23,10 @@ from grads.verification.reference.tokens import (
     Parameters,
     Source,
     negative_log_likelihood,
+    read_masks,
     read_source,
     read_target,
+    sampled,
 )
 
 ADDITIVE = Attention("additive")
@@ -35,10 +37,12 @@ def loss(
 ) -> Tensor:
     """-log p(y | x), A.2, in nats, summed over the batch's target tokens.
 
-    config: `RNNSearchConfig`. noise: none; the model has no dropout. Returns a scalar.
+    config: `RNNSearchConfig`. noise: of the site `output.sample` (V,) alone; the model has
+    no dropout. Returns a scalar.
     """
     W_e = parameters["decoder.W_e"]
     source, target = read_source(batch, W_e), read_target(batch, W_e)
+    masks = read_masks(noise, W_e)
     s_0, search = encode(config, parameters, source)
     y = F.embedding(target.inputs, W_e)                          # E y_{i-1}, (T, B, E)
     s, c = decode(config, parameters, y, s_0, search)
@@ -46,7 +50,7 @@ def loss(
     more = language_part(config, parameters, target.inputs) if hasattr(config, "language") else 0.0
     t = hidden_layer(config, parameters, s, y, c, more)
     return negative_log_likelihood(                              # (Bahdanau A.2.2 output)
-        t, parameters["output.W_o"], parameters.get("output.b"), target)
+        t, parameters["output.W_o"], sampled(parameters.get("output.b"), masks), target)
 
 
 def encode(

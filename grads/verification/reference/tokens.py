@@ -100,3 +100,10 @@ def negative_log_likelihood(x: Tensor, W: Tensor, b: Tensor | None, target: Targ
         x, outputs = x[counts], outputs[counts]
     s = F.linear(x.flatten(0, -2), W, b)                         # (2.4)
     return F.cross_entropy(s, outputs.flatten(), reduction="sum")  # (2.5), (2.8)
+
+
+def sampled(b: Tensor | None, masks: Masks) -> Tensor | None:
+    """The bias (V,) less log Q of the words sampled, minus infinity of the others (Jean 12)."""
+    if "output.sample" not in masks:
+        return b
+    return torch.log(masks["output.sample"]) + (0.0 if b is None else b)

@@ -101,6 +101,18 @@ def test_clipping_that_acts(architecture, options, limit):
     assert np.abs(unclipped[table] - expected[table]).max() > 0.01
 
 
+@pytest.mark.parametrize("weights", ["inverse", "equal"])
+@pytest.mark.parametrize("architecture, options", [
+    ("luong", {"dropout": 0.3}), ("luong", {"output_bias": True}), ("rnnsearch", {}),
+    ("deep_fusion", {})], ids=describe)
+def test_a_sampled_vocabulary(architecture, options, weights):
+    """The softmax over a few words, weighted (Jean et al., 2015)."""
+    made = run(variant(architecture, **options, target_sample=1, sample_weights=weights))
+    assert 0 < np.count_nonzero(made.noise["output.sample"]) < len(made.noise["output.sample"])
+    assert_equal(made, *gradients(architecture, made.config, made.parameters, made.batch,
+                                  made.noise, **made.options))
+
+
 FUSED = [
     ("luong", {"input_feeding": False}),
     ("luong", {"dropout": 0.3}),

@@ -10,6 +10,7 @@ from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, p
 
 from nmt.data.batches import make_batch, make_sources
 from nmt.models.contract import Tables
+from nmt.models.deep_fusion import DeepFusion, DeepFusionConfig
 from nmt.models.hybrid import Hybrid, HybridConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of, make_model, name_of
@@ -24,9 +25,10 @@ CONFIGS: dict[str, Any] = {
     "rnnsearch": RNNSearchConfig(**SIZES, layer_size=5),
     "hybrid": HybridConfig(**SIZES, dropout=0.3, character_embedding_size=2),
     "language_model": LanguageModelConfig(**SIZES, dropout=0.3),
+    "deep_fusion": DeepFusionConfig(**SIZES, layer_size=5, lm_hidden_size=3, lm_embedding_size=2),
 }
 KINDS = {"luong": Translator, "rnnsearch": RNNSearch, "hybrid": Hybrid,
-         "language_model": LanguageModel}
+         "language_model": LanguageModel, "deep_fusion": DeepFusion}
 
 
 def make(name):
@@ -53,7 +55,7 @@ def test_a_configuration_names_its_architecture(name):
 @pytest.mark.parametrize("config", [None, "luong", Tables((2,), 3)])
 def test_what_is_no_configuration_is_refused(config):
     with pytest.raises(TypeError, match="config: expected one of ModelConfig, RNNSearchConfig, "
-                                        "HybridConfig, LanguageModelConfig, got "
+                                        "HybridConfig, LanguageModelConfig, DeepFusionConfig, got "
                                         f"{type(config).__name__}"):
         make_model(config, Tables((7,), 8))
 

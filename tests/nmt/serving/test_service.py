@@ -26,11 +26,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "local-m": {"attention": "local-m", "window": 1}, "local-p": {"attention": "local-p"},
     "both ends": {"bidirectional": True, "bridge": True}, "gru": {"unit": "gru"},
     "rnnsearch": {"architecture": "rnnsearch"},
+    "deep fusion": {"architecture": "deep_fusion"},
     "hybrid": {"architecture": "hybrid", "character_embedding_size": 3}}
 CHANGES: dict[str, dict[str, Any]] = {
     "gru": {"data": {"reverse_source": True}}, "dot": {"data": {"source_end": True}},
     "general": {"search": {"unknown": False}}}
-NO_LAYERS = ("rnnsearch",)
+NO_LAYERS = ("rnnsearch", "deep fusion")
 
 
 def service_of(directory: Path, name: str) -> Service:

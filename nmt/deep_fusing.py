@@ -36,7 +36,7 @@ def fusion_recipe(
                         f"fusion, got {name_of(system.recipe.model)}")
     model = dataclasses.asdict(system.recipe.model)
     model |= {f"lm_{name}": getattr(language.recipe.model, name) for name in OF_LANGUAGE}
-    parts = dict.fromkeys(name.split(".")[0] for name in system.model.weights())
+    parts = dict.fromkeys(name.split(".")[0] for name in system.parameters)
     frozen = [f"{part}.*" for part in (*parts, LANGUAGE) if part != TRAINED]
     given = {"model.architecture": "deep_fusion", "parametrize.frozen": json.dumps(frozen),
              **{f"model.{name}": value if isinstance(value, str) else json.dumps(value)

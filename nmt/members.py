@@ -8,7 +8,8 @@ from typing import Any
 from backend.errors import UserError
 from nmt.models.contract import CHARACTERS
 
-ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise")  # keys of data
+ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise",
+         "target_token")  # keys of data
 
 
 def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:

@@ -182,8 +182,10 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help=f"... and so many frequent words (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
                         help="say on stderr how often all words give the same")
+    parser.add_argument("--target-token", metavar="L",
+                        help="the language to write, such as <2de>")
     parser.add_argument("--lm", type=Path, metavar="DIR",
-                        help="add a language model's log p to each step (shallow fusion)")
+                        help="add a language model's log p (shallow fusion)")
     parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
                         help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",

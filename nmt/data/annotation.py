@@ -63,7 +63,12 @@ def is_symbol(word: str) -> bool:
 
 def names_source(word: str) -> bool:
     """Whether a word stands for a source that there is none of, or for the target's language."""
-    return word == NULL or _LANGUAGE.fullmatch(word) is not None
+    return word == NULL or is_language(word)
+
+
+def is_language(word: str) -> bool:
+    """Whether a word stands for the language to write: `<2de>` (Johnson et al., 2016)."""
+    return _LANGUAGE.fullmatch(word) is not None
 
 
 def _spelt(method: str, number: int | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nmt.data.annotation import is_language
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
@@ -102,6 +103,7 @@ class DataConfig:
     max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
     reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
+    target_token: str = ""  # files: such as <2de>, put before each source: the language to write
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
     subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 
@@ -112,6 +114,9 @@ class DataConfig:
         if self.tokenise not in TOKENISERS:
             raise ValueError(f"tokenise: expected one of {', '.join(TOKENISERS)}, got "
                              f"{self.tokenise!r}")
+        if self.target_token and not (is_language(self.target_token) and self.corpus == "files"):
+            raise ValueError("target_token: expected <2 and a language's code>, such as <2de>, of "
+                             f"a corpus of files, got {self.target_token!r}")
         _check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
                      "dev_size", "max_characters")
         _check_least(self, 0, "test_size", "seed")

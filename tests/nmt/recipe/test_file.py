@@ -244,7 +244,7 @@ WRONG = [
     (BASE + "text: {train: a}\n",
      r"r.yaml:2: key 'text' is not known to the architecture luong, but to language_model"),
     (BASE + "model:\n  layer_size: 3\n", r"r.yaml:3: key 'model.layer_size' is not known to the "
-                                         r"architecture luong, but to rnnsearch, deep_fusion; did you mean"),
+                                         r"architecture luong, but to rnnsearch, deep_f.*; did"),
     (BASE + "model: 3\n", r"r.yaml:2: model: expected a mapping .*, got 3"),
     (BASE + "model: [a]\n", r"r.yaml:2: model: expected a mapping .*, got \['a'\]"),
     (BASE + "model: {layers: x}\n", r"r.yaml:2: model.layers: expected int, got 'x'"),

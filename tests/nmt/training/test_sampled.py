@@ -12,8 +12,8 @@ from nmt.training import checkpoint
 def test_a_run(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path, pairs=40)
-    write_recipe(tmp_path / "r.yaml", model={"target_sample": 1, "sample_weights": "equal"}, evaluate={"bleu": False},
-                 train={"batch_size": 1, "learning_rate": 1e-4})
+    write_recipe(tmp_path / "r.yaml", model={"target_sample": 1, "sample_weights": "equal"},
+                 train={"batch_size": 1, "learning_rate": 1e-4}, evaluate={"bleu": False})
     for name, epochs in (("whole", 2), ("stopped", 1)):
         assert nmt("train", "r.yaml", "--output", name, "--train.epochs", epochs) == 0
     assert nmt("train", "--resume", "stopped", "--train.epochs", "2") == 0

@@ -23,7 +23,7 @@ FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_cod
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
 MIXED_BY = (RATIOS, SHARE, VOCABULARIES)  # keys that a mixture of tasks is made by
 RESUME = "resume"
-NAMED = {"parametrize.tied", "parametrize.normalized"}  # mappings whose keys are parameters
+NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # whose keys are names
 SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too
 
 

@@ -18,11 +18,12 @@ from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
-from nmt.data.batches import IdPair, Rare, Side, TextBatches, lengths_of, make_sources
+from nmt.data.batches import Batch, IdPair, Rare, Side, TextBatches, lengths_of, make_sources
 from nmt.data.bpe import Draw, word_places
 from nmt.data.characters import Spelling
 from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
+from nmt.data.factors import Factors, factor_sizes, packed, unpacked
 from nmt.data.pieces import DrawnBatches, DrawnPairs, PieceVocabulary
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
 from nmt.data.stored import Mapped
@@ -110,7 +111,7 @@ class System(BaseSystem):
                            self.recipe.data.reverse_source, self.recipe.train.sorted_within,
                            (self._rare("source", Mapped(itemgetter(0), pairs)),
                             self._rare("target", Mapped(itemgetter(1), pairs))),
-                           self._lengths(pairs))
+                           self._lengths(pairs), self._finished)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
         """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
@@ -120,14 +121,14 @@ class System(BaseSystem):
             return self.batches(pairs, train.batch_size)
         return DrawnBatches(DrawnPairs(pairs, self._drawn_ids), train.batch_size,
                             data.reverse_source, train.sorted_within,
-                            lengths=self._lengths(pairs))
+                            lengths=self._lengths(pairs), finish=self._finished)
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, ids that are read and predicted of each pair."""
         if self.source.codes is None:
             lengths = lengths_of(pairs)
         else:
-            lengths = lengths_of([(self.source.pieces(x), self.target.pieces(y))
+            lengths = lengths_of([(self.source_pieces(x), self.target.pieces(y))
                                   for x, y in pairs])
         if self.recipe.data.source_end:
             lengths[:, 0] += lengths[:, 0] > 0
@@ -135,14 +136,16 @@ class System(BaseSystem):
 
     def _pair_ids(self, pair: Pair) -> IdPair:
         """What is read of a pair, and what is predicted."""
-        return self.source_ids(pair[0]), self.target_ids(pair[1])
+        return self._source_numbers(pair[0]), self.target_ids(pair[1])
 
     def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
         """The same with BPE dropout."""
         dropout = self.recipe.data.subwords.dropout
-        read, predicted = (one.ids(one.drawn(words, dropout, draw)) for one, words in zip(
-            (self.source, self.target), pair, strict=True) if isinstance(one, PieceVocabulary))
-        return self._ended(read), self._from_start_or_end(predicted)
+        sides = (list(map(self.factors.form, pair[0])) if self.factors else pair[0], pair[1])
+        read, predicted = (one.drawn(words, dropout, draw) for one, words in zip(
+            (self.source, self.target), sides, strict=True) if isinstance(one, PieceVocabulary))
+        return (self._packed(pair[0], read),
+                self._from_start_or_end(self.target.ids(predicted)))
 
     def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
         """The characters of the unknown words of each sentence, where the model reads them."""
@@ -158,7 +161,43 @@ class System(BaseSystem):
 
     def source_ids(self, words: Sequence[str]) -> list[int]:
         """What the encoder reads of a sentence as it is written."""
-        return self._ended(self.source.ids(self.source.pieces(words)))
+        return self._ended(self.source.ids(self.source_pieces(words)))
+
+    def source_pieces(self, words: Sequence[str]) -> Sequence[str]:
+        """A source sentence's words, or pieces, as the vocabulary has them."""
+        return self.source.pieces([self.factors.form(word) for word in words] if self.factors
+                                  else words)
+
+    @cached_property
+    def factors(self) -> Factors | None:
+        """Of source words, where the model reads them."""
+        names = tuple(getattr(self.recipe.model, "factors", ()))
+        return Factors(names, self.vocabularies) if names else None
+
+    def _source_numbers(self, words: Sequence[str]) -> list[int]:
+        """`source_ids`, each with its factors in one number where the model reads them."""
+        return self._packed(words, self.source_pieces(words))
+
+    def _packed(self, words: Sequence[str], pieces: Sequence[str]) -> list[int]:
+        """The numbers of a sentence's pieces, and of `</s>` where the encoder reads it."""
+        ids = self._ended(self.source.ids(pieces))
+        if self.factors is None:
+            return ids
+        rows = self.factors.rows(words, pieces)
+        more = [0] * (len(ids) - len(pieces))
+        return packed(ids, [[*row, *more] for row in rows],
+                      factor_sizes(self.recipe.model, self.vocabularies))
+
+    def _finished(self, batch: Batch) -> Batch:
+        """A batch of such numbers as words and factors."""
+        return replace(batch, sources=self._unpacked(batch.sources))
+
+    def _unpacked(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
+        """The sides of such numbers."""
+        if self.factors is None:
+            return sources
+        sizes = factor_sizes(self.recipe.model, self.vocabularies)
+        return tuple(unpacked(side, sizes) for side in sources)
 
     def target_ids(self, words: Sequence[str]) -> list[int]:
         """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
@@ -176,13 +215,13 @@ class System(BaseSystem):
     def unknown_words(self, words: Sequence[str]) -> list[str]:
         """The words of a sentence, or pieces of words, that the source's vocabulary does not have,
         each once."""
-        pieces = self.source.pieces(words)
+        pieces = self.source_pieces(words)
         ids = self.source.ids(pieces)
         return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
 
     def source_columns(self, words: Sequence[str]) -> list[str]:
         """What the columns of an alignment with a sentence are: its words, or their pieces."""
-        pieces = self.source.pieces(words)
+        pieces = self.source_pieces(words)
         return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)
 
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
@@ -299,7 +338,7 @@ class System(BaseSystem):
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
-        of_source = word_places(self.source.pieces(source))
+        of_source = word_places(self.source_pieces(source))
         of_target = word_places(translation.words)
         return list(dict.fromkeys((of_source[i], of_target[j]) for i, j in links))
 
@@ -308,7 +347,7 @@ class System(BaseSystem):
     ) -> str:
         """A translation of `source` as plain text, unknown words, or pieces, replaced."""
         links = self.links(translation, replacement.aligned_word)
-        replaced = replace_unknown(translation.words, self.source.pieces(source), links,
+        replaced = replace_unknown(translation.words, self.source_pieces(source), links,
                                    replacement.dictionary)
         return self.detokenise(self.target.whole(replaced))
 
@@ -322,8 +361,8 @@ class System(BaseSystem):
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in self._by_length(sentences):
             own = [sentences[i] for i in places]
-            sources = make_sources([self.source_ids(words) for words in own], reverse,
-                                   self._rare("source", own))
+            sources = self._unpacked(make_sources(
+                [self._source_numbers(words) for words in own], reverse, self._rare("source", own)))
             rows = len(places) * options.beam
             check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
                        f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)

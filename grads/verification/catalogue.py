@@ -19,7 +19,7 @@ import numpy as np
 from attention import blocks
 from grads.check import check_case
 from grads.check.report import Report
-from grads.verification import sampled, tasks
+from grads.verification import factored, sampled, tasks
 from grads.verification.cases import RandomModel, draw_model, model_case, numbers_of
 from grads.verification.device import on_device
 from grads.verification.parametrized import PARAMETRIZED
@@ -63,7 +63,7 @@ def architectures() -> dict[str, Architecture]:
     """What is checked, by name: the registry, and what has no recipe alone: parametrizations, tasks
     that share parts, a model that is not searched yet."""
     return {**MODELS, "parametrized": PARAMETRIZED, "tasks": tasks.ARCHITECTURE,
-            "sampled": sampled.ARCHITECTURE,
+            "sampled": sampled.ARCHITECTURE, "factored": factored.ARCHITECTURE,
             "transformer": transformer.ARCHITECTURE}
 
 

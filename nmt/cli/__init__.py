@@ -32,6 +32,7 @@ from nmt.cli.arguments import (
 from nmt.cli.averaging import add_average
 from nmt.cli.back_translating import add_back_translate
 from nmt.cli.bpe import add_bpe
+from nmt.cli.factoring import add_factors
 from nmt.cli.fusing import add_fuse, add_tune, run_fuse
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
@@ -90,6 +91,7 @@ def build_parser() -> Parser:
     add_average(sub)
     add_rerank(sub)
     add_back_translate(sub)
+    add_factors(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 

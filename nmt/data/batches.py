@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ class Side:
     lengths: np.ndarray  # (B,) int64
     characters: tuple[Spelled, ...] = ()  # of the words without a row, where a model reads them;
     # by length; a target's places are those of the predictions, `Batch.target_out`
+    factors: np.ndarray | None = None  # (F, S, B) int64, of each word, where a model reads them
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ class TextBatches:
     pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
     reverse_source: whether the source ids are reversed. pool_size: batches sorted together.
     rare: see `make_batch`. lengths: (N, 2) int, ids of source and target, if they are known: pairs
-    that are made when they are asked for are then asked for in batches only.
+    that are made when they are asked for are then asked for in batches only. finish: makes of a
+    batch of such ids what a model reads.
     Batches are made on demand, so a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
     Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
@@ -175,12 +177,13 @@ class TextBatches:
 
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
                  pool_size: int = POOL, rare: tuple[Rare, Rare] = (None, None),
-                 lengths: np.ndarray | None = None) -> None:
+                 lengths: np.ndarray | None = None,
+                 finish: Callable[[Batch], Batch] | None = None) -> None:
         _check_batch_size(batch_size)
         if not pairs:
             raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
-        self.pool_size, self.rare = pool_size, rare
+        self.pool_size, self.rare, self.finish = pool_size, rare, finish
         self.lengths = lengths_of(pairs) if lengths is None else lengths  # (N, 2)
         if not self.lengths[:, 0].all():
             place = int(self.lengths[:, 0].argmin())
@@ -200,7 +203,8 @@ class TextBatches:
 
     def batch(self, indices: Indices) -> Batch:
         """The batch of the pairs at these positions."""
-        return make_batch(self.pairs, indices, self.reverse_source, self.rare)
+        batch = make_batch(self.pairs, indices, self.reverse_source, self.rare)
+        return batch if self.finish is None else self.finish(batch)
 
     def tokens(self, batch: Batch) -> int:
         """Target words in a batch, `</s>` included: what its loss is summed over."""

@@ -98,6 +98,7 @@ class Tables(NamedTuple):
     reverse_source: bool = False  # whether the batches hold the sources from their end
     source_characters: int = 0  # size of its characters' vocabulary, of a model that reads them
     target_characters: int = 0  # of one that writes them
+    factors: tuple[int, ...] = ()  # values of each factor of the source's words
 
 
 def losses(loss: Array, cache: Any) -> tuple[Array, Array | None]:

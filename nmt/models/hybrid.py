@@ -66,6 +66,8 @@ class HybridConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_among("path", self.path, PATHS)
+        if self.factors:
+            raise ValueError(f"factors: expected none beside characters, got {self.factors}")
         if self.target_sample is not None:
             raise ValueError(f"target_sample: expected null where words are spelled, got "
                              f"{self.target_sample}")

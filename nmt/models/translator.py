@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -70,6 +70,7 @@ class ModelConfig:
     renormalise: bool = False  # local-p: a_t is made to sum to one (the thesis's is not: erratum 8)
     location_length: int = 50  # location: L_max, source words behind it are not attended to
     input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
+    factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each, of E
     dropout: float = 0.0  # probability
     dropout_sites: str = "vertical"  # vertical: all connections upwards; author (erratum 29)
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
@@ -88,6 +89,10 @@ class ModelConfig:
         for name in ("window", "location_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        widths = self.factors.values()
+        if self.factors and not (min(widths) > 0 and sum(widths) < self.embedding_size):
+            raise ValueError(f"factors: expected widths above 0 and below embedding_size = "
+                             f"{self.embedding_size} together, got {self.factors}")
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
         check_among("dropout_sites", self.dropout_sites, SITES)
@@ -143,13 +148,18 @@ class Translator(Model):
 
     def __init__(
         self, config: ModelConfig, source_size: int, target_size: int,
-        reverse_source: bool = False,
+        reverse_source: bool = False, factor_sizes: Sequence[int] = (),
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
         reverse_source, whether the batches' sources are reversed: local attention has to know at
-        which end a sentence begins (erratum 9).
+        which end a sentence begins (erratum 9). factor_sizes, values of each of `config.factors`.
         """
+        if len(factor_sizes) != len(config.factors):
+            raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
+                             f"{list(factor_sizes)}")
+        self.factors = {name: (size, width) for (name, width), size in zip(
+            config.factors.items(), factor_sizes, strict=True)}
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.variant = config.variant(reverse_source)
         self.source = Stack(config.unit, config.layers, config.hidden_size, config.bidirectional,
@@ -164,7 +174,7 @@ class Translator(Model):
         target = source._replace(bidirectional=False)
         inputs = {"x": E, "h~": H} if config.input_feeding else {"x": E}
         return {
-            **encoder_weights("encoder", source, self.source_size, E, scheme),
+            **encoder_weights("encoder", source, self.source_size, E, scheme, self.factors),
             **(bridge_weights("bridge", source, scheme) if config.bridge else {}),
             **decoder_weights("decoder", target, self.target_size, inputs, scheme),
             **({} if config.attention == "none"
@@ -258,7 +268,8 @@ class Translator(Model):
     ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
         """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
         states, padding, last, encoder_cache = encoder_forward(
-            "encoder", parameters, source, self.source, noise, self.workspace, self.characters
+            "encoder", parameters, source, self.source, noise, self.workspace, self.characters,
+            tuple(self.factors)
         )
         memory = None if self.config.attention == "none" else memory_forward(
             states, padding, self.variant, parameters, "attention")
@@ -317,7 +328,8 @@ class Translator(Model):
 
 def build(config: ModelConfig, tables: Tables) -> Translator:
     """The translator of a configuration."""
-    return Translator(config, tables.sources[0], tables.target, tables.reverse_source)
+    return Translator(config, tables.sources[0], tables.target, tables.reverse_source,
+                      tables.factors)
 
 
 def variants() -> dict[str, Variants]:

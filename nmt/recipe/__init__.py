@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nmt.data.annotation import is_language
+from nmt.data.factors import factor_tables
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
@@ -164,6 +165,12 @@ class Recipe(TranslationRecipe):
         if self.data.reverse_target and tables:
             raise ValueError("data.reverse_target: expected false with a model of characters, got "
                              "true")
+        if factor_tables(self.model) and self.data.tokenise != "none":
+            raise ValueError("data.tokenise: expected 'none' where words have tags "
+                             f"(model.factors), got {self.data.tokenise!r}")
+        if factor_tables(self.model) and self.data.target_token:
+            raise ValueError("data.target_token: expected none where words have tags "
+                             f"(model.factors), got {self.data.target_token!r}")
         spells = CHARACTERS[1] in tables
         _check_criterion(self.train, ("perplexity", *[CHARACTER_PERPLEXITY] * spells,
                                       *[BLEU] * self.evaluate.bleu))

@@ -26,6 +26,7 @@ from grads.verification.reference import (
 
 REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "luong": luong.loss,
+    "factored": luong.loss,
     "hybrid": hybrid.loss,
     "rnnsearch": rnnsearch.loss,
     "deep_fusion": rnnsearch.loss,

@@ -62,7 +62,9 @@ def encode(
     config: Any, parameters: Parameters, source: Source, masks: Masks
 ) -> tuple[Tensor, list[State]]:
     """hbar (S, B, He), and the decoder's first state of each layer."""
-    x = F.embedding(source.ids, parameters["encoder.W_e"])       # (S, B, E)
+    tables = ["encoder.W_e", *(f"encoder.W_{name}" for name in config.factors)]
+    x = torch.cat([F.embedding(ids, parameters[name])            # (Sennrich features)
+                   for name, ids in zip(tables, (source.ids, *source.factors), strict=True)], 2)
     return encode_vectors(config, parameters, x, source.lengths, masks)
 
 

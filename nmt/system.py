@@ -29,7 +29,7 @@ from nmt.data.stored import Mapped
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.members import check_members
-from nmt.models.contract import CHARACTERS, Model, losses
+from nmt.models.contract import CHARACTERS, Model, check_positions, losses
 from nmt.recipe import Recipe
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
@@ -124,13 +124,12 @@ class System(BaseSystem):
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, ids that are read and predicted of each pair."""
-        if self.source.codes is None:
-            lengths = lengths_of(pairs)
-        else:
-            lengths = lengths_of([(self.source.pieces(x), self.target.pieces(y))
-                                  for x, y in pairs])
+        cut = pairs if self.source.codes is None else [
+            (self.source.pieces(x), self.target.pieces(y)) for x, y in pairs]
+        lengths = lengths_of(cut)
         if self.recipe.data.source_end:
             lengths[:, 0] += lengths[:, 0] > 0
+        check_positions(self.recipe.model, lengths)
         return lengths
 
     def _pair_ids(self, pair: Pair) -> IdPair:
@@ -324,6 +323,7 @@ class System(BaseSystem):
             own = [sentences[i] for i in places]
             sources = make_sources([self.source_ids(words) for words in own], reverse,
                                    self._rare("source", own))
+            check_positions(self.recipe.model, sources[0].lengths[:, None])
             rows = len(places) * options.beam
             check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
                        f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)

@@ -14,7 +14,9 @@ SIZES = (1, 100_000)
 COUNTS = (0, 10**7)
 LENGTHS = (1, 10**6)
 LIMITS = {  # least and most, by the last part of a key
-    "layers": (1, 100), "character_layers": (1, 100), "hidden_size": SIZES,
+    "layers": (1, 100), "character_layers": (1, 100), "encoder_layers": (1, 100),
+    "decoder_layers": (1, 100), "heads": SIZES, "inner_size": SIZES, "positions": LENGTHS,
+    "hidden_size": SIZES,
     "embedding_size": SIZES, "layer_size": SIZES, "character_embedding_size": SIZES,
     "window": LENGTHS, "location_length": LENGTHS, "max_length": LENGTHS,
     "max_translate_length": LENGTHS, "length": LENGTHS, "batch_size": LENGTHS, "streams": LENGTHS,

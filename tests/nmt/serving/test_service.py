@@ -26,17 +26,19 @@ MODELS: dict[str, dict[str, Any]] = {
     "local-m": {"attention": "local-m", "window": 1}, "local-p": {"attention": "local-p"},
     "both ends": {"bidirectional": True, "bridge": True}, "gru": {"unit": "gru"},
     "rnnsearch": {"architecture": "rnnsearch"},
-    "hybrid": {"architecture": "hybrid", "character_embedding_size": 3}}
+    "hybrid": {"architecture": "hybrid", "character_embedding_size": 3},
+    "transformer": {"architecture": "transformer", "encoder_layers": 1, "decoder_layers": 2,
+                    "heads": 2, "inner_size": 7}}
 CHANGES: dict[str, dict[str, Any]] = {
     "gru": {"data": {"reverse_source": True}}, "dot": {"data": {"source_end": True}},
     "general": {"search": {"unknown": False}}}
-NO_LAYERS = ("rnnsearch",)
+NO_LAYERS = {"rnnsearch": ("layers",), "transformer": ("layers", "embedding_size")}
 
 
 def service_of(directory: Path, name: str) -> Service:
     """The service of one of MODELS."""
     model = {key: value for key, value in {**MODEL, **MODELS[name]}.items()
-             if name not in NO_LAYERS or key != "layers"}
+             if key not in NO_LAYERS.get(name, ())}
     changes = CHANGES.get(name, {})
     recipe = {**changes, "data": {**DATA, **changes.get("data", {})}, "model": model}
     system = fresh(directory / "run", recipe, System, Recipe)

@@ -56,8 +56,8 @@ class TransformerConfig:
     attention: ClassVar[str] = "global"  # as of other models: there are alignments
     score: ClassVar[str] = "dot"  # scaled (Nguyen 1.8)
 
-    encoder_layers: int = 3
-    decoder_layers: int = 3
+    encoder_layers: int = 3  # of self-attention and a feed-forward layer
+    decoder_layers: int = 3  # which attend to the encoder's output too
     hidden_size: int = 256  # d, of all vectors between layers
     inner_size: int = 1024  # F, of the hidden layer of a feed-forward layer
     heads: int = 4  # n, each d / n wide

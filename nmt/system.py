@@ -104,29 +104,30 @@ class System(BaseSystem):
 
     # --- use --------------------------------------------------------------------------------------
 
-    def batches(self, pairs: Sequence[Pair], batch_size: int) -> TextBatches:
+    def batches(
+        self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None
+    ) -> TextBatches:
         """Word pairs as batches of ids, which are looked up as a batch is made."""
         return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
                            self.recipe.data.reverse_source, self.recipe.train.sorted_within,
                            (self._rare("source", Mapped(itemgetter(0), pairs)),
                             self._rare("target", Mapped(itemgetter(1), pairs))),
-                           self._lengths(pairs))
+                           self._lengths(pairs), budget)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
         """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
         sorted by the lengths that pairs have without it."""
         data, train = self.recipe.data, self.recipe.train
         if not data.subwords.dropout:
-            return self.batches(pairs, train.batch_size)
+            return self.batches(pairs, train.batch_size, train.batch_tokens)
         return DrawnBatches(DrawnPairs(pairs, self._drawn_ids), train.batch_size,
                             data.reverse_source, train.sorted_within,
-                            lengths=self._lengths(pairs))
+                            lengths=self._lengths(pairs), budget=train.batch_tokens)
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, ids that are read and predicted of each pair."""
-        cut = pairs if self.source.codes is None else [
-            (self.source.pieces(x), self.target.pieces(y)) for x, y in pairs]
-        lengths = lengths_of(cut)
+        lengths = lengths_of(pairs if self.source.codes is None else [
+            (self.source.pieces(x), self.target.pieces(y)) for x, y in pairs])
         if self.recipe.data.source_end:
             lengths[:, 0] += lengths[:, 0] > 0
         check_positions(self.recipe.model, lengths)

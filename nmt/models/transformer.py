@@ -66,6 +66,7 @@ class TransformerConfig:
     pre_norm: bool = True  # whether norms stand before the sublayers or after them
     output_bias: bool = True  # of the prediction layer
     dropout: float = 0.3  # of embeddings, sublayers' outputs, hidden layers, attention weights
+    label_smoothing: float = 0.0  # share of a target's probability that is spread over all words
     initialisation: str = "small"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 
@@ -79,8 +80,9 @@ class TransformerConfig:
                              f"{self.heads}")
         check_among("norm", self.norm, NORMS)
         check_among("initialisation", self.initialisation, SCHEMES)
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
+        for name in ("dropout", "label_smoothing"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name}: expected 0 <= {name} < 1, got {getattr(self, name)}")
 
     @property
     def scheme(self) -> Scheme:
@@ -98,6 +100,7 @@ class TransformerCache(NamedTuple):
     encoder: StackCache
     decoder: StackCache
     output: OutputCache
+    word_loss: Array  # 0-d, what perplexity is of: the loss without label smoothing
 
 
 class Transformer(Model):
@@ -130,7 +133,7 @@ class Transformer(Model):
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TransformerCache]:
-        """Eq. 2.52 over a batch, in nats, summed over target tokens.
+        """Eq. 2.52 over a batch, in nats, summed over target tokens, with label smoothing.
 
         Arguments: noise, from `noise`, or None. Returns the loss, a 0-d array, and what `backward`
         reads. A padded target word is after all real ones, so that only the future is masked there.
@@ -143,8 +146,9 @@ class Transformer(Model):
                                    batch.target_in, noise, dead_future(len(batch.target_in)),
                                    (memory, padding))
         loss, output = output_forward("output", parameters, h, batch.target_out,
-                                      batch.target.lengths, self.workspace)
-        return loss, TransformerCache(encoder, decoder, output)
+                                      batch.target.lengths, self.workspace,
+                                      smoothing=config.label_smoothing)
+        return loss, TransformerCache(encoder, decoder, output, output.prediction.nll)
 
     def backward(self, cache: TransformerCache) -> Gradients:
         """The gradient of the loss with respect to every parameter, by name."""
@@ -190,11 +194,12 @@ def variants() -> dict[str, Variants]:
     tiny = {
         "norm": tuple(NORMS), "pre_norm": (True, False), "heads": (2, 1), "dropout": (0.3, 0.0),
         "encoder_layers": (2, 1), "decoder_layers": (2, 1), "output_bias": (True, False),
-        "hidden_size": (4,), "inner_size": (5,),
+        "hidden_size": (4,), "inner_size": (5,), "label_smoothing": (0.0, 0.1),
     }
     return {"tiny": Variants(tiny, ("norm", "pre_norm")), "real": Variants({
         "norm": ("layer", "scale"), "pre_norm": (True, False), "heads": (3,), "dropout": (0.3,),
-        "encoder_layers": (1,), "decoder_layers": (1,), "hidden_size": (24,), "inner_size": (40,)})}
+        "encoder_layers": (1,), "decoder_layers": (1,), "hidden_size": (24,), "inner_size": (40,),
+        "label_smoothing": (0.1,)})}
 
 
 ARCHITECTURE = Architecture(TransformerConfig, build, variants)

@@ -205,6 +205,9 @@ class LanguageModelRecipe(AnyRecipe):
 
     def __post_init__(self) -> None:
         _check_criterion(self.train, ("perplexity",))
+        if self.train.batch_tokens is not None:
+            raise ValueError("train.batch_tokens: expected null for a language model, which has "
+                             f"text.streams and text.length, got {self.train.batch_tokens}")
 
 
 def kind_of(architecture: str) -> type[AnyRecipe]:

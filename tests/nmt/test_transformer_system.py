@@ -14,12 +14,14 @@ from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.interface import SearchOptions
 from nmt.system import System
+from nmt.training.log import read_log
 from nmt.training.progress import Observer
 from nmt.translator_training import train
 
 MODEL = {"encoder_layers": 1, "decoder_layers": 2, "hidden_size": 8, "inner_size": 10, "heads": 2,
          "dropout": 0.1}
-TRAIN = {**RECIPE["train"], "sorted_within": 4, "max_norm": 1.0, "checkpoint_every": 2, "keep": 2}
+TRAIN = {**RECIPE["train"], "sorted_within": 4, "log_every": 1, "max_norm": 1.0,
+         "checkpoint_every": 2, "keep": 2}
 
 
 def recipe_file(directory, **sections):
@@ -37,16 +39,24 @@ def recipe_of(directory, **sections):
 
 
 def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus) -> None:
-    recipe = recipe_of(corpus)
+    """With warm-up, label smoothing and batches by tokens, 19 updates of which 13 were saved."""
+    recipe = recipe_of(corpus, model={"label_smoothing": 0.1},
+                       train={"schedule": "inverse-sqrt", "warmup": 8, "batch_tokens": 40})
     whole = train(recipe, corpus / "whole", Observer())
     with pytest.raises(Crash):
         train(recipe, corpus / "cut", CrashAt(13))
     resumed = train(recipe, corpus / "cut", Observer(), resume=True)
     for name, parameter in resumed.parameters.items():
         np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    records = read_log(corpus / "cut" / "log.jsonl")
+    assert all(record["objective"] > record["loss"] for record in records if "loss" in record)
+    rates = {record["step"]: record["learning_rate"] for record in records
+             if record["event"] == "update"}
+    assert rates[8] == 0.02 and rates[4] == 0.01 and rates[16] == pytest.approx(0.02 / 2**0.5)
+    assert any("lambda = 0.16 at d = 8" in record.get("text", "") for record in records)
     opened = System.open(corpus / "cut")
     assert isinstance(opened.model, Transformer)
-    assert opened.recipe.model == TransformerConfig(**MODEL)
+    assert opened.recipe.model == TransformerConfig(**MODEL, label_smoothing=0.1)
 
 
 def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:

@@ -65,6 +65,9 @@ class HybridConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.output_norm is not None:
+            raise ValueError("output_norm: expected null in a hybrid model, whose spelling starts "
+                             f"from h~ as it is, got {self.output_norm}")
         check_among("path", self.path, PATHS)
         if not (self.source_characters or self.target_characters):
             raise ValueError("source_characters: expected true, or target_characters, got neither; "

@@ -1,7 +1,7 @@
 """The site: its links hold, it opens from a server and as files, loads nothing, finds words.
 
-The site is the one that `make docs` has built where SITE names its directory; otherwise one is built
-here, quickly: lessons are not executed, of the stepper's pages there is one.
+The site is the one that `make docs` has built, where SITE names its directory; otherwise one is
+built here, quickly: lessons are not executed, of the stepper's pages there is one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The site: its links hold, it opens from a server and as files, loads nothing, finds words.
 
-What is built here is quick: lessons are not executed, of the stepper's pages there is one. `make
-docs` builds all.
+The site is the one that `make docs` has built, where SITE names its directory; otherwise one is
+built here, quickly: lessons are not executed, of the stepper's pages there is one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built quickly; mkdocs.yml is strict, so a broken link fails here."""
+    """The site; mkdocs.yml is strict, so a broken link fails where it is built."""
+    if "SITE" in os.environ:
+        return Path(os.environ["SITE"]).resolve(strict=True)
     path = tmp_path_factory.mktemp("site")
     quick = {"SITE_QUICK": "1", "NO_MKDOCS_2_WARNING": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(path)]

@@ -196,7 +196,8 @@ def variants() -> dict[str, Variants]:
         "encoder_layers": (2, 1), "decoder_layers": (2, 1), "output_bias": (True, False),
         "hidden_size": (4,), "inner_size": (5,), "label_smoothing": (0.0, 0.1),
     }
-    return {"tiny": Variants(tiny, ("norm", "pre_norm")), "real": Variants({
+    return {"tiny": Variants(tiny, ("norm", "pre_norm")),
+            "every": Variants(tiny | {"label_smoothing": (0.0,)}), "real": Variants({
         "norm": ("layer", "scale"), "pre_norm": (True, False), "heads": (3,), "dropout": (0.3,),
         "encoder_layers": (1,), "decoder_layers": (1,), "hidden_size": (24,), "inner_size": (40,),
         "label_smoothing": (0.1,)})}

@@ -343,9 +343,10 @@ class System(BaseSystem):
         places = [(i, k) for i, nbest in enumerate(found) for k, one in enumerate(nbest)
                   if UNK in one.words]
         pairs = [(list(sentences[i]), found[i][k].words) for i, k in places]
-        batches = self.batches(pairs, self.recipe.evaluate.batch_size)
+        batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order(
+            "spelling, batches") if pairs else ()
         model: Any = self.model
-        for batch in batches.in_order("spelling, batches") if pairs else ():
+        for batch in batches:
             with _fitting(len(batch.indices)):
                 spelled = spell(model, self.parameters, batch, options)
             for index, words in zip(batch.indices, spelled, strict=True):

@@ -14,6 +14,7 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
+from backend.progress import counted
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
@@ -206,7 +207,7 @@ class System(BaseSystem):
         words, the boundary after each included; without it where there are none."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
         totals, counts = {"": 0.0, "character_": 0.0}, {"": 0, "character_": 0}
-        for batch in source.in_order():
+        for batch in source.in_order("perplexity, batches"):
             with _fitting(len(batch.indices)):
                 loss, cache = self.model.loss(self.parameters, batch)
             words, characters = losses(loss, cache)
@@ -261,7 +262,7 @@ class System(BaseSystem):
         if not places:
             return results
         batches = self.batches([pairs[i] for i in places], self.recipe.evaluate.batch_size)
-        for batch in batches.in_order():
+        for batch in batches.in_order("scoring, batches"):
             with _fitting(len(batch.indices)):
                 found = force_decode(self.model, self.parameters, batch)
             for index, hypothesis in zip(batch.indices, found, strict=True):
@@ -320,7 +321,7 @@ class System(BaseSystem):
         unknown words of a hybrid model spelled."""
         reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
-        for places in self._by_length(sentences):
+        for places in counted(self._by_length(sentences), "translating, batches"):
             own = [sentences[i] for i in places]
             sources = make_sources([self.source_ids(words) for words in own], reverse,
                                    self._rare("source", own))
@@ -343,7 +344,8 @@ class System(BaseSystem):
         places = [(i, k) for i, nbest in enumerate(found) for k, one in enumerate(nbest)
                   if UNK in one.words]
         pairs = [(list(sentences[i]), found[i][k].words) for i, k in places]
-        batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order() if pairs else ()
+        batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order(
+            "spelling, batches") if pairs else ()
         model: Any = self.model
         for batch in batches:
             with _fitting(len(batch.indices)):
@@ -374,11 +376,11 @@ class System(BaseSystem):
         """Target words as plain text."""
         return tokenisers(self.recipe.data)[1].detokenise(words)
 
-    def _by_length(self, sentences: Sequence[Sequence[str]]) -> Iterator[list[int]]:
+    def _by_length(self, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
         """Places of non-empty sentences in batches of similar length."""
         order = sorted((i for i, s in enumerate(sentences) if s), key=lambda i: len(sentences[i]))
         size = self.recipe.evaluate.batch_size
-        return (order[k : k + size] for k in range(0, len(order), size))
+        return [order[k : k + size] for k in range(0, len(order), size)]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         """Ids as words; all that belongs to them in the order in which they are read."""

@@ -146,6 +146,23 @@ def test_solutions_stand_apart(site: Path) -> None:
         assert "solution_1" not in archive.read("lessons/01_rnn.ipynb").decode()
 
 
+def test_every_derivation_has_its_page(site: Path) -> None:
+    """With lines, also where no equation of it is typeset."""
+    others = {"__init__", "declaration", "errata", "examples", "hybrid_example"}
+    wanted = {path.stem for path in (ROOT / "grads" / "derivations").glob("*.py")} - others
+    assert {path.stem for path in (site / "derivations").glob("*.html")} == wanted
+    for name in wanted:
+        page = (site / "derivations" / f"{name}.html").read_text("utf-8")
+        assert page.count("<tr><td") > 0 and f"derivations/{name}.html" in \
+            (site / "derivations.html").read_text("utf-8"), name
+
+
+def test_links_to_pages_read_as_their_titles(site: Path) -> None:
+    text = (site / "systems.html").read_text("utf-8")
+    assert '<a href="attention.html">Attention variants, compared</a>' in text
+    assert not [path for path in site.glob("*.html") if ".md</a>" in path.read_text("utf-8")]
+
+
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")

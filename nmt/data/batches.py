@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from backend.progress import counted
 from nmt.data.characters import Spelled, Word, spelled_words
 from nmt.data.stored import Lazy, Mapped, StoredPairs
 from nmt.data.token_batches import token_batches
@@ -214,9 +215,10 @@ class TextBatches:
         """What a batch's gradient is divided by: sentence pairs, or target tokens."""
         return len(batch.indices) if self.budget is None else self.tokens(batch)
 
-    def in_order(self) -> Iterator[Batch]:
-        """All batches sorted by length, for evaluation."""
-        return (self.batch(i) for i in sorted_batches(self.lengths, self.batch_size))
+    def in_order(self, what: str = "batches") -> Iterator[Batch]:
+        """All batches sorted by length, for evaluation; `what` is done with them, on a bar."""
+        places = sorted_batches(self.lengths, self.batch_size)
+        return (self.batch(i) for i in counted(places, what))
 
 
 def stream_batches(ids: Sequence[int] | np.ndarray, batch_size: int, length: int) -> Lazy[Batch]:

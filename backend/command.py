@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import backend
-from backend import fused, gemm
+from backend import fused, gemm, progress
 from backend.defects import told
 from backend.errors import Terminated, UserError
 from backend.host import slow_blas
@@ -133,7 +133,8 @@ def run_command(
         fused.use(not getattr(options, "no_fusing", False))
         if heavy and (warning := slow_blas()):
             _complain(name, warning, 0)
-        status: int | None = options.run(options)
+        with progress.shown():
+            status: int | None = options.run(options)
         return status
 
     if status := guarded(name, run):

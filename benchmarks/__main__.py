@@ -12,6 +12,7 @@ from importlib import import_module
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends it in silence
 
+from backend import progress
 from backend.command import guarded
 from backend.errors import UserError
 
@@ -50,8 +51,11 @@ def main(arguments: list[str]) -> int:
     def run() -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):  # a file gets each row at once too
             sys.stdout.reconfigure(line_buffering=True)
-        for one in [find(name) for name in names or [""]]:
-            one(options)
+        found = {name: find(name) for name in names or [""]}
+        with progress.shown(redrawn=False):
+            for name, one in found.items():
+                with progress.busy(name):
+                    one(options)
 
     return guarded("benchmarks", run)
 

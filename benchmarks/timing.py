@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info
 
 from backend import gemm
 from backend.host import blas_architecture
+from backend.progress import counted
 
 # What numbers depend on, and the distributions that may hold it.
 LIBRARIES = {
@@ -61,7 +62,7 @@ def interleave(
     """
     samples: dict[str, list[float]] = {name: [] for name in implementations}
     last = 0.0  # seconds that the call before took
-    for iteration in range(warm_up + iterations):
+    for iteration in counted(range(warm_up + iterations), "timing, iterations"):
         names = list(implementations)
         for name in names if iteration % 2 == 0 else names[::-1]:
             time.sleep(rest(last))

@@ -30,6 +30,7 @@ import numpy as np
 
 from backend.command import PlainParser, positive
 from backend.errors import UserError
+from backend.progress import counted
 from benchmarks.timing import Timing, describe, environment, rest, summarise
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,7 +153,7 @@ def timed(
         raise UserError(f"{name}: the trees' results differ: {values}")
     calls = max(1, math.ceil(sample / made["other"]["seconds"]))
     found: dict[str, list[float]] = {tree: [] for tree in workers}
-    for order in islice(cycle(permutations(workers)), pairs):
+    for order in counted(list(islice(cycle(permutations(workers)), pairs)), name):
         for tree in order:
             time.sleep(rest(sample))
             found[tree].append(ask(workers[tree], calls=calls)["seconds"])

@@ -16,6 +16,7 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import write_text
+from backend.progress import busy, counted
 from grads.check import METHODS, SAMPLE
 from grads.check.page import html_page
 from grads.check.report import Report, json_page
@@ -113,12 +114,13 @@ def _reports(options: argparse.Namespace, extent: dict[str, Any]) -> Iterator[Re
             with watching(name, options.time_limit) as watch:
                 yield check_file(target, rng, watch=watch, **_mapped(extent, options.html))
             continue
-        found = _fitting(name, options)
+        with busy("putting the catalogue together"):
+            found = _fitting(name, options)
         if not found:
             known = [one.partition(";")[0] for one in _fitting("*", options)]
             raise UserError(f"NAME: expected an entry of the catalogue or FILE.py:NAME, got "
                             f"{name!r}{nearest(name, known)} (see grads check --list)")
-        for title, run in found.items():
+        for title, run in counted(found.items(), "checks"):
             with watching(title, options.time_limit) as watch:
                 yield run(watch=watch, **extent)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from backend import progress
 from backend.errors import UserError
 from backend.files import write_text
 from backend.terminal import Console
@@ -47,18 +47,13 @@ def mutants(options: argparse.Namespace) -> int:
 
     if options.names:
         return _mistakes(options.names)
-    outcomes = run_mutants(options.sample, options.jobs, told=_progress)
+    with progress.told("mutants") as tell:
+        outcomes = run_mutants(options.sample, options.jobs, told=tell)
     if options.output:
         write_text(options.output, page(outcomes, EQUIVALENTS))
     wrong = problems(outcomes, EQUIVALENTS, whole=options.sample is None)
     print("\n".join([*wrong, summary(outcomes, EQUIVALENTS)]))
     return int(bool(wrong))
-
-
-def _progress(done: int, of: int) -> None:
-    """A line every hundred mutants."""
-    if done % 100 == 0:
-        print(f"{done} of {of}", file=sys.stderr)
 
 
 def _mistakes(names: list[str]) -> int:
@@ -86,8 +81,9 @@ def equations(options: argparse.Namespace) -> int:
     from grads.verification import equations as index
 
     source = index.read_source()
-    write_text(options.output, index.to_markdown(source))
-    found = index.problems(source)
+    with progress.busy("equations"):
+        write_text(options.output, index.to_markdown(source))
+        found = index.problems(source)
     print("\n".join([*found, f"{options.output}: written, {len(found)} problems"]))
     return int(bool(found))
 
@@ -121,7 +117,8 @@ def explore(options: argparse.Namespace) -> int:
     else:
         _only(options, OF_SEARCH, options.name, "; search has")
         chosen = {name: getattr(options, name) for name in EXAMPLE}
-        path = write_page(options.name, options.output, **chosen)
+        with progress.busy(f"verifying {options.name}"):
+            path = write_page(options.name, options.output, **chosen)
     print(f"{path}: written")
     return 0
 

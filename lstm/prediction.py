@@ -1,7 +1,9 @@
 """The prediction layer: logits, softmax, cross-entropy and their gradient, at real words only.
 
 Source: Luong (2016), Eqs. 2.4-2.6 and 2.19-2.23; Algorithm 1 line 2 and Algorithm 2 line 3 print
-ds_t with the opposite sign (erratum 1): Eq. 2.21 is the gradient and is what stands here.
+ds_t with the opposite sign (erratum 1): Eq. 2.21 is the gradient and is what stands here. With
+label smoothing (Nguyen 3.3.3.1) a share eps of the target's probability is spread over all V words,
+the target's too: q(y) = (1 - eps) 1_y + eps / V.
 """
 
 from __future__ import annotations
@@ -26,29 +28,35 @@ class PredictionCache(NamedTuple):
     ds: Array  # (N, V), the gradient of the summed loss with respect to the logits (Eq. 2.21)
     W_hy: Array  # (V, H)
     has_bias: bool
+    nll: Array  # 0-d, the sum of -log p_t(y_t): the loss, where that is not smoothed
 
 
 def prediction_forward(
     h: Array, targets: Array, W_hy: Array, b: Array | None = None,
-    workspace: Workspace | None = None,
+    workspace: Workspace | None = None, smoothing: float = 0.0,
 ) -> tuple[Array, PredictionCache]:
     """l = sum over rows of -log p_t(y_t), p_t = softmax(W_hy h_t + b) (Eqs. 2.4-2.6, 2.8).
 
     Arguments: h (N, H), one row per predicted word; targets (N,) integers; W_hy (V, H); b (V,)
-    or None. Returns the loss, a 0-d array in nats, summed over rows; and the cache. The buffer
-    of the logits becomes that of ds_t chunk by chunk.
+    or None; smoothing, eps. Returns the loss, a 0-d array in nats, summed over rows; and the cache.
+    The buffer of the logits becomes that of ds_t chunk by chunk.
     """
     xp = array_module(h, targets, W_hy)
     workspace = workspace or Workspace()
     N, V = h.shape[0], W_hy.shape[0]
     s = workspace.empty(xp, (N, V), h.dtype)
     losses = xp.empty((N,), dtype=h.dtype)
+    nll = xp.empty((N,), dtype=h.dtype) if smoothing else losses
     xp.matmul(h, W_hy.T, out=s)                        # s_t = W_hy h_t              (2.4)
     chunk = CHUNK if on_host(xp) else max(N, 1)
     for start in range(0, N, chunk):
         rows = slice(start, min(start + chunk, N))
-        cross_entropy(s[rows], targets[rows], losses[rows], b)
-    return losses.sum(), PredictionCache(h, s, W_hy, b is not None)  # J = sum of l_t  (2.7, 2.8)
+        if smoothing:
+            smoothed_cross_entropy(s[rows], targets[rows], losses[rows], nll[rows], smoothing, b)
+        else:
+            cross_entropy(s[rows], targets[rows], losses[rows], b)
+    loss = losses.sum()                                # J = sum of l_t              (2.7, 2.8)
+    return loss, PredictionCache(h, s, W_hy, b is not None, nll.sum() if smoothing else loss)
 
 
 @fused(kernels.cross_entropy)
@@ -71,6 +79,27 @@ def cross_entropy(s: Array, targets: Array, losses: Array, b: Array | None = Non
     s[row, targets] -= 1.0                             # ds_t = p_t - 1_{y_t}        (2.20, 2.21)
 
 
+@fused(kernels.smoothed_cross_entropy)
+def smoothed_cross_entropy(
+    s: Array, targets: Array, losses: Array, nll: Array, smoothing: float, b: Array | None = None
+) -> None:
+    """losses = -sum over y of q(y) log softmax(s + b)[y], q with the share `smoothing` spread over
+    all words; s is overwritten by the gradient p - q, in place.
+
+    Arguments: as `cross_entropy`; nll (N,) is written, -log softmax(s + b)[targets] in nats.
+    """
+    xp, V = array_module(s, targets), s.shape[1]
+    row = xp.arange(s.shape[0])
+    if b is not None:
+        s += b
+    at_target, mean = s[row, targets], s.sum(axis=1) * (1.0 / V)           # (N,)
+    cross_entropy(s, targets, nll)
+    # l_t = (1 - eps) -log p(y_t) + eps (log sum e^s - mean of s)      (Nguyen 3.3.3.1 smoothing)
+    losses[...] = nll + smoothing * (at_target - mean)
+    s -= smoothing / V                                 # ds_t = p_t - (1 - eps) 1_{y_t} - eps / V
+    s[row, targets] += smoothing
+
+
 def prediction_backward(
     cache: PredictionCache, workspace: Workspace | None = None
 ) -> tuple[Array, Array, Array | None]:
@@ -78,7 +107,7 @@ def prediction_backward(
 
     All time steps at once: Algorithm 1 lines 2-4, Algorithm 2 lines 3-5.
     """
-    h, ds, W_hy, has_bias = cache
+    h, ds, W_hy, has_bias, _ = cache
     xp = array_module(h, ds, W_hy)
     workspace = workspace or Workspace()
     dW_hy = workspace.product(ds.T, h)                 # dW_hy = ds_t h_t'           (2.23)
@@ -112,12 +141,13 @@ def output_weights(
 
 def output_forward(
     prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
-    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy",
+    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", smoothing: float = 0.0,
 ) -> tuple[Array, OutputCache]:
     """The summed loss of Eq. 2.8 over the real words of a batch, p as in Eqs. 2.5 and 4.6.
 
-    Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host. Returns the
-    loss in nats, 0-d, and the cache. Padded rows are left out of the matrix products.
+    Arguments: h (T, B, H), any strides; targets (T, B) host ids; lengths (B,) host; smoothing, the
+    share of label smoothing. Returns the loss in nats, 0-d, and the cache. Padded rows are left out
+    of the matrix products.
     Raises ValueError for a target that is no row of W_hy.
     """
     names, xp, (T, B, H) = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h), h.shape
@@ -130,7 +160,8 @@ def output_forward(
         rows = to_device(kept)
         flat = xp.take(flat, rows, axis=0)                                 # (N, H)
         targets = targets.reshape(-1)[kept]
-    loss, cache = prediction_forward(flat, to_device(targets.reshape(-1)), W_hy, b, workspace)
+    loss, cache = prediction_forward(flat, to_device(targets.reshape(-1)), W_hy, b, workspace,
+                                     smoothing)
     return loss, OutputCache(names, cache, rows, h.shape)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from backend import Array, to_device, to_host
 from backend.errors import UserError
+from backend.progress import counted
 from nmt.base_system import BaseSystem
 from nmt.data.batches import Batch, stream_batches
 from nmt.data.corpus import read_lines, split_words, stream_lines
@@ -106,7 +107,7 @@ class LanguageSystem(BaseSystem):
         """-log p of a text under the model, summed, and the number of predictions."""
         total, tokens = 0.0, 0
         state = None
-        for piece in stream_batches(ids, 1, 256):
+        for piece in counted(stream_batches(ids, 1, 256), "perplexity, pieces"):
             loss, cache = self.model.loss(self.parameters, replace(piece, state=state))
             state = cache.state
             total += float(to_host(loss))
@@ -130,7 +131,7 @@ class LanguageSystem(BaseSystem):
         states = self.model.encode(self.parameters, (), 1)
         for token in [END, *_ids(self.vocabulary, tokens)]:
             logits, states, _ = self.model.step(self.parameters, states, np.array([token]))
-        for _ in range(length):
+        for _ in counted(range(length), "drawing"):
             uniform = to_device(rng.random(1))
             token = int(to_host(draw(logits, logits.max(axis=1), uniform, temperature))[0])
             tokens += self.vocabulary.tokens([token])

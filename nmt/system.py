@@ -14,23 +14,25 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
+from backend.progress import counted
 from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
-from nmt.data.batches import Batch, IdPair, Rare, Side, TextBatches, lengths_of, make_sources
+from nmt.data.batches import IdPair, Rare, Side, TextBatches, lengths_of, make_sources
 from nmt.data.bpe import Draw, word_places
 from nmt.data.characters import Spelling
 from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
-from nmt.data.factors import Factors, factor_sizes, packed, unpacked
+from nmt.data.factors import Factors
 from nmt.data.pieces import DrawnBatches, DrawnPairs, PieceVocabulary
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
+from nmt.data.reading import SourceReader
 from nmt.data.stored import Mapped
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.members import check_members
-from nmt.models.contract import CHARACTERS, Model, losses
+from nmt.models.contract import CHARACTERS, Model, check_positions, losses
 from nmt.recipe import Recipe
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
@@ -105,46 +107,47 @@ class System(BaseSystem):
 
     # --- use --------------------------------------------------------------------------------------
 
-    def batches(self, pairs: Sequence[Pair], batch_size: int) -> TextBatches:
+    def batches(
+        self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None
+    ) -> TextBatches:
         """Word pairs as batches of ids, which are looked up as a batch is made."""
         return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
                            self.recipe.data.reverse_source, self.recipe.train.sorted_within,
                            (self._rare("source", Mapped(itemgetter(0), pairs)),
                             self._rare("target", Mapped(itemgetter(1), pairs))),
-                           self._lengths(pairs), self._finished)
+                           self._lengths(pairs), budget, self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
         """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
         sorted by the lengths that pairs have without it."""
         data, train = self.recipe.data, self.recipe.train
         if not data.subwords.dropout:
-            return self.batches(pairs, train.batch_size)
+            return self.batches(pairs, train.batch_size, train.batch_tokens)
         return DrawnBatches(DrawnPairs(pairs, self._drawn_ids), train.batch_size,
                             data.reverse_source, train.sorted_within,
-                            lengths=self._lengths(pairs), finish=self._finished)
+                            lengths=self._lengths(pairs), budget=train.batch_tokens,
+                            finish=self.reader.batch)
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, ids that are read and predicted of each pair."""
-        if self.source.codes is None:
-            lengths = lengths_of(pairs)
-        else:
-            lengths = lengths_of([(self.source_pieces(x), self.target.pieces(y))
-                                  for x, y in pairs])
+        lengths = lengths_of(pairs if self.source.codes is None else [
+            (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
         if self.recipe.data.source_end:
             lengths[:, 0] += lengths[:, 0] > 0
+        check_positions(self.recipe.model, lengths)
         return lengths
 
     def _pair_ids(self, pair: Pair) -> IdPair:
         """What is read of a pair, and what is predicted."""
-        return self._source_numbers(pair[0]), self.target_ids(pair[1])
+        return self.reader.numbers(pair[0]), self.target_ids(pair[1])
 
     def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
         """The same with BPE dropout."""
         dropout = self.recipe.data.subwords.dropout
-        sides = (list(map(self.factors.form, pair[0])) if self.factors else pair[0], pair[1])
+        sides = (self.reader.forms(pair[0]), pair[1])
         read, predicted = (one.drawn(words, dropout, draw) for one, words in zip(
             (self.source, self.target), sides, strict=True) if isinstance(one, PieceVocabulary))
-        return (self._packed(pair[0], read),
+        return (self.reader.numbers(pair[0], read),
                 self._from_start_or_end(self.target.ids(predicted)))
 
     def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
@@ -159,45 +162,16 @@ class System(BaseSystem):
                 for side, name in zip(self.names, CHARACTERS, strict=True)
                 if name in self.vocabularies}
 
+    @cached_property
+    def reader(self) -> SourceReader:
+        """What the encoder reads of sentences."""
+        names = tuple(getattr(self.recipe.model, "factors", ()))
+        return SourceReader(self.source, Factors(names, self.vocabularies),
+                            self.recipe.data.source_end)
+
     def source_ids(self, words: Sequence[str]) -> list[int]:
         """What the encoder reads of a sentence as it is written."""
-        return self._ended(self.source.ids(self.source_pieces(words)))
-
-    def source_pieces(self, words: Sequence[str]) -> Sequence[str]:
-        """A source sentence's words, or pieces, as the vocabulary has them."""
-        return self.source.pieces([self.factors.form(word) for word in words] if self.factors
-                                  else words)
-
-    @cached_property
-    def factors(self) -> Factors | None:
-        """Of source words, where the model reads them."""
-        names = tuple(getattr(self.recipe.model, "factors", ()))
-        return Factors(names, self.vocabularies) if names else None
-
-    def _source_numbers(self, words: Sequence[str]) -> list[int]:
-        """`source_ids`, each with its factors in one number where the model reads them."""
-        return self._packed(words, self.source_pieces(words))
-
-    def _packed(self, words: Sequence[str], pieces: Sequence[str]) -> list[int]:
-        """The numbers of a sentence's pieces, and of `</s>` where the encoder reads it."""
-        ids = self._ended(self.source.ids(pieces))
-        if self.factors is None:
-            return ids
-        rows = self.factors.rows(words, pieces)
-        more = [0] * (len(ids) - len(pieces))
-        return packed(ids, [[*row, *more] for row in rows],
-                      factor_sizes(self.recipe.model, self.vocabularies))
-
-    def _finished(self, batch: Batch) -> Batch:
-        """A batch of such numbers as words and factors."""
-        return replace(batch, sources=self._unpacked(batch.sources))
-
-    def _unpacked(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
-        """The sides of such numbers."""
-        if self.factors is None:
-            return sources
-        sizes = factor_sizes(self.recipe.model, self.vocabularies)
-        return tuple(unpacked(side, sizes) for side in sources)
+        return self.reader.ids(self.reader.pieces(words))
 
     def target_ids(self, words: Sequence[str]) -> list[int]:
         """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
@@ -208,20 +182,16 @@ class System(BaseSystem):
         """Target ids in the order in which the decoder predicts them."""
         return ids[::-1] if self.recipe.data.reverse_target else ids
 
-    def _ended(self, ids: list[int]) -> list[int]:
-        """Source ids, with `</s>` where the encoder reads it."""
-        return [*ids, END] if ids and self.recipe.data.source_end else ids
-
     def unknown_words(self, words: Sequence[str]) -> list[str]:
         """The words of a sentence, or pieces of words, that the source's vocabulary does not have,
         each once."""
-        pieces = self.source_pieces(words)
+        pieces = self.reader.pieces(words)
         ids = self.source.ids(pieces)
         return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
 
     def source_columns(self, words: Sequence[str]) -> list[str]:
         """What the columns of an alignment with a sentence are: its words, or their pieces."""
-        pieces = self.source_pieces(words)
+        pieces = self.reader.pieces(words)
         return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)
 
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
@@ -245,7 +215,7 @@ class System(BaseSystem):
         words, the boundary after each included; without it where there are none."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
         totals, counts = {"": 0.0, "character_": 0.0}, {"": 0, "character_": 0}
-        for batch in source.in_order():
+        for batch in source.in_order("perplexity, batches"):
             with _fitting(len(batch.indices)):
                 loss, cache = self.model.loss(self.parameters, batch)
             words, characters = losses(loss, cache)
@@ -300,7 +270,7 @@ class System(BaseSystem):
         if not places:
             return results
         batches = self.batches([pairs[i] for i in places], self.recipe.evaluate.batch_size)
-        for batch in batches.in_order():
+        for batch in batches.in_order("scoring, batches"):
             with _fitting(len(batch.indices)):
                 found = force_decode(self.model, self.parameters, batch)
             for index, hypothesis in zip(batch.indices, found, strict=True):
@@ -338,7 +308,7 @@ class System(BaseSystem):
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
-        of_source = word_places(self.source_pieces(source))
+        of_source = word_places(self.reader.pieces(source))
         of_target = word_places(translation.words)
         return list(dict.fromkeys((of_source[i], of_target[j]) for i, j in links))
 
@@ -347,7 +317,7 @@ class System(BaseSystem):
     ) -> str:
         """A translation of `source` as plain text, unknown words, or pieces, replaced."""
         links = self.links(translation, replacement.aligned_word)
-        replaced = replace_unknown(translation.words, self.source_pieces(source), links,
+        replaced = replace_unknown(translation.words, self.reader.pieces(source), links,
                                    replacement.dictionary)
         return self.detokenise(self.target.whole(replaced))
 
@@ -359,10 +329,11 @@ class System(BaseSystem):
         unknown words of a hybrid model spelled."""
         reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
-        for places in self._by_length(sentences):
+        for places in counted(self._by_length(sentences), "translating, batches"):
             own = [sentences[i] for i in places]
-            sources = self._unpacked(make_sources(
-                [self._source_numbers(words) for words in own], reverse, self._rare("source", own)))
+            sources = self.reader.sides(make_sources(
+                [self.reader.numbers(words) for words in own], reverse, self._rare("source", own)))
+            check_positions(self.recipe.model, sources[0].lengths[:, None])
             rows = len(places) * options.beam
             check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
                        f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)
@@ -381,7 +352,8 @@ class System(BaseSystem):
         places = [(i, k) for i, nbest in enumerate(found) for k, one in enumerate(nbest)
                   if UNK in one.words]
         pairs = [(list(sentences[i]), found[i][k].words) for i, k in places]
-        batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order() if pairs else ()
+        batches = self.batches(pairs, self.recipe.evaluate.batch_size).in_order(
+            "spelling, batches") if pairs else ()
         model: Any = self.model
         for batch in batches:
             with _fitting(len(batch.indices)):
@@ -412,11 +384,11 @@ class System(BaseSystem):
         """Target words as plain text."""
         return tokenisers(self.recipe.data)[1].detokenise(words)
 
-    def _by_length(self, sentences: Sequence[Sequence[str]]) -> Iterator[list[int]]:
+    def _by_length(self, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
         """Places of non-empty sentences in batches of similar length."""
         order = sorted((i for i, s in enumerate(sentences) if s), key=lambda i: len(sentences[i]))
         size = self.recipe.evaluate.batch_size
-        return (order[k : k + size] for k in range(0, len(order), size))
+        return [order[k : k + size] for k in range(0, len(order), size)]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         """Ids as words; all that belongs to them in the order in which they are read."""

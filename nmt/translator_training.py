@@ -26,6 +26,7 @@ from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
+from nmt.training.warmup import scale
 
 
 def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Vocabulary]:
@@ -107,8 +108,8 @@ def train(
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
     batches = system.training_batches(corpus.train)
-    run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus),
-                               notes_on(recipe.model, batches.lengths[:, 0]),
+    notes = notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
+    run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
                                dev_lines(corpus.dev)), observer)
     return system
 
@@ -126,6 +127,13 @@ def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
         notes.append(f"model.window: 2 x {config.window} + 1 words hold any training source whole; "
                      f"the longest has {lengths.max()}")
     return notes
+
+
+def notes_on_rate(recipe: Recipe) -> list[str]:
+    """lambda of Nguyen Eq. 3.8, where the learning rate goes by it."""
+    peak, warmup, d = recipe.train.learning_rate, recipe.train.warmup, recipe.model.hidden_size
+    return [f"train.learning_rate: {peak:g} after {warmup} updates, lambda = "
+            f"{scale(peak, warmup, d):.3g} at d = {d} (Nguyen 3.8)"] if warmup else []
 
 
 def text_of(corpus: ParallelCorpus) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,15 +46,17 @@ def step_of(d: dict[str, Any], text: str, **loops: int) -> int:
                 and loops.items() <= dict(step["loops"]).items())
 
 
-def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any) -> Any:
+def fresh(path: Path, recipe: dict[str, Any], kind: Any, recipes: Any,
+          known: Sequence[str] = ("one", "two", "three")) -> Any:
     """A run directory with a model that has trained for nothing, and its system, opened.
 
-    Arguments: recipe, its sections; kind, of system, and recipes, its class of recipe.
+    Arguments: recipe, its sections; kind, of system, and recipes, its class of recipe; known, its
+    words.
     """
     path.mkdir()
     (path / "r.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
     loaded = load_recipe(recipes, path / "r.yaml")
-    words = Vocabulary.build([["one"], ["two"], ["three"]])
+    words = Vocabulary.build([[word] for word in known])
     characters = Vocabulary.build([list("onetwhr")])
     system = kind.create(loaded, {name: words if name in kind.names else characters
                                   for name in kind.names_of(loaded)})

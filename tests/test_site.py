@@ -1,7 +1,7 @@
 """The site: its links hold, it opens from a server and as files, loads nothing, finds words.
 
-What is built here is quick: lessons are not executed, of the stepper's pages there is one. `make
-docs` builds all.
+The site is the one that `make docs` has built, where SITE names its directory; otherwise one is
+built here, quickly: lessons are not executed, of the stepper's pages there is one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built quickly; mkdocs.yml is strict, so a broken link fails here."""
+    """The site; mkdocs.yml is strict, so a broken link fails where it is built."""
+    if "SITE" in os.environ:
+        return Path(os.environ["SITE"]).resolve(strict=True)
     path = tmp_path_factory.mktemp("site")
     quick = {"SITE_QUICK": "1", "NO_MKDOCS_2_WARNING": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(path)]
@@ -142,6 +144,23 @@ def test_solutions_stand_apart(site: Path) -> None:
         names = archive.namelist()
         assert "lessons/01_rnn.ipynb" in names and "lessons/solutions/drawing.py" in names
         assert "solution_1" not in archive.read("lessons/01_rnn.ipynb").decode()
+
+
+def test_every_derivation_has_its_page(site: Path) -> None:
+    """With lines, also where no equation of it is typeset."""
+    others = {"__init__", "declaration", "errata", "examples", "hybrid_example"}
+    wanted = {path.stem for path in (ROOT / "grads" / "derivations").glob("*.py")} - others
+    assert {path.stem for path in (site / "derivations").glob("*.html")} == wanted
+    for name in wanted:
+        page = (site / "derivations" / f"{name}.html").read_text("utf-8")
+        assert page.count("<tr><td") > 0 and f"derivations/{name}.html" in \
+            (site / "derivations.html").read_text("utf-8"), name
+
+
+def test_links_to_pages_read_as_their_titles(site: Path) -> None:
+    text = (site / "systems.html").read_text("utf-8")
+    assert '<a href="attention.html">Attention variants, compared</a>' in text
+    assert not [path for path in site.glob("*.html") if ".md</a>" in path.read_text("utf-8")]
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:

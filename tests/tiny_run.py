@@ -82,6 +82,23 @@ def nmt(*arguments: object) -> int:
     return 0
 
 
+def captured(capsys, *arguments: object):
+    """Call the command line, which succeeds; return what it wrote, `out` and `err`."""
+    capsys.readouterr()
+    assert nmt(*arguments) == 0
+    return capsys.readouterr()
+
+
+def printed(capsys, *arguments: object) -> str:
+    """The same, what it wrote on stdout."""
+    return captured(capsys, *arguments).out
+
+
+def lines_of(capsys, *arguments: object) -> list[str]:
+    """The same, by line."""
+    return printed(capsys, *arguments).splitlines()
+
+
 def complaint(capsys, *arguments: object) -> str:
     """Call the command line with arguments that are wrong; return its one line on stderr."""
     capsys.readouterr()

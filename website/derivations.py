@@ -14,9 +14,11 @@ from grads.stepper.explorer.formulas import formulas, key
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "grads" / "derivations"
 MODULES = ("calculus", "rnn", "lstm", "nmt", "attention", "attention_step", "scores", "local",
-           "gru", "rnnsearch", "deep_output", "hybrid", "multitask")
+           "gru", "rnnsearch", "deep_output", "hybrid", "multitask", "norms", "multihead",
+           "transformer")
 WIDE = "---\nhide: [toc]\n---\n"
 COMMENT = re.compile(r"(?<=\s)#\s*(.*)$")
+CITES = re.compile(r"\(\D*\d+[\w.]*\)|\b(?:line|Algorithm|Eq\.|Lemma|Remark) \d")
 
 
 def pages() -> dict[str, str]:
@@ -25,7 +27,8 @@ def pages() -> dict[str, str]:
 
 
 def page(module: str) -> str:
-    """A module: what its docstring says, and a table for each function that has a formula."""
+    """A module: what its docstring says, and a table for each function that has a formula, or
+    cites one."""
     text = (DIRECTORY / f"{module}.py").read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.split("\n")
     said = (ast.get_docstring(tree) or "").partition("\n\n")
@@ -41,15 +44,17 @@ def page(module: str) -> str:
 
 
 def table(function: ast.FunctionDef, lines: list[str], module: str) -> Iterator[str]:
-    """A row for each line of a function that has a formula: formula, code, what it cites."""
+    """A row for each line of a function that has a formula or cites one: formula, code, what it
+    cites."""
     places = [function.name.removesuffix("_grad"), module]
     for node in ast.walk(function):
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             code, comment = written(lines, node)
-            if found := key(code, places):
-                html = formulas()[found]["html"]
-                tag = formulas()[found]["tag"]
-                yield (f'<tr><td class="formula" data-search-exclude>{html}</td>'
+            found = key(code, places)
+            if found or CITES.search(comment):
+                html, tag = (formulas()[found][of] if found else "" for of in ("html", "tag"))
+                kind = ' class="formula" data-search-exclude' if html else ""
+                yield (f"<tr><td{kind}>{html}</td>"
                        f"<td><code>{escape(code)}</code></td>"
                        f"<td>{escape(comment or (f'({tag})' if tag else ''))}</td></tr>")
 

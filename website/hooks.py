@@ -7,6 +7,8 @@ the lessons and all pages of the stepper but one. Tests build that.
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+FILE_LINK = re.compile(r"\[[\w./-]+\.md\]\(([\w./-]+\.md)((?:#[\w-]*)?)\)")
 ASSETS = Path(__file__).resolve().parents[1] / "grads" / "stepper" / "explorer" / "assets"
 
 
@@ -46,7 +49,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     name = page.file.src_uri
     if name == "lessons/README.md":
         markdown = lessons.linked(markdown)
-    return sources.rewritten(name, markdown)
+    return sources.rewritten(name, titled(name, markdown, files))
+
+
+def titled(name: str, markdown: str, files: Files) -> str:
+    """Links that read as the name of a page's file, with the page's title instead."""
+    def link(match: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[1]))
+        file = files.get_file_from_path(path)
+        title = file and re.search(r"^# (.+?)(?::.*)?$", file.content_string, re.MULTILINE)
+        return f"[{title[1]}]({match[1]}{match[2]})" if title else match[0]
+
+    return FILE_LINK.sub(link, markdown)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -59,3 +59,18 @@ def cross_entropy(
         raise Unfusable
     launch(SOFTMAX["cross_entropy"], char, min(rows, WAVE), rows, V, s,
            stride(s, char, limit=None), targets, losses, vector(b, char))
+
+
+def smoothed_cross_entropy(
+    launch: Any, s: Array, targets: Array, losses: Array, nll: Array, smoothing: float,
+    b: Array | None = None,
+) -> None:
+    """The same with a target that is spread over all words."""
+    char = s.dtype.char
+    rows, V = s.shape
+    flat(char, losses, nll)
+    if targets.dtype.char not in "lq" or not targets.flags.c_contiguous or not rows:
+        raise Unfusable
+    launch(SOFTMAX["smoothed_cross_entropy"], char, min(rows, WAVE), rows, V, s,
+           stride(s, char, limit=None), targets, losses, nll, float(smoothing),
+           vector(b, char))

@@ -9,6 +9,7 @@ the loop's index, a call of a function by its number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,8 @@ class Trace:
     program: Program = field(repr=False)  # the rewritten function, to be run again
     readings: list[Reading] = field(repr=False)  # every variable read, in order
     memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # where a target's numbers lie
-    alive: list[Any] = field(repr=False)  # what lies there
+    alive: dict[Origin, Any] = field(repr=False)  # what lies there, where it was held
+    references: list[Any] = field(repr=False)  # to what was not: they end its entry in `memory`
 
     def target(self, origin: Origin) -> Target:
         """The target that an origin points to."""
@@ -68,7 +70,7 @@ class Trace:
 def trace(
     function: Callable[..., Any], *arguments: Any, follow: Iterable[Any] = (),
     edits: Edits | None = None, keep: int = KEEP, max_steps: int = STEPS, parts: bool = False,
-    **named: Any,
+    held: float = math.inf, **named: Any,
 ) -> Trace:
     """Run a function and record each of its assignments, and those of the functions it calls.
 
@@ -77,16 +79,17 @@ def trace(
     be replaced beforehand, by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]};
     keep, how many numbers of an array are kept; max_steps, assignments and loop iterations after
     which the function is taken not to end; parts, whether the parts of expressions are recorded
-    like assignments (`grads.stepper.tracing.parts`).
+    like assignments (`grads.stepper.tracing.parts`); held, arrays with more numbers than that are
+    not kept alive, so that the trace takes less memory.
     Returns the trace; its result is bit for bit that of the function run plainly.
     Raises `UserError` for a function without source, an edit that does not fit, and a run that
     does not end.
     """
     program = Program(function, follow, edits, parts)
-    recorder = Recorder(program, keep, max_steps)
+    recorder = Recorder(program, keep, max_steps, held)
     result = program.run(recorder, *arguments, **named)
     return Trace(recorder.steps, recorder.calls, result, program, recorder.readings,
-                 recorder.memory, recorder.alive)
+                 recorder.memory, recorder.alive, recorder.references)
 
 
 # --- comparing two traces -----------------------------------------------------------------------

@@ -26,7 +26,6 @@ from grads.verification.parametrized import PARAMETRIZED
 from grads.verification.rules import rules
 from grads.verification.shapes import SHAPES
 from grads.verification.variants import name_of, pairwise, valid
-from nmt.models import transformer
 from nmt.models.contract import Architecture, character_tables
 from nmt.models.registry import MODELS
 
@@ -61,10 +60,9 @@ class Entry(NamedTuple):
 
 def architectures() -> dict[str, Architecture]:
     """What is checked, by name: the registry, and what has no recipe alone: parametrizations, tasks
-    that share parts, a model that is not searched yet."""
+    that share parts, a sampled vocabulary, factors."""
     return {**MODELS, "parametrized": PARAMETRIZED, "tasks": tasks.ARCHITECTURE,
-            "sampled": sampled.ARCHITECTURE, "factored": factored.ARCHITECTURE,
-            "transformer": transformer.ARCHITECTURE}
+            "sampled": sampled.ARCHITECTURE, "factored": factored.ARCHITECTURE}
 
 
 def entries(*tiers: str, start: str = "") -> list[Entry]:

@@ -21,6 +21,7 @@ import numpy as np
 import backend
 from backend.errors import UserError
 from backend.files import write_text
+from backend.progress import counted
 from grads.check.report import Report
 from grads.verification import catalogue, derivations
 from grads.verification.cases import RandomModel, model_case
@@ -53,9 +54,9 @@ def build(seed: int = 0, device: Any = None) -> Iterator[Line]:
 
     device, the array module of the CuPy column, None to leave it out.
     """
-    for entry in catalogue.entries(*catalogue.TIERS):
+    for entry in counted([*catalogue.entries(*catalogue.TIERS)], "checks"):
         yield measure(entry, seed, device)
-    for one in derivations.entries():
+    for one in counted([*derivations.entries()], "derivations"):
         reports = [derivations.check(one, every_entry=True), derivations.check(one)]
         yield _line(family_of_derivation(one.derivation), one.name, reports, {})
 
@@ -252,8 +253,6 @@ def write(path: Path, seed: int = 0) -> int:
         lines.append(line)
         if line.wrong:
             print(f"{line.name}: WRONG: {', '.join(line.wrong)}")
-        elif not len(lines) % 250:
-            print(f"{len(lines)} checks")
     text = to_json(lines, seed)
     write_text(path.with_suffix(".json"), text)
     write_text(path, to_markdown(text))

@@ -72,6 +72,7 @@ TABLES: dict[str, Made] = {
     "fixnorm of both, learned": lambda model: {
         "output.W_hy": Normalized(2.0, learned=True, of="decoder.W_e"),
         "decoder.W_e": Normalized(0.7, learned=True)},
+    "fixnorm, of h~ too": lambda model: {"output.W_hy": Normalized(1.0)},
     "mask": lambda model: {name: _mask(model, name) for name in ("decoder.0.W", "encoder.W_e")},
     "shared and private gates": lambda model: {
         "encoder.0.W": _halves(model, blocks=4), "encoder.0.b": _parts(model)},
@@ -106,6 +107,7 @@ def build(config: ParametrizedConfig, tables: Tables) -> Parametrized:
     """The translator with its parametrizations."""
     H, V = config.hidden_size, tables.target
     model = Translator(ModelConfig(layers=1, hidden_size=H, embedding_size=H,
+                                   output_norm=2.0 if "h~" in config.parametrization else None,
                                    dropout=config.dropout), V, V, tables.reverse_source)
     name = config.parametrization
     made = Parametrized(model, TABLES[name.removesuffix(", pruned")](model))

@@ -9,6 +9,7 @@ from typing import Any
 
 from backend.command import natural
 from backend.errors import UserError
+from backend.progress import counted
 from nmt.pruning.run import open_system
 from nmt.run_directory import RunDirectory, epochs_of
 from nmt.run_files import check_new
@@ -38,7 +39,8 @@ def run_average(options: argparse.Namespace) -> None:
     """`nmt average`."""
     check_new(options.output)
     paths = [path for one in options.checkpoints for path in _files(one, options.last)]
-    made = average([str(path) for path in paths], [open_system(path) for path in paths])
+    read = [open_system(path) for path in counted(paths, "reading checkpoints")]
+    made = average([str(path) for path in paths], read)
     epochs = [epoch for path in paths if (epoch := epochs_of(path)) is not None]
     RunDirectory(options.output, made.recipe, resume=False).write(
         made, {"epoch": max(epochs, default=None), "averaged": [path.name for path in paths]})

@@ -12,6 +12,7 @@ from typing import Any
 from backend.command import natural, positive
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.progress import counted
 from nmt.cli.alignment_error import add_drop_bad_links, file_links, word_counts
 from nmt.data.align import Link
 from nmt.data.annotation import METHODS, WINDOW, Rules, annotate, link_probabilities
@@ -84,7 +85,7 @@ def run_annotate(options: argparse.Namespace) -> None:
     rules = Rules(options.method, known[0], known[1], link_probabilities(pairs, links))
     counts: Counter[str] = Counter()
     annotated = [annotate(pair, sentence, rules, counts)
-                 for pair, sentence in zip(pairs, links, strict=True)]
+                 for pair, sentence in zip(counted(pairs, "annotating"), links, strict=True)]
     for side, path in enumerate(paths):
         write_lines(path, (" ".join(pair[side]) for pair in annotated))
         vocabularies[side].write(options.output / VOCABULARIES[side])
@@ -165,7 +166,7 @@ def run_restore(options: argparse.Namespace) -> None:
     dictionary = {} if options.dictionary is None else read_dictionary(options.dictionary)
     lines, counts = [], Counter[str]()
     pairs = zip(*read_parallel(options.source, options.translations), strict=True)
-    for number, (source, text) in enumerate(pairs, 1):
+    for number, (source, text) in enumerate(counted(pairs, "restoring"), 1):
         written = split_words(source)
         try:
             found = resolve(split_words(text), written, options.method, words)

@@ -14,6 +14,7 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.progress import busy
 from nmt.checkpoint_option import add_checkpoint
 from nmt.cli.evaluation import names_of_runs
 from nmt.data.corpora import check_lengths, tokenisers
@@ -146,7 +147,8 @@ def _tuned(
     first = lists.starts[:-1]
     models = [float(name == OWN or ":" in name) for name in names]
     own = [float(name == OWN) for name in names] if OWN in names else models
-    found: Tuned = tune(lists, statistics, [np.array(own), np.array(models)])
+    with busy("tuning"):
+        found: Tuned = tune(lists, statistics, [np.array(own), np.array(models)])
     weights = dict(zip(names, found.weights.tolist(), strict=True))
     write_lines(options.weights, json.dumps(weights, indent=1).split("\n"))
     print(f"BLEU {float(bleu_of(statistics[first].sum(axis=0))):.2f} of the first of each list, "

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from backend.command import natural
 from backend.errors import UserError
+from backend.progress import busy
 from backend.terminal import Console
 from nmt.checkpoint_option import add_checkpoint
 from nmt.data.corpus import read_lines, split_words, write_lines
@@ -120,7 +121,8 @@ def run_words(options: argparse.Namespace) -> None:
 def _points(vectors: np.ndarray, options: argparse.Namespace) -> tuple[np.ndarray, list[str]]:
     """Where the words stand, and what the axes are."""
     if options.method == "t-sne":
-        return t_sne(vectors, options.seed), ["", ""]
+        with busy("t-SNE"):
+            return t_sne(vectors, options.seed), ["", ""]
     points, shares = principal_components(vectors)
     return points, [f"component {i}: {share:.0%} of the variance"
                     for i, share in enumerate(shares, start=1)]

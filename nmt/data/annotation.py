@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -69,6 +69,11 @@ def names_source(word: str) -> bool:
 def is_language(word: str) -> bool:
     """Whether a word stands for the language to write: `<2de>` (Johnson et al., 2016)."""
     return _LANGUAGE.fullmatch(word) is not None
+
+
+def method_of(words: Iterable[str]) -> str | None:
+    """Which of copyable, posall and posunk annotated a text with these words; None for none."""
+    return next((found.method for word in words if (found := symbol_of(word))), None)
 
 
 def _spelt(method: str, number: int | None) -> str:

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from backend.progress import counted
 from nmt.data.characters import Spelled, Word, spelled_words
 from nmt.data.stored import Lazy, Mapped, StoredPairs
+from nmt.data.token_batches import token_batches
 from nmt.data.vocabulary import END
 
 POOL = 64  # batches sorted together: little padding, yet sentences still meet in new company
@@ -168,8 +170,9 @@ class TextBatches:
     pairs: (source ids, target ids), neither with `</s>`. batch_size: sentences per batch.
     reverse_source: whether the source ids are reversed. pool_size: batches sorted together.
     rare: see `make_batch`. lengths: (N, 2) int, ids of source and target, if they are known: pairs
-    that are made when they are asked for are then asked for in batches only. finish: makes of a
-    batch of such ids what a model reads.
+    that are made when they are asked for are then asked for in batches only. budget: tokens of a
+    batch of an epoch, in place of batch_size; its gradient is then divided by target tokens.
+    finish: makes of a batch of such ids what a model reads.
     Batches are made on demand, so a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
     Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
@@ -177,24 +180,27 @@ class TextBatches:
 
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
                  pool_size: int = POOL, rare: tuple[Rare, Rare] = (None, None),
-                 lengths: np.ndarray | None = None,
+                 lengths: np.ndarray | None = None, budget: int | None = None,
                  finish: Callable[[Batch], Batch] | None = None) -> None:
         _check_batch_size(batch_size)
         if not pairs:
             raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
-        self.pool_size, self.rare, self.finish = pool_size, rare, finish
+        self.pool_size, self.rare, self.budget = pool_size, rare, budget
+        self.finish = finish
         self.lengths = lengths_of(pairs) if lengths is None else lengths  # (N, 2)
         if not self.lengths[:, 0].all():
             place = int(self.lengths[:, 0].argmin())
             raise ValueError(f"pairs: expected no empty source, got one at position {place}")
 
     def __len__(self) -> int:
-        """The number of batches in an epoch."""
+        """The number of batches in an epoch that is cut by sentences."""
         return -(-len(self.pairs) // self.batch_size)
 
     def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
         """The positions (B,) of each batch of one shuffled epoch; the same for the same state."""
+        if self.budget is not None:
+            return token_batches(self.lengths, self.budget, rng, self.pool_size)
         return bucketed_batches(self.lengths, self.batch_size, rng, self.pool_size)
 
     def clock(self, keys: Sequence[Any]) -> np.ndarray:
@@ -211,12 +217,13 @@ class TextBatches:
         return int(batch.target.lengths.sum())
 
     def weight(self, batch: Batch) -> int:
-        """What a batch's gradient is divided by: sentence pairs."""
-        return len(batch.indices)
+        """What a batch's gradient is divided by: sentence pairs, or target tokens."""
+        return len(batch.indices) if self.budget is None else self.tokens(batch)
 
-    def in_order(self) -> Iterator[Batch]:
-        """All batches sorted by length, for evaluation."""
-        return (self.batch(i) for i in sorted_batches(self.lengths, self.batch_size))
+    def in_order(self, what: str = "batches") -> Iterator[Batch]:
+        """All batches sorted by length, for evaluation; `what` is done with them, on a bar."""
+        places = sorted_batches(self.lengths, self.batch_size)
+        return (self.batch(i) for i in counted(places, what))
 
 
 def stream_batches(ids: Sequence[int] | np.ndarray, batch_size: int, length: int) -> Lazy[Batch]:

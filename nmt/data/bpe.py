@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from backend.errors import UserError
+from backend.progress import busy
 from nmt.data.corpus import decode_lines, write_lines
 
 HEADER = "#version: 0.2"
@@ -182,7 +183,7 @@ def _learned(lines: tuple[str, ...], merges: int) -> Codes:
     from subword_nmt.learn_bpe import learn_bpe
 
     file = io.StringIO()
-    with redirect_stderr(io.StringIO()):  # its bar of progress
+    with busy(f"learning {merges} merges"), redirect_stderr(io.StringIO()):  # its own bar
         with suppress(ValueError):  # max() of no pair at all, when all words are one symbol each
             learn_bpe(lines, file, merges, is_dict=True)
     made = (line.split(" ") for line in file.getvalue().split("\n")[1:-1])

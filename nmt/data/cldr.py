@@ -13,6 +13,7 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import make_directory
+from backend.progress import Tell, told
 from nmt.data.cldr_phrases import PhraseBook, parse_locale
 from nmt.data.corpus import Pair, write_lines
 from nmt.data.tokenise import natural_tokeniser
@@ -71,7 +72,8 @@ def generate(options: CldrOptions) -> Corpus:
     if source == target:
         raise UserError(f"locales: expected two different ones, got {source} twice")
     wanted = options.test + options.dev + options.train
-    pairs, references = _draw_distinct(PhraseBook(source, target), wanted, options.seed)
+    with told("phrases") as tell:
+        pairs, references = _draw_distinct(PhraseBook(source, target), wanted, options.seed, tell)
     dev, train = options.test, options.test + options.dev  # where they begin
     return Corpus(
         source_locale=str(source),
@@ -84,7 +86,9 @@ def generate(options: CldrOptions) -> Corpus:
     )
 
 
-def _draw_distinct(book: PhraseBook, wanted: int, seed: int) -> tuple[list[Pair], list[str]]:
+def _draw_distinct(
+    book: PhraseBook, wanted: int, seed: int, tell: Tell
+) -> tuple[list[Pair], list[str]]:
     """Phrases with distinct source words, and their target texts."""
     rng = np.random.default_rng(seed)
     cut_source = natural_tokeniser(book.source.language).tokenise
@@ -94,6 +98,7 @@ def _draw_distinct(book: PhraseBook, wanted: int, seed: int) -> tuple[list[Pair]
     references: list[str] = []
     draws = 0
     while len(pairs) < wanted:
+        tell(len(pairs), wanted)
         draws += 1
         if draws > DRAWS * wanted + 1000:
             raise UserError(f"expected {wanted} phrases, {book.source} gives only {len(pairs)}")

@@ -5,6 +5,7 @@ U+2028, form feed and so on) occur inside words, and splitting at them would mis
 corpus. For the same reason words are separated by spaces and tabs only.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from backend.errors import UserError
 from backend.files import write_file
+from backend.progress import counted
 from nmt.data.stored import Pair, StoredPairs
 
 Reading = Callable[[Iterable[bytes], str | Path], Iterator[str]]
@@ -61,7 +63,7 @@ def stream_lines(path: str | Path, read: Reading = plain_lines) -> Iterator[str]
     """
     try:
         with open(path, "rb") as file:
-            yield from read(file, path)
+            yield from counted(read(file, path), f"lines of {os.path.basename(path)}")
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 

@@ -41,8 +41,7 @@ def factor_tables(config: object) -> tuple[str, ...]:
 
 def factor_sizes(config: object, vocabularies: Mapping[str, Vocabulary]) -> tuple[int, ...]:
     """Values of each factor of a configuration, in their order."""
-    return tuple(FIXED[name] if name in FIXED else len(vocabularies[table_of(name)])
-                 for name in getattr(config, "factors", ()))
+    return Factors(tuple(getattr(config, "factors", ())), vocabularies).sizes
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,12 @@ class Factors:
 
     names: tuple[str, ...]
     vocabularies: Mapping[str, Vocabulary]  # of those that the text has, by `table_of`
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Values of each."""
+        return tuple(FIXED[name] if name in FIXED else len(self.vocabularies[table_of(name)])
+                     for name in self.names)
 
     def parts(self, word: str) -> list[str]:
         """The form as it is written, and its tags. Raises UserError for another number of them."""

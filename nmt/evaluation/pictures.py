@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from backend.errors import UserError
 from backend.files import write_file
+from backend.progress import busy
 from nmt.evaluation.brackets import BracketBucket
 from nmt.evaluation.curves import Curve
 from nmt.evaluation.lengths import Bucket
@@ -173,5 +174,6 @@ def save(figure: Any, path: Path, dpi: int = 120, **settings: Any) -> None:
     """
     ending, picture = path.suffix[1:].lower(), io.BytesIO()
     known = ending in figure.canvas.get_supported_filetypes()
-    figure.savefig(picture, dpi=dpi, format=ending if known else "png", **settings)
+    with busy(f"drawing {path.name}"):
+        figure.savefig(picture, dpi=dpi, format=ending if known else "png", **settings)
     write_file(path, [picture.getvalue()])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sacrebleu.metrics import BLEU, CHRF
 
 from backend.errors import UserError
+from backend.progress import busy
 
 TOKENISATIONS = ("13a", "none", "intl", "char", "zh")  # sacrebleu's that need no other package
 
@@ -80,5 +81,6 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    result = metric.corpus_score(list(hypotheses), [list(references)])
+    with busy(type(metric).__name__):
+        result = metric.corpus_score(list(hypotheses), [list(references)])
     return Score(float(result.score), str(metric.get_signature()))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from backend import Array
+from backend.errors import UserError
 from lstm.parameters import Parameters, Weight, initialise
 from nmt.data.batches import Batch, Side
 
@@ -107,6 +108,20 @@ def losses(loss: Array, cache: Any) -> tuple[Array, Array | None]:
     Arguments: what `Trainable.loss` returned. 0-d arrays, in nats.
     """
     return getattr(cache, "word_loss", loss), getattr(cache, "character_loss", None)
+
+
+def check_positions(config: Any, lengths: np.ndarray) -> None:
+    """Raise UserError for a sentence of more steps than a model of this configuration has
+    `positions`; one without any reads sentences of all lengths.
+
+    lengths: (N, 1) of sources, or (N, 2) of sources and targets, in words or pieces; a target has a
+    step more, `</s>`.
+    """
+    longest = lengths.max(axis=0, initial=0) + (0, 1)[: lengths.shape[1]]
+    for side, steps in zip(("source", "target"), longest.tolist(), strict=False):
+        if steps > getattr(config, "positions", steps):
+            raise UserError(f"{side}: expected sentences of at most {config.positions} words or "
+                            f"pieces (model.positions), got {steps}")
 
 
 CHARACTERS = ("source_characters", "target_characters")  # fields of `Tables`

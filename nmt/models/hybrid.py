@@ -65,6 +65,9 @@ class HybridConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.output_norm is not None:
+            raise ValueError("output_norm: expected null in a hybrid model, whose spelling starts "
+                             f"from h~ as it is, got {self.output_norm}")
         check_among("path", self.path, PATHS)
         if self.factors:
             raise ValueError(f"factors: expected none beside characters, got {self.factors}")

@@ -25,7 +25,7 @@ from backend import Array, array_module, on_host, to_device
 from backend.rows import RowGradient, add_gradients
 from lstm.parameters import Axis, Parameters, Weight, initialise
 from nmt.data.batches import Batch
-from nmt.models.contract import Gradients, Noise, Trainable
+from nmt.models.contract import Gradients, Noise, Trainable, losses
 
 
 class Parametrization(Protocol):
@@ -217,6 +217,8 @@ class ParametrizedCache(NamedTuple):
     stored: Mapping[str, Array]
     inner: Any  # the model's
     state: Any  # of streams, as the model's
+    word_loss: Array  # that perplexity is of
+    character_loss: Array | None
 
 
 class Parametrized:
@@ -278,7 +280,8 @@ class Parametrized:
     ) -> tuple[Array, ParametrizedCache]:
         """The model's loss, from stored parameters."""
         loss, inner = self.model.loss(self._made(parameters), batch, noise)
-        return loss, ParametrizedCache(parameters, inner, getattr(inner, "state", None))
+        return loss, ParametrizedCache(parameters, inner, getattr(inner, "state", None),
+                                       *losses(loss, inner))
 
     def backward(self, cache: ParametrizedCache) -> Gradients:
         """Gradients of the stored parameters; those of one name are added."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmt.models import deep_fusion, hybrid, language_model, rnnsearch, translator
+from nmt.models import deep_fusion, hybrid, language_model, rnnsearch, transformer, translator
 from nmt.models.contract import Architecture, Tables
 
 MODELS: dict[str, Architecture] = {
     "luong": translator.ARCHITECTURE,
     "rnnsearch": rnnsearch.ARCHITECTURE,
     "hybrid": hybrid.ARCHITECTURE,
+    "transformer": transformer.ARCHITECTURE,
     "language_model": language_model.ARCHITECTURE,
     "deep_fusion": deep_fusion.ARCHITECTURE,
 }

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,20 +52,27 @@ from nmt.models.transformer_steps import StepState, first_state, select_step, st
 class TransformerConfig:
     """The parts of a Transformer and their sizes; checked when made (ValueError)."""
 
-    encoder_layers: int = 3
-    decoder_layers: int = 3
+    attends_before_reading: ClassVar[bool] = False  # the step that predicts y_i has read y_{i-1}
+    attention: ClassVar[str] = "global"  # as of other models: there are alignments
+    score: ClassVar[str] = "dot"  # scaled (Nguyen 1.8)
+
+    encoder_layers: int = 3  # of self-attention and a feed-forward layer
+    decoder_layers: int = 3  # which attend to the encoder's output too
     hidden_size: int = 256  # d, of all vectors between layers
     inner_size: int = 1024  # F, of the hidden layer of a feed-forward layer
     heads: int = 4  # n, each d / n wide
+    positions: int = 1024  # words, or pieces, that a sentence may have; a longer one is refused
     norm: str = "layer"  # layer, scale, fixed-scale or rms
     pre_norm: bool = True  # whether norms stand before the sublayers or after them
     output_bias: bool = True  # of the prediction layer
     dropout: float = 0.3  # of embeddings, sublayers' outputs, hidden layers, attention weights
+    label_smoothing: float = 0.0  # share of a target's probability that is spread over all words
     initialisation: str = "small"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 
     def __post_init__(self) -> None:
-        for name in ("encoder_layers", "decoder_layers", "hidden_size", "inner_size", "heads"):
+        for name in ("encoder_layers", "decoder_layers", "hidden_size", "inner_size", "heads",
+                     "positions"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if self.hidden_size % self.heads:
@@ -73,15 +80,16 @@ class TransformerConfig:
                              f"{self.heads}")
         check_among("norm", self.norm, NORMS)
         check_among("initialisation", self.initialisation, SCHEMES)
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
+        for name in ("dropout", "label_smoothing"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name}: expected 0 <= {name} < 1, got {getattr(self, name)}")
 
     @property
     def scheme(self) -> Scheme:
         """How the weights start."""
         return Scheme(self.initialisation, self.scale)
 
-    def layers(self, side: str) -> Layers:
+    def layers_of(self, side: str) -> Layers:
         """Those of `encoder` or `decoder`."""
         count = self.encoder_layers if side == "encoder" else self.decoder_layers
         return Layers(count, self.hidden_size, self.inner_size, self.heads,
@@ -92,6 +100,7 @@ class TransformerCache(NamedTuple):
     encoder: StackCache
     decoder: StackCache
     output: OutputCache
+    word_loss: Array  # 0-d, what perplexity is of: the loss without label smoothing
 
 
 class Transformer(Model):
@@ -105,8 +114,8 @@ class Transformer(Model):
         """All parameters by name, in the order in which they are initialised."""
         config, scheme = self.config, self.config.scheme
         return {
-            **stack_weights("encoder", config.layers("encoder"), self.source_size, scheme),
-            **stack_weights("decoder", config.layers("decoder"), self.target_size, scheme),
+            **stack_weights("encoder", config.layers_of("encoder"), self.source_size, scheme),
+            **stack_weights("decoder", config.layers_of("decoder"), self.target_size, scheme),
             **output_weights("output", config.hidden_size, self.target_size, config.output_bias,
                              scheme),
         }
@@ -117,28 +126,29 @@ class Transformer(Model):
         if rate == 0.0:
             return None
         S = len(batch.sources[0].ids)
-        shapes = {**noise_shapes("encoder", self.config.layers("encoder"), S, S, B),
-                  **noise_shapes("decoder", self.config.layers("decoder"), T, S, B)}
+        shapes = {**noise_shapes("encoder", self.config.layers_of("encoder"), S, S, B),
+                  **noise_shapes("decoder", self.config.layers_of("decoder"), T, S, B)}
         return {site: dropout_mask(rng, shape, rate, dtype) for site, shape in shapes.items()}
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, TransformerCache]:
-        """Eq. 2.52 over a batch, in nats, summed over target tokens.
+        """Eq. 2.52 over a batch, in nats, summed over target tokens, with label smoothing.
 
         Arguments: noise, from `noise`, or None. Returns the loss, a 0-d array, and what `backward`
         reads. A padded target word is after all real ones, so that only the future is masked there.
         """
         config, noise, source = self.config, noise or {}, batch.sources[0]
         padding = dead_words(source.lengths, len(source.ids))
-        memory, encoder = stack_forward("encoder", config.layers("encoder"), parameters,
+        memory, encoder = stack_forward("encoder", config.layers_of("encoder"), parameters,
                                         source.ids, noise, padding)
-        h, decoder = stack_forward("decoder", config.layers("decoder"), parameters,
+        h, decoder = stack_forward("decoder", config.layers_of("decoder"), parameters,
                                    batch.target_in, noise, dead_future(len(batch.target_in)),
                                    (memory, padding))
         loss, output = output_forward("output", parameters, h, batch.target_out,
-                                      batch.target.lengths, self.workspace)
-        return loss, TransformerCache(encoder, decoder, output)
+                                      batch.target.lengths, self.workspace,
+                                      smoothing=config.label_smoothing)
+        return loss, TransformerCache(encoder, decoder, output, output.prediction.nll)
 
     def backward(self, cache: TransformerCache) -> Gradients:
         """The gradient of the loss with respect to every parameter, by name."""
@@ -155,9 +165,9 @@ class Transformer(Model):
         """The state of `rows` sentences before the first word."""
         source, config = sources[0], self.config
         padding = dead_words(source.lengths, len(source.ids))
-        memory, _ = stack_forward("encoder", config.layers("encoder"), parameters, source.ids, {},
-                                  padding)
-        return first_state("decoder", config.layers("decoder"), parameters, memory, padding)
+        memory, _ = stack_forward("encoder", config.layers_of("encoder"), parameters,
+                                  source.ids, {}, padding)
+        return first_state("decoder", config.layers_of("decoder"), parameters, memory, padding)
 
     def step(
         self, parameters: Mapping[str, Array], state: StepState, tokens: np.ndarray
@@ -165,7 +175,7 @@ class Transformer(Model):
         """Feed one token per row: tokens (N,) host ids. Returns logits (N, V), the new state, and
         the alignment (N, S), a mean over the top layer's heads."""
         check_ids(tokens, self.target_size, "tokens")
-        h, after, alignment = stack_step("decoder", self.config.layers("decoder"), parameters,
+        h, after, alignment = stack_step("decoder", self.config.layers_of("decoder"), parameters,
                                          tokens, state)
         return output_step("output", parameters, h), after, alignment
 
@@ -184,11 +194,13 @@ def variants() -> dict[str, Variants]:
     tiny = {
         "norm": tuple(NORMS), "pre_norm": (True, False), "heads": (2, 1), "dropout": (0.3, 0.0),
         "encoder_layers": (2, 1), "decoder_layers": (2, 1), "output_bias": (True, False),
-        "hidden_size": (4,), "inner_size": (5,),
+        "hidden_size": (4,), "inner_size": (5,), "label_smoothing": (0.0, 0.1),
     }
-    return {"tiny": Variants(tiny, ("norm", "pre_norm")), "real": Variants({
+    return {"tiny": Variants(tiny, ("norm", "pre_norm")),
+            "every": Variants(tiny | {"label_smoothing": (0.0,)}), "real": Variants({
         "norm": ("layer", "scale"), "pre_norm": (True, False), "heads": (3,), "dropout": (0.3,),
-        "encoder_layers": (1,), "decoder_layers": (1,), "hidden_size": (24,), "inner_size": (40,)})}
+        "encoder_layers": (1,), "decoder_layers": (1,), "hidden_size": (24,), "inner_size": (40,),
+        "label_smoothing": (0.1,)})}
 
 
 ARCHITECTURE = Architecture(TransformerConfig, build, variants)

@@ -44,6 +44,7 @@ from nmt.models.decoder import (
 )
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
+from nmt.models.fixnorm import brought_backward, brought_forward, check_length
 
 SITES = ("vertical", "author")
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
@@ -63,6 +64,7 @@ class ModelConfig:
     bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the bare last states
     biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
     output_bias: bool = False  # of the prediction layer
+    output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
     score: str = "general"  # how h_t is compared with hbar_s: a row of attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
@@ -95,6 +97,7 @@ class ModelConfig:
                              f"{self.embedding_size} together, got {self.factors}")
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
+        check_length(self.output_norm)
         check_among("dropout_sites", self.dropout_sites, SITES)
         if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
             raise ValueError(f"score: {self.score!r} needs states of one width, not a "
@@ -128,6 +131,7 @@ class TranslatorCache(NamedTuple):
     memory: Memory | None
     decoder: Any
     output: Any = None  # OutputCache, once the words are predicted
+    length: Any = None  # NormCache of h~, where it is brought to a length
 
 
 class SearchState(NamedTuple):
@@ -217,11 +221,12 @@ class Translator(Model):
         reads.
         """
         h, cache = self._decode(parameters, batch, noise or {})
+        h, length = brought_forward(h, self.config.output_norm)
         loss, output_cache = predicted_forward(
             "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace,
             sample=(noise or {}).get(SITE),
         )
-        return loss, cache._replace(output=output_cache)
+        return loss, cache._replace(output=output_cache, length=length)
 
     def _decode(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise
@@ -241,7 +246,7 @@ class Translator(Model):
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
         dh, gradients = predicted_backward(cache.output, self.workspace)
-        return gradients | self._decode_backward(dh, cache)
+        return gradients | self._decode_backward(brought_backward(dh, cache.length), cache)
 
     def _decode_backward(
         self, dh: Array, cache: TranslatorCache, d_joined: Array | None = None
@@ -305,7 +310,8 @@ class Translator(Model):
             "decoder", parameters, x, state.layers, state.h_tilde, state.memory, self.config.unit,
             state.t,
         )
-        logits = output_step("output", parameters, h)                      # (N, V)  (2.4)
+        read, _ = brought_forward(h, self.config.output_norm)
+        logits = output_step("output", parameters, read)                   # (N, V)  (2.4)
         fed = h if self.config.input_feeding else None
         return logits, SearchState(layers, fed, state.memory, state.t + 1), alignment
 

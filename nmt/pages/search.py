@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from nmt.data.annotation import method_of
 from nmt.search.interface import SearchOptions
 from nmt.search.recorder import FATES, Recorder, words_of
 from nmt.system import System
@@ -80,7 +81,17 @@ def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[
         if data.reverse_target else "",
         "This model has no attention." if attention == "none" else "",
         "The search may not produce <unk> (search.unknown)." if not options.unknown else "",
+        said_annotated(method_of(system.target.words)),
     ) if note]
+
+
+def said_annotated(method: str | None) -> str:
+    """What is said of a model of annotated text, "" of others."""
+    source = " In the sentence too, unknown words have to be marked (nmt annotate)." \
+        if method == "copyable" else ""
+    return (f"Trained on annotated text ({method}): symbols in angle brackets say which source "
+            f"word an unknown word comes from; nmt restore puts words in their place.{source}"
+            if method else "")
 
 
 def said_unknown(name: str, unknown: Sequence[str], by_character: bool = False) -> str:

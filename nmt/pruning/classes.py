@@ -3,8 +3,9 @@
 Source: thesis, section 6.2.2, Figure 6.5: each layer of each side, attention, softmax, the two
 embeddings; twelve with four layers. Attention has W_c, and where the score has weights those
 (W_a ...). What the thesis does not have: a bridge and a deep output are classes, the two
-directions of a layer are one class, the character networks of a hybrid model have layers,
-embeddings and a softmax of their own, and biases are in none: they are not pruned.
+directions of a layer are one class, a Transformer's layer with its attention is one, the character
+networks of a hybrid model have layers, embeddings and a softmax of their own, and biases are in
+none: they are not pruned.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ def _place(name: str) -> int:
 
 
 def _class(name: str, weight: Weight) -> str | None:
-    """The class of one weight; None for biases and the radius of fixnorm."""
+    """The class of one weight; None for biases, gains of norms and the radius of fixnorm."""
     *path, leaf = name.split(".")
-    if leaf.startswith("b") or leaf == "radius":
+    if leaf.startswith("b") or leaf in ("g", "radius"):
         return None
     prefix = path[0] if path else ""
     side = SIDES.get(prefix, "" if prefix in ("rnn", "output") else prefix.replace("_", " "))
     axes = [axis.name for axis in weight.axes]
-    if axes[0] == "gate":
+    if axes[0] == "gate" or (prefix in SIDES and len(path) > 1):
         layer = next((int(part) + 1 for part in path if part.isdigit()), 1)
         return f"{side} layer {layer}".strip()
     if axes in (["word", "input"], ["character", "input"]):

@@ -162,6 +162,7 @@ class Recipe(TranslationRecipe):
         if self.data.subwords.used and tables:
             raise ValueError("data.subwords: expected none with a model of characters, which reads "
                              "whole words, got some")
+        _check_positions(self.data, self.model)
         if self.data.reverse_target and tables:
             raise ValueError("data.reverse_target: expected false with a model of characters, got "
                              "true")
@@ -220,6 +221,9 @@ class LanguageModelRecipe(AnyRecipe):
 
     def __post_init__(self) -> None:
         _check_criterion(self.train, ("perplexity",))
+        if self.train.batch_tokens is not None:
+            raise ValueError("train.batch_tokens: expected null for a language model, which has "
+                             f"text.streams and text.length, got {self.train.batch_tokens}")
 
 
 def kind_of(architecture: str) -> type[AnyRecipe]:
@@ -233,6 +237,19 @@ def _check_least(section: Any, least: int, *names: str) -> None:
         value = getattr(section, name)
         if value is not None and value < least:
             raise ValueError(f"{name}: expected at least {least}, got {value}")
+
+
+def _check_positions(data: DataConfig, model: Any) -> None:
+    """Raise ValueError for data that a model of attention alone, a Transformer, would not read."""
+    most = getattr(model, "positions", None)
+    if most is None:
+        return
+    if data.reverse_source:
+        raise ValueError("data.reverse_source: expected false with the architecture transformer: "
+                         "it reads all words at once, whose order their positions tell; got true")
+    if data.max_translate_length > most:
+        raise ValueError(f"data.max_translate_length: expected at most model.positions, {most}, "
+                         f"got {data.max_translate_length}")
 
 
 def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:

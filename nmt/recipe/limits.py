@@ -14,11 +14,14 @@ SIZES = (1, 100_000)
 COUNTS = (0, 10**7)
 LENGTHS = (1, 10**6)
 LIMITS = {  # least and most, by the last part of a key
-    "layers": (1, 100), "character_layers": (1, 100), "hidden_size": SIZES,
-    "embedding_size": SIZES, "layer_size": SIZES, "character_embedding_size": SIZES,
+    "layers": (1, 100), "character_layers": (1, 100), "encoder_layers": (1, 100),
+    "decoder_layers": (1, 100), "heads": SIZES, "inner_size": SIZES, "positions": LENGTHS,
+    "hidden_size": SIZES, "embedding_size": SIZES, "layer_size": SIZES,
+    "character_embedding_size": SIZES,
     "window": LENGTHS, "location_length": LENGTHS, "max_length": LENGTHS,
     "max_translate_length": LENGTHS, "length": LENGTHS, "batch_size": LENGTHS, "streams": LENGTHS,
     "sorted_within": LENGTHS, "train_size": COUNTS, "dev_size": COUNTS, "test_size": COUNTS,
+    "batch_tokens": LENGTHS, "warmup": COUNTS,
     "epochs": (1e-6, 1e6), "halve_every": (1e-6, 1e6), "learning_rate": (1e-30, 1e6),
     "scale": (0, 1e6), "forget_bias": (-1e6, 1e6), "max_norm": (1e-30, 1e9),
     "clip_elements": (1e-30, 1e9), "plateau_minimum": (1e-30, 1e6), "seed": (0, 2**63 - 1),

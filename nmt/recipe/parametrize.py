@@ -18,7 +18,7 @@ class ParametrizeConfig:
     """
 
     tied: dict[str, str] = field(default_factory=dict)  # parameter: the one it is the same as
-    normalized: dict[str, float] = field(default_factory=dict)  # parameter: length of its rows
+    normalized: dict[str, float] = field(default_factory=dict)  # parameter: rows' length (fixnorm)
     learned_radius: bool = False  # whether those lengths are learned, from there on (fixnorm)
     frozen: list[str] = field(default_factory=list)  # parameters not trained; * is any characters
 
@@ -35,24 +35,25 @@ class ParametrizeConfig:
 def parametrized(model: Any, config: ParametrizeConfig) -> Parametrized | None:
     """What is trained where the recipe parametrizes; None where it does not.
 
+    Parameters that are tied to a normalized one are normalized as it is: one table, one radius.
     Raises UserError naming the key, for parameters that the model does not have, that are frozen
     and something else, or whose shapes do not fit.
     """
+    tied: dict[str, Parametrization] = {name: Tied(to) for name, to in config.tied.items()}
     table: dict[str, Parametrization] = {}
     key = "tied"
     try:
-        table |= {name: Tied(to) for name, to in config.tied.items()}
-        Parametrized(model, table)
+        own = Parametrized(model, tied) if tied else model
         key = "normalized"
         table |= {name: Normalized(radius, config.learned_radius)
                   for name, radius in config.normalized.items()}
-        Parametrized(model, table)
+        Parametrized(own, table)
         key = "frozen"
         for pattern in config.frozen:
-            table |= _frozen(pattern, model, table)
+            table |= _frozen(pattern, model, tied | table)
     except ValueError as error:
         raise UserError(f"parametrize.{key}: {error}") from None
-    return Parametrized(model, table) if table else None
+    return Parametrized(own, table) if tied or table else None
 
 
 def _frozen(

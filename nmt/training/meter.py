@@ -2,7 +2,8 @@
 
 Losses are summed by the batches' task. Perplexity over a mixture of tasks means nothing: facts then
 have, in place of `loss` and `perplexity`, `tasks`: for each its loss, perplexity, target_tokens and
-updates.
+updates. Where what is minimised is more than the words' loss (label smoothing, characters) there is
+`objective` too, in nats per target token.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from backend import Array, to_host
+from nmt.models.contract import losses
 from nmt.training.resuming import number
 
 PLAIN = ""  # the task of batches that are of no mixture
@@ -24,38 +26,43 @@ class _Sums:
     """What is added up of a task since the last line of the log, and before that in the epoch."""
 
     def __init__(self, xp: Any) -> None:
-        self.loss = xp.zeros((), dtype=np.float64)  # nats
+        self.loss, self.objective = (xp.zeros((), dtype=np.float64) for _ in range(2))  # nats
         self.tokens = self.updates = 0
         self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
+        self.epoch_objective = 0.0  # which stays 0 where it is the loss
 
     def close_window(self) -> dict[str, float]:
         """The facts of the window, which becomes a part of the epoch."""
-        loss = float(to_host(self.loss))
-        facts = {**_per_token(loss, self.tokens), "target_tokens": self.tokens,
+        loss, objective = (float(to_host(one)) for one in (self.loss, self.objective))
+        facts = {**_per_token(loss, self.tokens, objective), "target_tokens": self.tokens,
                  "updates": self.updates}
         self.epoch_loss += loss
+        self.epoch_objective += objective
         self.epoch_tokens += self.tokens
         self.epoch_updates += self.updates
-        self.loss[...] = 0.0
+        self.loss[...] = self.objective[...] = 0.0
         self.tokens = self.updates = 0
         return facts
 
     def close_epoch(self) -> dict[str, float]:
         """The facts of the epoch; another begins."""
-        facts = {**_per_token(self.epoch_loss, self.epoch_tokens),
+        facts = {**_per_token(self.epoch_loss, self.epoch_tokens, self.epoch_objective),
                  "target_tokens": self.epoch_tokens, "updates": self.epoch_updates}
         self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
+        self.epoch_objective = 0.0
         return facts
 
     def state(self) -> list[float]:
         """All as plain numbers."""
         return [float(to_host(self.loss)), self.tokens, self.updates,
-                self.epoch_loss, self.epoch_tokens, self.epoch_updates]
+                self.epoch_loss, self.epoch_tokens, self.epoch_updates,
+                float(to_host(self.objective)), self.epoch_objective]
 
     def load(self, state: list[Any]) -> None:
-        """Put back what `state` gave."""
+        """Put back what `state` gave; older ones have six numbers, and no objective."""
         (self.loss[...], self.tokens, self.updates, self.epoch_loss, self.epoch_tokens,
-         self.epoch_updates) = map(number, state)
+         self.epoch_updates, self.objective[...], self.epoch_objective) = map(
+             number, [*state, 0.0, 0.0] if len(state) == 6 else state)
 
 
 class Meter:
@@ -84,10 +91,15 @@ class Meter:
         """Let the clock run from here."""
         self._clock = _now()
 
-    def add(self, loss: Array, norm: Array, tokens: int, task: str = PLAIN) -> None:
-        """One update: summed loss in nats, norm of the normalised gradient, target tokens, task."""
-        own = self._of(task)
-        own.loss += loss
+    def add(
+        self, loss: Array, norm: Array, tokens: int, task: str = PLAIN, cache: Any = None
+    ) -> None:
+        """One update: summed loss in nats, norm of the normalised gradient, target tokens, task;
+        cache, the model's, which may say that the words' loss is another."""
+        own, (words, _) = self._of(task), losses(loss, cache)
+        own.loss += words
+        if words is not loss:
+            own.objective += loss
         own.tokens += tokens
         own.updates += 1
         self._norm = norm
@@ -162,7 +174,7 @@ def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
     """The facts of all tasks: of a single nameless one its loss and perplexity."""
     if set(parts) <= {PLAIN}:
         own = parts.get(PLAIN, _per_token(0.0, 0))
-        return {name: own[name] for name in ("loss", "perplexity")}
+        return {name: own[name] for name in ("loss", "perplexity", "objective") if name in own}
     return {"tasks": dict(parts)}
 
 
@@ -182,7 +194,9 @@ def _now() -> np.ndarray:
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def _per_token(loss: float, tokens: int) -> dict[str, float]:
-    """Mean loss and perplexity; a perplexity too large for a float is given as e^700."""
+def _per_token(loss: float, tokens: int, objective: float = 0.0) -> dict[str, float]:
+    """Mean loss and perplexity, and the objective where it is another; a perplexity too large for a
+    float is given as e^700."""
     mean = loss / max(tokens, 1)
-    return {"loss": mean, "perplexity": math.exp(min(mean, 700.0))}
+    return {"loss": mean, "perplexity": math.exp(min(mean, 700.0)),
+            **({"objective": objective / max(tokens, 1)} if objective else {})}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from nmt.training.optimizers import SGD, Adadelta, Adam, Optimizer
 from nmt.training.schedule import PlateauSchedule, Schedule, ThesisSchedule
+from nmt.training.warmup import InverseSqrtSchedule, WarmUp
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adadelta": Adadelta}
+SCHEDULES = Literal["thesis", "plateau", "constant", "inverse-sqrt"]
 _LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # other scores: higher
 
 
@@ -19,10 +21,12 @@ class TrainOptions:
 
     epochs: float = 12  # passes over the training data; of the last one perhaps a part
     batch_size: int = 128  # sentences per batch; a language model has text.streams
+    batch_tokens: int | None = None  # words of a batch instead, padding too, of its longer side
     sorted_within: int = 64  # batches whose sentences are sorted by length together
     optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"  # adadelta as printed has rate 1
-    learning_rate: float = 1.0  # of the first epoch
-    schedule: Literal["thesis", "plateau", "constant"] = "thesis"  # of the learning rate
+    learning_rate: float = 1.0  # of the first epoch; the one that a warm-up leads to
+    schedule: SCHEDULES = "thesis"  # of the learning rate
+    warmup: int = 0  # updates in which the learning rate rises from zero; n_w of inverse-sqrt
     halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
     halve_every: float = 1.0  # schedule thesis: epochs between halvings, 0.5 in ch. 3, 5
     plateau_factor: float = 0.8  # schedule plateau: multiplies the learning rate at a decay
@@ -41,7 +45,9 @@ class TrainOptions:
         for name in ("batch_size", "sorted_within", "halve_after", "plateau_patience",
                      "log_every"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("checkpoint_every", "keep", "seed"):
+        self._check("batch_tokens", self.batch_tokens is None or self.batch_tokens >= 1,
+                    "at least 1 or None")
+        for name in ("checkpoint_every", "keep", "seed", "warmup"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
         for name in ("learning_rate", "plateau_minimum", "halve_every"):
             self._check(name, getattr(self, name) > 0, "a positive number")
@@ -50,8 +56,10 @@ class TrainOptions:
                     "a positive number or None")
         self._check("optimizer", self.optimizer in OPTIMIZERS,
                     "'sgd', 'adam' or 'adadelta'")
-        self._check("schedule", self.schedule in ("thesis", "plateau", "constant"),
-                    "'thesis', 'plateau' or 'constant'")
+        self._check("schedule", self.schedule in get_args(SCHEDULES),
+                    f"one of {', '.join(get_args(SCHEDULES))}")
+        self._check("warmup", self.warmup > 0 or self.schedule != "inverse-sqrt",
+                    "at least 1 with the schedule inverse-sqrt")
 
     def _check(self, name: str, fine: bool, expected: str) -> None:
         """Raise ValueError unless the field is `fine`."""
@@ -69,6 +77,13 @@ class TrainOptions:
 
     def make_schedule(self) -> Schedule:
         """The schedule these options name."""
+        schedule = self._make_schedule()
+        return WarmUp(schedule, self.warmup) if self.warmup else schedule
+
+    def _make_schedule(self) -> Schedule:
+        """The same, without warm-up."""
+        if self.schedule == "inverse-sqrt":
+            return InverseSqrtSchedule(self.learning_rate, self.warmup)
         if self.schedule == "plateau":
             return PlateauSchedule(self.learning_rate, self.plateau_factor, self.plateau_patience,
                                    self.plateau_minimum, self.higher_is_better)
@@ -86,7 +101,9 @@ class TrainOptions:
         free = {"epochs", "log_every", "checkpoint_every", "keep"}
         if saved.get("epochs", 1) % 1:
             free.remove("epochs")
-        now = dataclasses.asdict(self)
-        return "; ".join(f"{name}: was {saved.get(name)!r}, now {value!r}"
+        now, first = dataclasses.asdict(self), {one.name: one.default
+                                                for one in dataclasses.fields(self)}
+        saved = first | saved  # a run of before there was an option has its default
+        return "; ".join(f"{name}: was {saved[name]!r}, now {value!r}"
                          for name, value in now.items()
-                         if name not in free and saved.get(name) != value)
+                         if name not in free and saved[name] != value)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from backend import progress as bars
 from backend.terminal import Console
 from nmt.training.meter import perplexities
 
@@ -50,6 +52,7 @@ class ConsoleObserver(Observer):
         self._console = console or Console(highlight=False, markup=False)
         self._bar: Bar | None = None
         self._task = TaskID(0)
+        self._alone = ExitStack()  # no other bar beside this one
 
     def on_batch(self, progress: Progress) -> None:
         """Move the bar, if there is one."""
@@ -66,6 +69,7 @@ class ConsoleObserver(Observer):
         bar = Bar(TextColumn("epoch {task.fields[epoch]}"), BarColumn(),
                   TextColumn("{task.fields[facts]}"), TimeRemainingColumn(), TextColumn("left"),
                   console=self._console, transient=True)
+        self._alone.enter_context(bars.hidden())
         bar.start()
         total = progress.epochs * progress.batches
         self._task = bar.add_task("", total=total, facts="", epoch="")
@@ -89,6 +93,7 @@ class ConsoleObserver(Observer):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+            self._alone.close()
 
 
 def _spelt(name: str) -> str:

@@ -20,8 +20,9 @@ class Schedule(Protocol):
     def rate(self) -> float:
         """The learning rate at the start of the coming epoch."""
 
-    def rate_at(self, epoch: int, done: float) -> float:
-        """The learning rate when a share `done`, in [0, 1), of the epoch in progress is over."""
+    def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
+        """The learning rate of an update, counted from 1, when a share `done`, in [0, 1), of the
+        epoch in progress is over."""
 
     @property
     def finished(self) -> bool:
@@ -57,7 +58,7 @@ class ThesisSchedule:
         self._halve_after = halve_after
         self._halve_every = _positive("halve_every", halve_every)
 
-    def rate_at(self, epoch: int, done: float) -> float:
+    def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
         """The rate when epoch - 1 + done epochs are over."""
         if self._halve_after is None:
             return self._initial
@@ -101,7 +102,7 @@ class PlateauSchedule:
         self._best: float | None = None
         self._waited = 0
 
-    def rate_at(self, epoch: int, done: float) -> float:
+    def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
         """The rate, which does not change within an epoch."""
         return self.rate
 

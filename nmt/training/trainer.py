@@ -16,7 +16,7 @@ from backend.files import make_directory
 from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from nmt.data.batches import Batch
-from nmt.models.contract import Gradients, Trainable, losses
+from nmt.models.contract import Gradients, Trainable
 from nmt.training import checkpoint, kept
 from nmt.training.accuracy import precision_cost
 from nmt.training.finite import first_non_finite, is_finite
@@ -245,7 +245,7 @@ class Trainer:
         self._meter.start()
         for key in keys[c.position:end]:
             self._optimizer.learning_rate = self._schedule.rate_at(
-                c.epoch, float(clock[c.position] / clock[-1]))
+                c.epoch, float(clock[c.position] / clock[-1]), c.step + 1)
             batch = self._source.batch(key)
             try:
                 self._train_batch(batch)
@@ -281,7 +281,7 @@ class Trainer:
         self._optimizer.update(self.parameters, gradients, scale)
         if self._after_update is not None:
             self._after_update(self.parameters)
-        self._meter.add(losses(loss, cache)[0], norm, self._source.tokens(batch), batch.task)
+        self._meter.add(loss, norm, self._source.tokens(batch), batch.task, cache)
         c.step += 1
         c.position += 1
 

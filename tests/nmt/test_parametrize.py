@@ -8,6 +8,9 @@ import yaml
 from tiny_run import RECIPE, Crash, CrashAt
 
 from backend.errors import UserError
+from nmt.data.batches import make_sources
+from nmt.models.hybrid import HybridConfig
+from nmt.models.translator import ModelConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
 from nmt.search.interface import SearchOptions
@@ -64,6 +67,40 @@ def test_what_is_stored_and_what_the_model_gets(corpus) -> None:
     fresh = System.create(recipe, frozen.vocabularies)
     for name, parameter in frozen.parameters.items():
         assert np.array_equal(parameter, fresh.parameters[name]) == name.startswith("encoder.")
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("model", [{"output_norm": 3.0}, {
+    "architecture": "transformer", "encoder_layers": 1, "decoder_layers": 1, "heads": 2,
+    "inner_size": 5, "norm": "scale", "output_bias": False}])
+def test_a_tied_table_is_the_normalized_one_and_logits_are_cosines(corpus, model, learned) -> None:
+    """Fixnorm of section 3.2.3, and Nguyen Eq. 3.7 in a Transformer: s = r g cos, of each word."""
+    path, sizes = corpus / "f.yaml", {"hidden_size": 6}
+    path.write_text(yaml.safe_dump({
+        **RECIPE, "data": {**RECIPE["data"], "directory": str(corpus)},
+        "parametrize": {"tied": {"decoder.W_e": "output.W_hy"}, "normalized": {"output.W_hy": 0.5},
+                        "learned_radius": learned},
+        "model": sizes | ({} if "architecture" in model else {"embedding_size": 6}) | model}))
+    system = train(load_recipe(Recipe, path), corpus / "run", Observer())
+    table = system.parameters["output.W_hy"]
+    assert system.parameters["decoder.W_e"] is table
+    assert ("output.W_hy.radius" in system.stored) is learned
+    radius = float(system.stored["output.W_hy.radius"][0]) if learned else 0.5
+    assert (radius != 0.5) is learned
+    np.testing.assert_allclose(np.linalg.norm(table, axis=1), radius, rtol=1e-5)
+    g = float(system.parameters["decoder.norm.g"][0]) if "norm" in model else 3.0
+    sources = make_sources([system.source_ids(WORDS)], False)
+    state = system.model.encode(system.parameters, sources, 1)
+    logits, _, _ = system.model.step(system.parameters, state, np.array([1]))
+    scaled = np.linalg.lstsq(table.astype(float), logits[0].astype(float), rcond=None)[0]
+    assert np.linalg.norm(scaled) == pytest.approx(g, rel=1e-4)  # of h, so that s = W h
+
+
+def test_h_of_one_length_is_no_hybrid_model_s():
+    with pytest.raises(ValueError, match="output_norm: expected null in a hybrid model"):
+        HybridConfig(output_norm=1.0)
+    with pytest.raises(ValueError, match="output_norm: expected a positive number, got 0"):
+        ModelConfig(output_norm=0.0)
 
 
 @pytest.mark.parametrize("parametrize, message", [

@@ -37,20 +37,22 @@ extern "C" __global__ void softmax_backward(number rows, number S, real *da, con
     }
 }
 
-// losses = -log softmax(s + b)[target]; s becomes softmax(s + b) - 1_target (Eqs. 2.4-2.6, 2.19-
-// 2.21). Maximum and sum of exponentials in one reading, the gradient in the second. The host has
-// checked the targets; one out of range would give a loss of NaN and touch nothing.
-extern "C" __global__ void cross_entropy(
+// losses = -sum of q log softmax(s + b), q(y) = (1 - smoothing) 1_target + smoothing / V; s becomes
+// softmax(s + b) - q. Maximum and sum of exponentials in one reading, the gradient in the second.
+// nll, -log softmax(s + b)[target], may be missing, and smoothing is then 0. The host has checked
+// the targets; one out of range would give a loss of NaN and touch nothing.
+__device__ inline void loss_and_gradient(
     number rows, number V, real *s, number s_stride, const number *targets, real *losses,
-    const real *b) {
-    __shared__ real shared[MOST_THREADS];
+    real *nll, real smoothing, const real *b, real *shared) {
     for (number n = blockIdx.x; n < rows; n += gridDim.x) {
         real *row = s + n * s_stride;
         number target = targets[n];
         real own = -INFINITY, own_sum = 0;  // this thread's maximum, and sum of exp(x - own)
+        real logits = 0;                    // its sum of x
         FOR_COLUMNS(j, V) {
             real x = row[j];
             if (b) x += b[j];
+            logits += x;
             if (x > own) {
                 own_sum = own_sum * exp(own - x) + real(1);
                 own = x;
@@ -60,15 +62,39 @@ extern "C" __global__ void cross_entropy(
         }
         real most = block_max(own, shared);
         real total = block_sum(own == -INFINITY ? own_sum : own_sum * exp(own - most), shared);
+        if (nll) logits = block_sum(logits, shared);
         real scale = real(1) / total;
         real at_target = INFINITY - INFINITY;
         if (target >= 0 && target < V) at_target = row[target] + (b ? b[target] : real(0));
         __syncthreads();  // all have read it, now it may be overwritten
-        if (threadIdx.x == 0) losses[n] = log(total) - (at_target - most);
+        if (threadIdx.x == 0) {
+            losses[n] = log(total) - (at_target - most);
+            if (nll) {
+                nll[n] = losses[n];
+                losses[n] += smoothing * (at_target - logits / V);
+            }
+        }
         FOR_COLUMNS(j, V) {
             real x = row[j];
             if (b) x += b[j];
-            row[j] = exp(x - most) * scale - (j == target ? real(1) : real(0));
+            row[j] = exp(x - most) * scale - smoothing / V -
+                     (j == target ? real(1) - smoothing : real(0));
         }
     }
+}
+
+// Without smoothing (Eqs. 2.4-2.6, 2.19-2.21).
+extern "C" __global__ void cross_entropy(
+    number rows, number V, real *s, number s_stride, const number *targets, real *losses,
+    const real *b) {
+    __shared__ real shared[MOST_THREADS];
+    loss_and_gradient(rows, V, s, s_stride, targets, losses, 0, real(0), b, shared);
+}
+
+// With label smoothing (Nguyen, 3.3.3.1).
+extern "C" __global__ void smoothed_cross_entropy(
+    number rows, number V, real *s, number s_stride, const number *targets, real *losses,
+    real *nll, double smoothing, const real *b) {
+    __shared__ real shared[MOST_THREADS];
+    loss_and_gradient(rows, V, s, s_stride, targets, losses, nll, real(smoothing), b, shared);
 }

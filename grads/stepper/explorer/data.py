@@ -104,7 +104,6 @@ def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, Any]]:
     attention."""
     trace = table.run.forward
     found: list[dict[str, Any]] = []
-    whole = dict(zip(trace.memory, trace.alive, strict=True))
     shown = sorted(table.shown[FORWARD])
     for step in trace.steps:
         for i, target in enumerate(step.targets):
@@ -117,5 +116,5 @@ def weights_of_attention(table: Table, steps: Steps) -> list[dict[str, Any]]:
                               "step": steps.numbers.get((where, origin[0]),
                                                         steps.numbers[FORWARD, after])})
                 if target.sliced:
-                    found[-1]["weights"] = flat(whole[step.number, i], ROUGH)
+                    found[-1]["weights"] = flat(trace.alive[step.number, i], ROUGH)
     return found

@@ -90,7 +90,8 @@ class RunExample:
         """The backward pass with edits, traced."""
         derivation, example = self.run.derivation, self.run.example
         return trace(derivation.backward, *derivation.given(example, self.run.forward.result),
-                     follow=derivation.follow, edits=edits, keep=self.keep)
+                     follow=derivation.follow, edits=edits, keep=self.keep,
+                     held=derivation.held)
 
     def described(self) -> dict[str, Any]:
         """Sentence and sizes as they are, for the page."""

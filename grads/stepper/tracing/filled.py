@@ -17,7 +17,7 @@ from grads.stepper.tracing.values import at, is_array
 def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
     """The array that these assignments filled, as the run has left it; None if none is known."""
     step, root = trace.steps[assignments[0][0]], root_of(trace.target(assignments[0]).name)
-    for origin, value in zip(trace.memory, trace.alive, strict=True):
+    for origin, value in trace.alive.items():
         one = trace.steps[origin[0]]
         if one.frame == step.frame and trace.target(origin).name == root:
             return np.asarray(value)
@@ -35,13 +35,13 @@ def readings_after(trace: Trace, last: Origin) -> Iterator[int]:
 
 def written_over(trace: Trace, given: Sequence[Any]) -> Origin | None:
     """The first assignment that wrote into the first argument, the upstream gradient."""
-    held_by = dict(zip(trace.memory, trace.alive, strict=True))
+    held_by = trace.alive
     changed = [i for i, target in enumerate(trace.steps[0].targets)
                if target.place and target.place[0] == 0 and (0, i) in held_by and is_array(
                    held_by[0, i]) and not np.array_equal(
                    held_by[0, i], at(given, target.place), equal_nan=True)]
     for i in changed:
-        for origin, value in zip(trace.memory, trace.alive, strict=True):
+        for origin, value in trace.alive.items():
             step = trace.steps[origin[0]]
             into = trace.program.sites[step.site].augmented or (
                 "[" in trace.target(origin).written)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,14 +168,17 @@ class Frame:
 class Recorder:
     """Records the steps of one run of a program."""
 
-    def __init__(self, program: Program, limit: int, max_steps: int = STEPS) -> None:
-        self.program, self.limit, self.max_steps = program, limit, max_steps
+    def __init__(
+        self, program: Program, limit: int, max_steps: int = STEPS, held: float = math.inf
+    ) -> None:
+        self.program, self.limit, self.max_steps, self.held = program, limit, max_steps, held
         self.steps: list[Step] = []
         self.calls: list[Call] = []
         self.readings: list[Reading] = []
         self.current: Frame | None = None
         self.counted = 0
-        self.alive: list[Any] = []  # what memory addresses and ids below refer to
+        self.alive: dict[Origin, Any] = {}  # what memory addresses and ids below refer to
+        self.references: list[weakref.ref[Any]] = []  # to what is larger than `held`
         self.places: dict[tuple[Any, ...], Origin] = {}  # memory -> the latest target in it
         self.memory: dict[Origin, tuple[Any, ...]] = {}  # target -> its memory
 
@@ -229,11 +235,24 @@ class Recorder:
                 step, i = same
                 earlier = (self.steps[step].targets if step < len(self.steps) else before)[i]
                 same = same if equal(earlier.value, kept.value) else None
-            self.places[memory] = origin = len(self.steps), len(before)
-            self.memory[origin] = memory
-            self.alive.append(leaf)
+            self.hold(leaf, memory, (len(self.steps), len(before)))
         place = None if one.path is None else (*one.path, *path)
         return Target(name, one.target.text, *kept, same, place)
+
+    def hold(self, leaf: Any, memory: tuple[Any, ...], origin: Origin) -> None:
+        """Notes the target that lies in a memory, until the memory is free for other arrays."""
+        self.places[memory], self.memory[origin] = origin, memory
+        owner = owner_of(leaf)
+        if np.size(owner) <= self.held:
+            self.alive[origin] = leaf
+        else:
+            self.references.append(weakref.ref(owner, partial(self.forget, origin)))
+
+    def forget(self, origin: Origin, _reference: Any) -> None:
+        """The memory of a target is free."""
+        memory = self.memory.pop(origin)
+        if self.places.get(memory) == origin:
+            del self.places[memory]
 
     # --- reads
 
@@ -277,6 +296,13 @@ def path_of(parts: Iterable[str], indices: Path) -> Path:
     """The path that a target or an operand writes, with the values of its indices."""
     where = iter(indices)
     return tuple(next(where) if part == "[" else Field(part[1:]) for part in parts)
+
+
+def owner_of(value: Any) -> Any:
+    """Whose memory an array is a view of; the value itself, if of none."""
+    while isinstance(value, np.ndarray) and value.base is not None:
+        value = value.base
+    return value
 
 
 def equal(a: Any, b: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from grads.stepper.tracing.replay import Untouched
 from grads.stepper.tracing.values import KEEP
 from grads.stepper.tracing.verify import Verification, curve, losses, verify
 from grads.stepper.tracing.verify_own import Own
+
+HELD = 2**14  # numbers of the largest array that a trace of ours holds
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,20 @@ class Derivation:
         example = self.example(request)
         arguments = self.untouched(example.arguments)
         forward = trace(self.forward, *example.arguments, follow=self.follow, keep=keep,
-                        **example.named)
+                        held=self.held, **example.named)
         given = self.given(example, forward.result)
         if self.own and example.upstream is not None:  # the loss needs it as it was
             given = (copy.deepcopy(given[0]), *given[1:])
         again = self.untouched(given)
-        backward = trace(self.backward, *given, follow=self.follow, edits=edits, keep=keep)
+        backward = trace(self.backward, *given, follow=self.follow, edits=edits, keep=keep,
+                         held=self.held)
         return Run(self, example, forward, backward, arguments, again)
+
+    @property
+    def held(self) -> float:
+        """Arrays up to how many numbers its traces hold: what fills a user's array part by part
+        is found in the array."""
+        return math.inf if self.own else HELD
 
     def untouched(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments for later runs: copies of what a user's functions may write into."""

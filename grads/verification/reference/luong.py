@@ -51,6 +51,8 @@ def loss(
     attend = attention(config, parameters, hbar, source.lengths, reverse_source)
     x = F.embedding(target.inputs, W_e)                          # (T, B, E)
     h_tilde, _ = decode(config, parameters, x, first, masks, attend)
+    if config.output_norm is not None:
+        h_tilde = config.output_norm * F.normalize(h_tilde, dim=-1, eps=1e-5)
     return negative_log_likelihood(                              # (4.6), (2.52)
         h_tilde, parameters["output.W_hy"], sampled(parameters.get("output.b"), masks), target)
 

@@ -92,17 +92,20 @@ def real(lengths: Tensor, steps: int) -> Tensor:
     return torch.arange(steps)[:, None] < lengths
 
 
-def negative_log_likelihood(x: Tensor, W: Tensor, b: Tensor | None, target: Target) -> Tensor:
+def negative_log_likelihood(
+    x: Tensor, W: Tensor, b: Tensor | None, target: Target, smoothing: float = 0.0
+) -> Tensor:
     """-log p(y_t), p = softmax(W x_t + b), in nats, summed over all t that are not padding.
 
-    x: (T, B, H). W: (V, H). b: (V,) or None. Returns a scalar.
+    x: (T, B, H). W: (V, H). b: (V,) or None. smoothing: share of label smoothing. A scalar.
     """
     outputs, counts = target.outputs, real(target.lengths, len(x))
     if not counts.all():
         counts = counts.to(x.device)
         x, outputs = x[counts], outputs[counts]
     s = F.linear(x.flatten(0, -2), W, b)                         # (2.4)
-    return F.cross_entropy(s, outputs.flatten(), reduction="sum")  # (2.5), (2.8)
+    return F.cross_entropy(s, outputs.flatten(), reduction="sum",
+                           label_smoothing=smoothing)            # (2.5), (2.8)
 
 
 def sampled(b: Tensor | None, masks: Masks) -> Tensor | None:

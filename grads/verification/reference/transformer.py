@@ -104,4 +104,4 @@ def loss(config: Any, parameters: Parameters, batch: Any, noise: Any = None) -> 
     future = torch.ones(T, T, dtype=torch.bool, device=like.device).triu(1)
     h = stack(config, parameters, "decoder", target.inputs, future, masks, (memory, padding))
     return negative_log_likelihood(h.transpose(0, 1), parameters["output.W_hy"],
-                                   parameters.get("output.b"), target)
+                                   parameters.get("output.b"), target, config.label_smoothing)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import Crash, CrashAt, complaint, nmt, write_corpus, write_recipe
+from tiny_run import Crash, CrashAt, complaint, lines_of, nmt, write_corpus, write_recipe
 
 from nmt.data.bpe import Codes
 from nmt.data.corpora import load_corpus
@@ -41,36 +41,30 @@ def there(work, monkeypatch):
     monkeypatch.chdir(work)
 
 
-def printed(capsys, *arguments) -> list[str]:
-    capsys.readouterr()
-    assert nmt(*arguments) == 0
-    return capsys.readouterr().out.splitlines()
-
-
 def test_a_run_has_its_codes_and_writes_words(capsys) -> None:
     system = System.open("m")
     assert system.source.pieces(["seven", "one"]) == "s@@ e@@ v@@ e@@ n o@@ n@@ e".split()
     assert system.target.codes == Codes(MERGES)
-    lines = printed(capsys, "translate", "test.en", "--model", "m")
+    lines = lines_of(capsys, "translate", "test.en", "--model", "m")
     assert len(lines) == 6 and not any("@@" in line for line in lines)
-    nbest = printed(capsys, "translate", "test.en", "--model", "m", "--nbest", "2")
+    nbest = lines_of(capsys, "translate", "test.en", "--model", "m", "--nbest", "2")
     assert len(nbest) == 12 and not any("@@" in line for line in nbest)
 
 
 def test_verbs_on_a_model_of_pieces(capsys, work) -> None:
     """Links and error rates are of words, maps of pieces, perplexity per piece."""
-    lines = printed(capsys, "align", "test.en", "test.de", "--model", "m")
+    lines = lines_of(capsys, "align", "test.en", "test.de", "--model", "m")
     for links, source, target in zip(lines, *map(read_lines, ("test.en", "test.de")), strict=True):
         found = [tuple(map(int, link.split("-"))) for link in links.split()]
         assert found and len(set(found)) == len(found)
         assert {j for _, j in found} == set(range(len(target.split())))
         assert max(i for i, _ in found) < len(source.split())
-    shown = "\n".join(printed(capsys, "attention", "test.en", "test.de", "--model", "m"))
+    shown = "\n".join(lines_of(capsys, "attention", "test.en", "test.de", "--model", "m"))
     assert "@@" in shown
-    printed(capsys, "translate", "test.en", "--model", "m", "--alignments", "a", "--replace-unk")
+    lines_of(capsys, "translate", "test.en", "--model", "m", "--alignments", "a", "--replace-unk")
     assert len(read_lines("a")) == 6
     Path("gold").write_text("0-0\n" * 6)
-    printed(capsys, "evaluate", "test.en", "test.de", "--model", "m", "--gold", "gold",
+    lines_of(capsys, "evaluate", "test.en", "test.de", "--model", "m", "--gold", "gold",
             "--without-unk", "--output", "found")
     (one,) = json.loads(Path("found/evaluation.json").read_text())["systems"]
     assert one["alignment"] and one["bleu_without_unknown"]["sentences"] == 6
@@ -79,7 +73,7 @@ def test_verbs_on_a_model_of_pieces(capsys, work) -> None:
     nats = -sum(one.log_probability for one in system.force(
         [(x.split(), y.split()) for x, y in zip(*map(read_lines, ("test.en", "test.de")),
                                                strict=True)]))
-    assert printed(capsys, "perplexity", "test.en", "test.de", "--model", "m")[0].startswith(
+    assert lines_of(capsys, "perplexity", "test.en", "test.de", "--model", "m")[0].startswith(
         f"perplexity {np.exp(nats / pieces):.4f}")
 
 
@@ -123,10 +117,10 @@ def test_bpe_of_files(capsys) -> None:
     assert nmt("bpe", "apply", "own.codes", "train.de", "-o", "cut") == 0
     text = " ".join(read_lines("cut"))
     assert "n@@ u@@ l@@ l" in text and " zwei " in text
-    assert printed(capsys, "bpe", "join", "cut") == read_lines("train.de")
-    drawn = printed(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
+    assert lines_of(capsys, "bpe", "join", "cut") == read_lines("train.de")
+    drawn = lines_of(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
     assert drawn != read_lines("cut")
-    assert drawn == printed(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
+    assert drawn == lines_of(capsys, "bpe", "apply", "own.codes", "train.de", "--dropout", "0.5")
 
 
 def test_what_cannot_be(capsys, tmp_path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny_run import SOURCE, TARGET, complaint, files_in, nmt
+from tiny_run import SOURCE, TARGET, complaint, files_in, nmt, printed
 
 from nmt.data.align import Gold, alignment_score
 from nmt.data.corpus import read_lines
@@ -27,12 +27,6 @@ def system(trained, monkeypatch):
     """The toy translator, whose working directory we are in; `model` is its directory."""
     monkeypatch.chdir(trained)
     return System.open("model")
-
-
-def printed(capsys, *arguments):
-    capsys.readouterr()
-    assert nmt(*arguments) == 0
-    return capsys.readouterr().out
 
 
 def write(path, *lines):

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tiny_run import SOURCE, TARGET, complaint, files_in, nmt, write_corpus, write_recipe
+from tiny_run import SOURCE, TARGET, captured, complaint, files_in, nmt, write_corpus, write_recipe
 
 from nmt.data.aligner import align, eflomal
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
@@ -37,19 +37,13 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def printed(capsys, *arguments):
-    capsys.readouterr()
-    assert nmt(*arguments) == 0
-    return capsys.readouterr()
-
-
 # --- align ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("symmetrise", [None, *SYMMETRISATIONS])
 def test_align_by_the_corpus(files, capsys, symmetrise) -> None:
     chosen = [] if symmetrise is None else ["--symmetrise", symmetrise]
-    out = printed(capsys, "align", "train.en", "train.de", "--method", "hmm", *chosen).out
+    out = captured(capsys, "align", "train.en", "train.de", "--method", "hmm", *chosen).out
     sides = [[line.split() for line in read_lines(name)] for name in ("train.en", "train.de")]
     join = SYMMETRISATIONS[symmetrise or "grow-diag-final-and"]
     expected = [join(*one) for one in zip(*align(*sides), strict=True)]
@@ -57,11 +51,11 @@ def test_align_by_the_corpus(files, capsys, symmetrise) -> None:
 
 
 def test_alignments_go_into_a_file_that_other_commands_read(files, capsys) -> None:
-    assert printed(capsys, "align", "train.en", "train.de", "--method", "hmm", "-o", "a").out == ""
+    assert captured(capsys, "align", "train.en", "train.de", "--method", "hmm", "-o", "a").out == ""
     gold = [" ".join(f"{n}-{n}" for n in range(len(line.split())))
             for line in read_lines("train.en")]
     write(files / "gold", *gold)
-    score = printed(capsys, "aer", "a", "gold", "--source", "train.en", "--target", "train.de").out
+    score = captured(capsys, "aer", "a", "gold", "--source", "train.en", "--target", "train.de").out
     assert score.startswith("AER 0.0") and float(score.split()[1]) < 0.05
     nmt("dictionary", "train.en", "train.de", "d", "--links", "a", "--min-count", 2)
     assert read_lines("d") == sorted("\t".join(pair) for pair in zip(SOURCE, TARGET, strict=True))
@@ -113,7 +107,7 @@ RESTORED = {
 def test_there_and_back(files, capsys, method) -> None:
     source, target, counts = ANNOTATED[method]
     links = [] if method == "noalign" else ["--links", "links"]
-    said = printed(capsys, "annotate", "s", "t", "--method", method, *links, *SIZES,
+    said = captured(capsys, "annotate", "s", "t", "--method", method, *links, *SIZES,
                    "--output", "out").out
     assert said == f"out: 4 pairs; unknown words of the target: {counts}\n"
     assert files_in(files / "out") == {"s", "t", "source.vocab", "target.vocab"}
@@ -123,11 +117,11 @@ def test_there_and_back(files, capsys, method) -> None:
     write(files / "d", "u\tx", "v\ty", "the\tz z")
     restore = ["restore", "s", "out/t", "--method", method, "--source-vocabulary",
                "out/source.vocab", "--dictionary", "d"]
-    assert printed(capsys, *restore).out.splitlines() == RESTORED[method]
+    assert captured(capsys, *restore).out.splitlines() == RESTORED[method]
     nmt(*restore, "--output", "restored")
     assert read_lines("restored") == RESTORED[method]
     # Before: one kind of unknown word, whatever the method.
-    assert printed(capsys, *restore, "--keep-unknown").out.splitlines() == ANNOTATED["noalign"][1]
+    assert captured(capsys, *restore, "--keep-unknown").out.splitlines() == ANNOTATED["noalign"][1]
 
 
 def test_vocabularies_of_another_corpus(files, capsys) -> None:
@@ -144,7 +138,7 @@ def test_vocabularies_of_another_corpus(files, capsys) -> None:
 
 @pytest.mark.parametrize("method", ANNOTATED)
 def test_sentences_to_translate_have_no_target(files, capsys, method) -> None:
-    said = printed(capsys, "annotate", "s", "--method", method, "--source-vocabulary", 4,
+    said = captured(capsys, "annotate", "s", "--method", method, "--source-vocabulary", 4,
                    "--output", "out").out
     assert said == "out: 4 sentences\n"
     assert files_in(files / "out") == {"s", "source.vocab"}
@@ -152,7 +146,7 @@ def test_sentences_to_translate_have_no_target(files, capsys, method) -> None:
 
 
 def test_lengths_are_filtered_before_annotation(files, capsys) -> None:
-    said = printed(capsys, "annotate", "s", "t", "--method", "posall", "--links", "links", *SIZES,
+    said = captured(capsys, "annotate", "s", "t", "--method", "posall", "--links", "links", *SIZES,
                    "--max-length", 3, "--output", "out").out
     assert said.startswith("left out: 2 pairs with an empty side or over 3 words\nout: 2 pairs")
     assert [len(line.split()) for line in read_lines("out/t")] == [6, 6]
@@ -161,12 +155,12 @@ def test_lengths_are_filtered_before_annotation(files, capsys) -> None:
 
 def test_what_became_of_unknown_words_is_told(files, capsys) -> None:
     write(files / "mt", "<unkpos_0> <unkpos_9>", "<unkpos_null> le", "<unk>", "<unkpos_0>")
-    said = printed(capsys, "restore", "s", "mt", "--method", "posunk")
+    said = captured(capsys, "restore", "s", "mt", "--method", "posunk")
     assert said.out.splitlines() == ["the the", "<unk> le", "<unk>", "<unk>"]
     assert said.err == ("unknown words: 2 with a pointer, 3 null, 1 pointers outside the sentence, "
                         "to the nearest word instead\n")
     write(files / "mt", "<p_1> le <p_0> <p_0>", "", "", "")
-    assert printed(capsys, "restore", "s", "mt", "--method", "posall").err \
+    assert captured(capsys, "restore", "s", "mt", "--method", "posall").err \
         == "unknown words: none\n2 positional symbols follow no word and are left out\n"
 
 
@@ -176,12 +170,12 @@ def test_bad_links(files, capsys) -> None:
     assert complaint(capsys, *annotate, "bad") \
         == "bad:2: link '1-3': expected a target word from 0 to 2, got 3"
     assert "t" not in files_in(files / "out")
-    said = printed(capsys, *annotate, "bad", "--drop-bad-links").out
+    said = captured(capsys, *annotate, "bad", "--drop-bad-links").out
     assert said.startswith("bad: 1 links do not fit their sentences and are left out\n")
     assert read_lines("out/t")[1] == "le <unkpos_null> de"
     dictionary = ["dictionary", "s", "t", "d", "--min-count", 1, "--links", "bad"]
     assert complaint(capsys, *dictionary).startswith("bad:2: link '1-3'")
-    assert printed(capsys, *dictionary, "--drop-bad-links").out.startswith("bad: 1 links do not")
+    assert captured(capsys, *dictionary, "--drop-bad-links").out.startswith("bad: 1 links do not")
     assert read_lines("d") == ["of\tde", "the\tle", "u\tx", "v\ty"]
     write(files / "bad", LINKS[0])
     assert complaint(capsys, *annotate, "bad") \
@@ -239,7 +233,7 @@ def test_a_model_of_annotated_text(files, capsys) -> None:
                           train={"epochs": 1})
     assert nmt("train", recipe, "--output", "m") == 0
     assert "<p_0>" in Vocabulary.read("m/target.vocab").words
-    said = printed(capsys, "perplexity", "out/dev.en", "out/dev.de", "--model", "m").out
+    said = captured(capsys, "perplexity", "out/dev.en", "out/dev.de", "--model", "m").out
     whole, words, positions = (float(text) for text in re.findall(r"(?:ity|s) ([\d.]+) over", said))
     counts = [int(text) for text in re.findall(r"over (\d+)", said)[1:]]
     target = " ".join(read_lines("out/dev.de")).split()
@@ -250,7 +244,7 @@ def test_a_model_of_annotated_text(files, capsys) -> None:
 
 
 def test_one_perplexity_where_nothing_is_posall(trained, capsys) -> None:
-    said = printed(capsys, "perplexity", trained / "dev.en", trained / "dev.de", "--model",
+    said = captured(capsys, "perplexity", trained / "dev.en", trained / "dev.de", "--model",
                    trained / "model").out
     assert said.count("\n") == 1
 
@@ -266,7 +260,7 @@ def test_scores_by_rarity(files, capsys) -> None:
     write(files / "hyp", *(line if n < 100 else "x y z v" for n, line in enumerate(lines)))
     score = ["score", "hyp", "ref", "--tokenize", "none"]
     for order in ([], ["--rarity-order", "inverse"]):
-        said = printed(capsys, *score, "--source", "src", "--rarity", "train", *order).out
+        said = captured(capsys, *score, "--source", "src", "--rarity", "train", *order).out
         assert said.splitlines()[2:] == ["BLEU 100.00 of sentences 1-100 by rarity",
                                          "BLEU 0.00 of sentences 101-120 by rarity"]
     assert complaint(capsys, *score, "--rarity", "train") \
@@ -275,10 +269,11 @@ def test_scores_by_rarity(files, capsys) -> None:
 
 def test_evaluate_by_rarity(trained, monkeypatch, capsys) -> None:
     monkeypatch.chdir(trained)
-    said = printed(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--rarity",
+    said = captured(capsys, "evaluate", "test.en", "test.de", "--model", "model", "--rarity",
                    "train.en", "--output", "e").out
     (system,) = json.loads((trained / "e" / "evaluation.json").read_text())["systems"]
     (group,) = system["bleu_by_rarity"]
     assert group == {"label": "1-6", "sentences": 6, "bleu": pytest.approx(system["bleu"]["score"])}
     assert re.search(rf"BLEU, by rarity 1-6 +{group['bleu']:.2f}", said)
-    assert "rarity" not in printed(capsys, "evaluate", "test.en", "test.de", "--model", "model").out
+    said = captured(capsys, "evaluate", "test.en", "test.de", "--model", "model").out
+    assert "rarity" not in said

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_run import complaint, files_in, nmt, write_corpus, write_recipe
+from tiny_run import complaint, files_in, nmt, printed, write_corpus, write_recipe
 
 from nmt.data.annotation import METHODS
 from nmt.data.corpus import read_lines
@@ -50,12 +50,6 @@ def models(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def there(models, monkeypatch):
     monkeypatch.chdir(models)
-
-
-def printed(capsys, *arguments):
-    capsys.readouterr()
-    assert nmt(*arguments) == 0
-    return capsys.readouterr().out
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_run import complaint, nmt, write_corpus, write_recipe
+from tiny_run import complaint, lines_of, nmt, write_corpus, write_recipe
 
 from grads.stepper.explorer.models import open_model
 from grads.stepper.explorer.search import SearchSettings, build_search
@@ -41,27 +41,21 @@ def there(work, monkeypatch):
     monkeypatch.chdir(work)
 
 
-def printed(capsys, *arguments) -> list[str]:
-    capsys.readouterr()
-    assert nmt(*arguments) == 0
-    return capsys.readouterr().out.splitlines()
-
-
 def test_it_is_the_model_of_reversed_lines(capsys) -> None:
     told, plain = System.open("told"), System.open("plain")
     assert all(np.array_equal(told.parameters[name], array)
                for name, array in plain.parameters.items())
-    lines = [printed(capsys, "translate", "test.en", "--model", name, "--sample", "2")
+    lines = [lines_of(capsys, "translate", "test.en", "--model", name, "--sample", "2")
              for name in ("told", "plain")]
     assert lines[0] == [" ".join(line.split()[::-1]) for line in lines[1]] != lines[1]
-    perplexity = [printed(capsys, "perplexity", "test.en", f"test.{end}", "--model", name)
+    perplexity = [lines_of(capsys, "perplexity", "test.en", f"test.{end}", "--model", name)
                   for name, end in (("told", "de"), ("plain", "ed"))]
     assert perplexity[0] == perplexity[1]
 
 
 @pytest.mark.parametrize("convention", ["predicted", "read"])
 def test_links_are_those_of_the_words_in_order(capsys, convention) -> None:
-    links = [printed(capsys, "align", "test.en", f"test.{end}", "--model", name, "--aligned-word",
+    links = [lines_of(capsys, "align", "test.en", f"test.{end}", "--model", name, "--aligned-word",
                      convention) for name, end in (("told", "de"), ("plain", "ed"))]
     for told, plain, target in zip(*links, read_lines("test.de"), strict=True):
         last = len(target.split()) - 1
@@ -83,7 +77,7 @@ def test_scores_and_rows_stand_at_their_words() -> None:
 
 def test_other_verbs(capsys) -> None:
     """Maps, evaluation, reranking, the pages; no ensemble with one that writes from the start."""
-    shown = printed(capsys, "attention", "test.en", "test.de", "--model", "told")
+    shown = lines_of(capsys, "attention", "test.en", "test.de", "--model", "told")
     assert shown[0] == f"1: {read_lines('test.de')[0]}"
     rows = [line.split()[0] for line in shown[1:] if line.strip()]
     assert [word for word in rows if word in read_lines("test.de")[0].split()] == \

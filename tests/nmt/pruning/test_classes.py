@@ -69,7 +69,7 @@ def test_every_weight_of_every_architecture_but_biases_has_a_class(name, options
     found = classes(weights)
     without = weights.keys() - found.keys()
     assert all(len(weights[key].shape) == 1 for key in without)
-    assert all("b" in key.split(".")[-1][:1] for key in without)
+    assert all(key.split(".")[-1][:1] in "bg" for key in without)
     assert all(one and one == one.strip() and "_" not in one for one in found.values())
 
 

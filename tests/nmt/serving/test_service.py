@@ -27,17 +27,20 @@ MODELS: dict[str, dict[str, Any]] = {
     "both ends": {"bidirectional": True, "bridge": True}, "gru": {"unit": "gru"},
     "rnnsearch": {"architecture": "rnnsearch"},
     "deep fusion": {"architecture": "deep_fusion"},
-    "hybrid": {"architecture": "hybrid", "character_embedding_size": 3}}
+    "hybrid": {"architecture": "hybrid", "character_embedding_size": 3},
+    "transformer": {"architecture": "transformer", "encoder_layers": 1, "decoder_layers": 2,
+                    "heads": 2, "inner_size": 7}}
 CHANGES: dict[str, dict[str, Any]] = {
     "gru": {"data": {"reverse_source": True}}, "dot": {"data": {"source_end": True}},
     "general": {"search": {"unknown": False}}}
-NO_LAYERS = ("rnnsearch", "deep fusion")
+NO_LAYERS = {"rnnsearch": ("layers",), "deep fusion": ("layers",),
+             "transformer": ("layers", "embedding_size")}
 
 
 def service_of(directory: Path, name: str) -> Service:
     """The service of one of MODELS."""
     model = {key: value for key, value in {**MODEL, **MODELS[name]}.items()
-             if name not in NO_LAYERS or key != "layers"}
+             if key not in NO_LAYERS.get(name, ())}
     changes = CHANGES.get(name, {})
     recipe = {**changes, "data": {**DATA, **changes.get("data", {})}, "model": model}
     system = fresh(directory / "run", recipe, System, Recipe)

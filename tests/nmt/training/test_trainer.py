@@ -482,7 +482,7 @@ def test_a_run_of_before_cpu_time_was_counted_goes_on(tmp_path):
         trainer(tmp_path, observer=InterruptAt(13)).train()
     saved = checkpoint.load(tmp_path / LAST)
     meter = saved.metadata["training"]["meter"]
-    [loss, tokens, _, epoch_loss, epoch_tokens, _] = meter["tasks"][""]
+    [loss, tokens, _, epoch_loss, epoch_tokens, *_] = meter["tasks"][""]
     window, total = meter["window_seconds"][0], meter["seconds"][0]
     saved.metadata["training"]["meter"] = {"window": [loss, tokens, window], "seconds": total,
                                            "epoch": [epoch_loss, epoch_tokens]}

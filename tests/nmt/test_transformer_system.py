@@ -1,0 +1,119 @@
+"""The Transformer as a user has it: trained, resumed, asked by every command, refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt
+
+import nmt as library
+from backend.errors import UserError
+from nmt.models.transformer import Transformer, TransformerConfig
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.search.interface import SearchOptions
+from nmt.system import System
+from nmt.training.log import read_log
+from nmt.training.progress import Observer
+from nmt.translator_training import train
+
+MODEL = {"encoder_layers": 1, "decoder_layers": 2, "hidden_size": 8, "inner_size": 10, "heads": 2,
+         "dropout": 0.1}
+TRAIN = {**RECIPE["train"], "sorted_within": 4, "log_every": 1, "max_norm": 1.0,
+         "checkpoint_every": 2, "keep": 2}
+
+
+def recipe_file(directory, **sections):
+    path = directory / "transformer.yaml"
+    content = {**RECIPE, "data": {**RECIPE["data"], "directory": str(directory)},
+               "model": {"architecture": "transformer", **MODEL}, "train": TRAIN}
+    for section, changes in sections.items():
+        content[section] = {**content.get(section, {}), **changes}
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def recipe_of(directory, **sections):
+    return load_recipe(Recipe, recipe_file(directory, **sections))
+
+
+def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus) -> None:
+    """With warm-up, label smoothing and batches by tokens, 19 updates of which 13 were saved."""
+    recipe = recipe_of(corpus, model={"label_smoothing": 0.1},
+                       train={"schedule": "inverse-sqrt", "warmup": 8, "batch_tokens": 40})
+    whole = train(recipe, corpus / "whole", Observer())
+    with pytest.raises(Crash):
+        train(recipe, corpus / "cut", CrashAt(13))
+    resumed = train(recipe, corpus / "cut", Observer(), resume=True)
+    for name, parameter in resumed.parameters.items():
+        np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    records = read_log(corpus / "cut" / "log.jsonl")
+    assert all(record["objective"] > record["loss"] for record in records if "loss" in record)
+    rates = {record["step"]: record["learning_rate"] for record in records
+             if record["event"] == "update"}
+    assert rates[8] == 0.02 and rates[4] == 0.01 and rates[16] == pytest.approx(0.02 / 2**0.5)
+    assert any("lambda = 0.16 at d = 8" in record.get("text", "") for record in records)
+    opened = System.open(corpus / "cut")
+    assert isinstance(opened.model, Transformer)
+    assert opened.recipe.model == TransformerConfig(**MODEL, label_smoothing=0.1)
+
+
+def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
+    """Perplexity falls; greedy, beam and n-best search, draws, averages, ensembles, alignments."""
+    recipe = recipe_file(corpus, model={"hidden_size": 16, "dropout": 0.0},
+                         train={"epochs": 8, "learning_rate": 0.02, "schedule": "constant"},
+                         evaluate={"bleu": False})
+    run, test = corpus / "run", [corpus / "test.en", corpus / "test.de"]
+    assert nmt("train", recipe, "--output", run) == 0
+    assert nmt("average", run, "--last", 2, "--output", corpus / "mean") == 0
+    capsys.readouterr()
+    for options in ((), ("--beam", 1), ("--nbest", 2, "--beam", 3),
+                    ("--sample", 1.0, "--seed", 3)):
+        assert nmt("translate", test[0], "--model", run, *options) == 0
+        assert capsys.readouterr().out.count("\n") == 6 * (2 if "--nbest" in options else 1)
+    for directories in ((run,), (corpus / "mean",), (run, corpus / "mean", "--ensemble")):
+        assert nmt("evaluate", *test, "--model", *directories) == 0
+    assert nmt("perplexity", *test, "--model", run) == 0
+    said = capsys.readouterr().out.splitlines()[-1].split()
+    assert said[0] == "perplexity" and float(said[1]) < 6.0  # of 9 words
+    assert nmt("attention", test[0], "--model", run) == 0
+    loaded = library.load(run)
+    found = loaded.attention("one two", "eins zwei")
+    assert found.weights.shape == (3, 2)
+    np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, rtol=1e-5)
+    scores = loaded.word_scores("one two", "eins zwei")
+    assert sum(one for _, one in scores) == pytest.approx(loaded.score("one two", "eins zwei"))
+
+
+@pytest.mark.parametrize("sections, message", [
+    ({"model": {"heads": 3}}, "model.heads: expected a divisor of hidden_size 8, got 3"),
+    ({"data": {"reverse_source": True}}, "data.reverse_source: expected false with the "
+     "architecture transformer: it reads all words at once, whose order their positions tell"),
+    ({"model": {"positions": 5}}, "data.max_translate_length: expected at most model.positions, 5"),
+    ({"model": {"input_feeding": True}}, "'model.input_feeding' is not known to the architecture "
+     "transformer, but to luong"),
+])
+def test_what_makes_no_sense_is_refused_with_its_line(corpus, sections, message) -> None:
+    with pytest.raises(UserError, match=rf"transformer\.yaml:\d+: (key )?{message}|{message}"):
+        recipe_of(corpus, **sections)
+
+
+def test_a_sentence_beyond_the_positions_is_refused(corpus, capsys) -> None:
+    """In training by the longest, in translation by its line; pieces count, not words."""
+    short = recipe_file(corpus, model={"positions": 5}, data={"max_translate_length": 5})
+    assert complaint(capsys, "train", short, "--output", corpus / "short") == (
+        "target: expected sentences of at most 5 words or pieces (model.positions), got 6")
+    pieces = recipe_of(corpus, model={"positions": 6}, data={
+        "max_translate_length": 6, "max_length": 2, "subwords": {"merges": 1}},
+        train={"epochs": 1})
+    with pytest.raises(UserError, match="source: expected sentences of at most 6 words or pieces"):
+        train(pieces, corpus / "pieces", Observer())
+    recipe = recipe_of(corpus, model={"positions": 6}, data={"max_translate_length": 6})
+    system = train(recipe, corpus / "run", Observer())
+    assert len(system.translate([["one"] * 6], SearchOptions())[0][0].words) <= 12
+    with pytest.raises(UserError, match="source: expected sentences of at most 6 words or pieces"):
+        system.translate([["one"] * 7], SearchOptions())
+    (corpus / "long.en").write_text("one\n" + "one " * 7)
+    assert "long.en:2: expected at most 6 words (data.max_translate_length), got 7" in complaint(
+        capsys, "translate", corpus / "long.en", "--model", corpus / "run")

@@ -49,7 +49,8 @@ TIMED: dict[str, dict[str, str]] = {
         "fixed_forward": "decoder forward", "fixed_backward": "decoder backward",
         "deep_forward": "prediction forward", "deep_backward": "prediction backward",
     },
-    "nmt.models.encoder": EMBEDDINGS,
+    "nmt.models.encoder": dict.fromkeys(
+        ("row_index", "embedding_forward", "factored_forward", "factored_backward"), "embeddings"),
     "nmt.models.decoder": EMBEDDINGS | ATTENTION | VECTOR,
     "nmt.models.feeding": EMBEDDINGS | ATTENTION | VECTOR,
     "nmt.models.contextual": EMBEDDINGS | ATTENTION,

@@ -201,7 +201,7 @@ class System(Texts):
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
-        of_source = word_places(self.source.pieces(source))
+        of_source = word_places(self.reader.pieces(source))
         of_target = word_places(translation.words)
         return list(dict.fromkeys((of_source[i], of_target[j]) for i, j in links))
 
@@ -210,7 +210,7 @@ class System(Texts):
     ) -> str:
         """A translation of `source` as plain text, unknown words, or pieces, replaced."""
         links = self.links(translation, replacement.aligned_word)
-        replaced = replace_unknown(translation.words, self.source.pieces(source), links,
+        replaced = replace_unknown(translation.words, self.reader.pieces(source), links,
                                    replacement.dictionary)
         return self.detokenise(self.target.whole(replaced))
 
@@ -224,8 +224,8 @@ class System(Texts):
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in counted(self._by_length(sentences), "translating, batches"):
             own = [sentences[i] for i in places]
-            sources = make_sources([self.source_ids(words) for words in own], reverse,
-                                   self._rare("source", own))
+            sources = self.reader.sides(make_sources(
+                [self.reader.numbers(words) for words in own], reverse, self._rare("source", own)))
             check_positions(self.recipe.model, sources[0].lengths[:, None])
             rows = len(places) * options.beam
             check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them

@@ -32,7 +32,7 @@ VECTOR = {
 MODEL = {
     "encoder_forward": "encoder forward", "encoder_backward": "encoder backward",
     "memory_forward": "attention forward",
-    "output_forward": "prediction forward", "output_backward": "prediction backward",
+    "predicted_forward": "prediction forward", "predicted_backward": "prediction backward",
 }
 # Module, then the functions it calls that belong to a part: what it has imported is what is
 # wrapped, so the same function can count for its caller elsewhere.

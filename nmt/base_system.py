@@ -14,6 +14,7 @@ from backend import Array
 from backend.errors import UserError
 from backend.memory import check_fits
 from nmt.checkpoint_option import DEFAULT
+from nmt.data.factors import factor_sizes, factor_tables
 from nmt.data.vocabulary import Vocabulary
 from nmt.fixed_recipe import check_recipe, fixed_values
 from nmt.models.contract import Tables, character_tables
@@ -60,8 +61,8 @@ class BaseSystem:
 
     @classmethod
     def names_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
-        """The vocabularies of a recipe's system, those of characters too."""
-        return (*cls.names, *character_tables(recipe.model))
+        """The vocabularies of a recipe's system, those of characters and factors too."""
+        return (*cls.names, *character_tables(recipe.model), *factor_tables(recipe.model))
 
     @classmethod
     def create(
@@ -91,7 +92,8 @@ class BaseSystem:
         *sources, target = (len(vocabularies[name]) for name in cls.names)
         characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
-                                                **characters))
+                                                **characters,
+                                                factors=factor_sizes(recipe.model, vocabularies)))
         return model, parametrized(model, recipe.parametrize)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:

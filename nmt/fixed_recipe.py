@@ -17,13 +17,13 @@ from nmt.training import checkpoint
 
 # What a resumed run may change: where the files lie, and what only translation reads.
 FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_codes",
-        "data.subwords.target_codes", "text.train", "text.dev",
+        "data.subwords.target_codes", "text.train", "text.dev", "text.vocabulary",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
 MIXED_BY = (RATIOS, SHARE, VOCABULARIES)  # keys that a mixture of tasks is made by
 RESUME = "resume"
-NAMED = {"parametrize.tied", "parametrize.normalized"}  # mappings whose keys are parameters
+NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # whose keys are names
 SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too
 
 

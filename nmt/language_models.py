@@ -151,6 +151,8 @@ def train(
     train_tokens, dev_tokens = read_text(text)
 
     def build() -> dict[str, Vocabulary]:
+        if text.vocabulary:
+            return {"text": Vocabulary.read(text.vocabulary)}
         return {"text": Vocabulary.build([train_tokens], text.min_frequency, text.max_vocabulary)}
 
     system = start or LanguageSystem.create(

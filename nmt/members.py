@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from backend.errors import UserError
+from nmt.data.factors import factor_tables
 from nmt.models.contract import CHARACTERS
 
-ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise")  # keys of data
+ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise",
+         "target_token")  # keys of data
 
 
 def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:
@@ -32,4 +34,7 @@ def _facts(system: Any) -> dict[str, Any]:
             **{f"data.{key}": getattr(system.recipe.data, key) for key in ORDER},
             "characters": [system.vocabularies[name].words for name in CHARACTERS
                            if name in system.vocabularies],
-            "codes": [side.codes for side in sides]}
+            "codes": [side.codes for side in sides],
+            "factors": [list(getattr(system.recipe.model, "factors", ())),
+                        *(system.vocabularies[name].words
+                          for name in factor_tables(system.recipe.model))]}

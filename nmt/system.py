@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from operator import itemgetter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,18 @@ import numpy as np
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
 from backend.progress import counted
-from nmt.base_system import BaseSystem
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
-from nmt.data.batches import IdPair, Rare, Side, TextBatches, lengths_of, make_sources
-from nmt.data.bpe import Draw, word_places
-from nmt.data.characters import Spelling
+from nmt.data.batches import Side, make_sources
+from nmt.data.bpe import word_places
 from nmt.data.corpora import EvaluationSet, tokenisers
 from nmt.data.corpus import Pair
-from nmt.data.pieces import DrawnBatches, DrawnPairs, PieceVocabulary
 from nmt.data.rare_words import UNK, UnkReplacement, replace_unknown
-from nmt.data.stored import Mapped
-from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
+from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.scores import Score, bleu, perplexity
 from nmt.members import check_members
-from nmt.models.contract import CHARACTERS, Model, check_positions, losses
-from nmt.recipe import Recipe
+from nmt.models.contract import Model, check_positions, losses
 from nmt.search.beam import beam_search
 from nmt.search.combine import Ensemble
 from nmt.search.every_beam import every_beam_search
@@ -41,6 +35,7 @@ from nmt.search.sample import best_of_draws
 from nmt.search.shortlist import Find, Shortlist
 from nmt.search.spell import SpelledWord, spell
 from nmt.search.steps import SearchObserver
+from nmt.texts import Texts
 from nmt.training.accuracy import loss_cost
 from nmt.translation import Translation, WordVectors
 
@@ -57,23 +52,10 @@ def _fitting(sentences: int) -> Iterator[None]:
 
 
 @dataclass
-class System(BaseSystem):
+class System(Texts):
     """Recipe, vocabularies, model and parameters of a translator, or of several as one."""
 
-    kind, recipes, names = "translator", Recipe, ("source", "target")
-
-    recipe: Recipe
     model: Model | Ensemble
-
-    @property
-    def source(self) -> Vocabulary:
-        """The source's vocabulary."""
-        return self.vocabularies["source"]
-
-    @property
-    def target(self) -> Vocabulary:
-        """The target's."""
-        return self.vocabularies["target"]
 
     @classmethod
     def together(cls, names: Sequence[str], systems: Sequence[System], average: str) -> System:
@@ -104,87 +86,6 @@ class System(BaseSystem):
         return cls.together([str(directory) for directory in directories], systems, average)
 
     # --- use --------------------------------------------------------------------------------------
-
-    def batches(
-        self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None
-    ) -> TextBatches:
-        """Word pairs as batches of ids, which are looked up as a batch is made."""
-        return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
-                           self.recipe.data.reverse_source, self.recipe.train.sorted_within,
-                           (self._rare("source", Mapped(itemgetter(0), pairs)),
-                            self._rare("target", Mapped(itemgetter(1), pairs))),
-                           self._lengths(pairs), budget)
-
-    def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
-        """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
-        sorted by the lengths that pairs have without it."""
-        data, train = self.recipe.data, self.recipe.train
-        if not data.subwords.dropout:
-            return self.batches(pairs, train.batch_size, train.batch_tokens)
-        return DrawnBatches(DrawnPairs(pairs, self._drawn_ids), train.batch_size,
-                            data.reverse_source, train.sorted_within,
-                            lengths=self._lengths(pairs), budget=train.batch_tokens)
-
-    def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """(N, 2) int, ids that are read and predicted of each pair."""
-        lengths = lengths_of(pairs if self.source.codes is None else [
-            (self.source.pieces(x), self.target.pieces(y)) for x, y in pairs])
-        if self.recipe.data.source_end:
-            lengths[:, 0] += lengths[:, 0] > 0
-        check_positions(self.recipe.model, lengths)
-        return lengths
-
-    def _pair_ids(self, pair: Pair) -> IdPair:
-        """What is read of a pair, and what is predicted."""
-        return self.source_ids(pair[0]), self.target_ids(pair[1])
-
-    def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
-        """The same with BPE dropout."""
-        dropout = self.recipe.data.subwords.dropout
-        read, predicted = (one.ids(one.drawn(words, dropout, draw)) for one, words in zip(
-            (self.source, self.target), pair, strict=True) if isinstance(one, PieceVocabulary))
-        return self._ended(read), self._from_start_or_end(predicted)
-
-    def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
-        """The characters of the unknown words of each sentence, where the model reads them."""
-        spelling = self.spellings.get(side)
-        return None if spelling is None else Mapped(spelling.rare, sentences)
-
-    @cached_property
-    def spellings(self) -> dict[str, Spelling]:
-        """Between words and characters, of the sides that a hybrid model has characters of."""
-        return {side: Spelling(self.vocabularies[side], self.vocabularies[name])
-                for side, name in zip(self.names, CHARACTERS, strict=True)
-                if name in self.vocabularies}
-
-    def source_ids(self, words: Sequence[str]) -> list[int]:
-        """What the encoder reads of a sentence as it is written."""
-        return self._ended(self.source.ids(self.source.pieces(words)))
-
-    def target_ids(self, words: Sequence[str]) -> list[int]:
-        """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
-        """
-        return self._from_start_or_end(self.target.ids(self.target.pieces(words)))
-
-    def _from_start_or_end(self, ids: list[int]) -> list[int]:
-        """Target ids in the order in which the decoder predicts them."""
-        return ids[::-1] if self.recipe.data.reverse_target else ids
-
-    def _ended(self, ids: list[int]) -> list[int]:
-        """Source ids, with `</s>` where the encoder reads it."""
-        return [*ids, END] if ids and self.recipe.data.source_end else ids
-
-    def unknown_words(self, words: Sequence[str]) -> list[str]:
-        """The words of a sentence, or pieces of words, that the source's vocabulary does not have,
-        each once."""
-        pieces = self.source.pieces(words)
-        ids = self.source.ids(pieces)
-        return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
-
-    def source_columns(self, words: Sequence[str]) -> list[str]:
-        """What the columns of an alignment with a sentence are: its words, or their pieces."""
-        pieces = self.source.pieces(words)
-        return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)
 
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
         """What the encoder reads of each word alone."""
@@ -300,7 +201,7 @@ class System(BaseSystem):
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
-        of_source = word_places(self.source.pieces(source))
+        of_source = word_places(self.reader.pieces(source))
         of_target = word_places(translation.words)
         return list(dict.fromkeys((of_source[i], of_target[j]) for i, j in links))
 
@@ -309,7 +210,7 @@ class System(BaseSystem):
     ) -> str:
         """A translation of `source` as plain text, unknown words, or pieces, replaced."""
         links = self.links(translation, replacement.aligned_word)
-        replaced = replace_unknown(translation.words, self.source.pieces(source), links,
+        replaced = replace_unknown(translation.words, self.reader.pieces(source), links,
                                    replacement.dictionary)
         return self.detokenise(self.target.whole(replaced))
 
@@ -323,8 +224,8 @@ class System(BaseSystem):
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in counted(self._by_length(sentences), "translating, batches"):
             own = [sentences[i] for i in places]
-            sources = make_sources([self.source_ids(words) for words in own], reverse,
-                                   self._rare("source", own))
+            sources = self.reader.sides(make_sources(
+                [self.reader.numbers(words) for words in own], reverse, self._rare("source", own)))
             check_positions(self.recipe.model, sources[0].lengths[:, None])
             rows = len(places) * options.beam
             check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them

@@ -17,6 +17,8 @@ from nmt.data.annotation import is_symbol
 from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary
 from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
+from nmt.data.corpus import Pair
+from nmt.data.factors import Factors, factor_tables
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.models.contract import CHARACTERS, character_tables
@@ -43,31 +45,41 @@ def side_vocabularies(
     """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
     the characters too, where its model has them."""
 
-    def sentences() -> Iterator[Sequence[str]]:
-        return (pair[side] for corpus in corpora for pair in corpus.train)
+    data, factors = recipe.data, Factors(tuple(getattr(recipe.model, "factors", ())), {})
 
-    data = recipe.data
+    def sentences() -> Iterator[Sequence[str]]:
+        return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
+
     if data.subwords.used:
-        words: Vocabulary = piece_vocabulary(corpora, data, side)
+        words: Vocabulary = piece_vocabulary(corpora, data, side, factors)
     else:
         words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
                                  always=is_symbol)
     found, characters = {System.names[side]: words}, CHARACTERS[side]
+    for place, name in enumerate(factor_tables(recipe.model) if side == 0 else (), 1):
+        tags = ([factors.parts(word)[place] for word in pair[0]]
+                for corpus in corpora for pair in corpus.train)
+        found[name] = Vocabulary.build(tags)
     if characters in character_tables(recipe.model):
         found[characters] = character_vocabulary(sentences(), data.max_characters)
     return found
 
 
+def _forms(pair: Pair, side: int, factors: Factors) -> Sequence[str]:
+    """One side's words as a vocabulary has them: the source's without their factors."""
+    return list(map(factors.form, pair[0])) if side == 0 and factors.names else pair[side]
+
+
 def piece_vocabulary(
-    corpora: Sequence[ParallelCorpus], data: DataConfig, side: int
+    corpora: Sequence[ParallelCorpus], data: DataConfig, side: int, factors: Factors
 ) -> PieceVocabulary:
     """The pieces of one side, by codes of a file, or learned: joint, from both sides of all pairs.
 
     Raises UserError for a file of codes that is none, and as `learn` and `nmt.data.pieces.build`.
     """
     own, name = data.subwords, System.names[side]
-    counts = [Counter(word for corpus in corpora for pair in corpus.train for word in pair[place])
-              for place in range(2)]
+    counts = [Counter(word for corpus in corpora for pair in corpus.train
+                      for word in _forms(pair, place, factors)) for place in range(2)]
     if own.merges is None:
         codes = Codes.read(Path(data.directory) / (own.source_codes, own.target_codes)[side])
     else:

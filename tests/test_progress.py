@@ -37,6 +37,9 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
     "nmt average": (("run/last.safetensors", "run/best.safetensors", "--output", "mean"),
                     "reading checkpoints"),
     "nmt rerank": (("test.en", "nbest", *MODEL, "--weights", "w", "--tune", "test.de"), "tuning"),
+    "nmt back-translate": (("test.en", *MODEL, "--source", "made", "--target", "kept", "--sample",
+                            1), "translating"),
+    "nmt factors": (("test.en", "test.en", "--output", "factors"), "lines of test.en"),
     "nmt words": (("test.en", *MODEL, "--output", "w.png"), "drawing"),
     "nmt similarity": (("ratings", *MODEL), "lines of ratings"),
     "nmt aer": (("links", "links"), "lines of links"),
@@ -54,6 +57,7 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
     "grads equations": (("-o", "e.md"), "equations"),
 }
 OTHERS = {"nmt demo": "trains", "nmt init": "writes a file", "nmt recipe": "writes a page",
+          "nmt lm fuse": "trains", "nmt lm tune": "translates, as nmt evaluate",
           "nmt serve": "waits", "nmt trees": "reads many small files",
           "grads walk": "is at once on the screen"}
 OWN = "import numpy as np\n\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \

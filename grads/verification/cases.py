@@ -13,7 +13,14 @@ import numpy as np
 import backend
 from backend import to_device, to_host
 from grads.check.case import Block, Case, Inputs, Labels, dense
-from grads.verification.shapes import CHARACTERS, Shape, draw_batch, draw_parameters, spell
+from grads.verification.shapes import (
+    CHARACTERS,
+    Shape,
+    draw_batch,
+    draw_parameters,
+    spell,
+    with_factors,
+)
 from lstm.parameters import Weight
 from nmt.data.batches import Batch
 from nmt.models.contract import Architecture, Tables, character_tables
@@ -40,14 +47,16 @@ def draw_model(
     config = architecture.config(**options)
     V = shape.vocabulary
     characters = character_tables(config)
-    tables = Tables((V,) * architecture.sources, V, shape.reverse,
-                    **dict.fromkeys(characters, CHARACTERS))
+    factors = tuple(getattr(config, "factor_sizes", ()))
+    more: dict[str, Any] = {"factors": factors, **dict.fromkeys(characters, CHARACTERS)}
+    tables = Tables((V,) * architecture.sources, V, shape.reverse, **more)
     build = partial(architecture.build, config, tables)
     model = build()
     parameters = draw_parameters(rng, model.weights())
     with backend.using("numpy"):
         batch = draw_batch(rng, architecture.sources, shape)
         batch = spell(rng, batch, shape) if characters else batch
+        batch = with_factors(rng, batch, factors) if factors else batch
         if not architecture.sources:  # it goes on where another piece of the streams ended
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
             batch = replace(batch, target=draw_batch(rng, 0, shape).target)

@@ -76,7 +76,10 @@ def _repadded(side: Side, before: int) -> Side:
     """
     characters = tuple(group._replace(ids=_padded_by(FIRST, group.ids, group.lengths))
                        for group in side.characters)
-    return replace(side, ids=_padded_by(FIRST, side.ids, side.lengths + before),
+    factors = side.factors
+    if factors is not None:
+        factors = np.stack([_padded_by(1, one, side.lengths) for one in factors])
+    return replace(side, factors=factors, ids=_padded_by(FIRST, side.ids, side.lengths + before),
                    characters=characters)
 
 

@@ -106,3 +106,13 @@ def draw_side(rng: Rng, lengths: Sequence[int], words: int) -> Side:
     real = np.arange(len(ids))[:, None] < count
     ids[real] = FIRST + rng.permutation(np.arange(real.sum()) % words)
     return Side(ids, count)
+
+
+def with_factors(rng: np.random.Generator, batch: Batch, sizes: Sequence[int]) -> Batch:
+    """The batch with factors of its sources' words, of so many values each; 0 on padding."""
+    sources = []
+    for side in batch.sources:
+        real = np.arange(len(side.ids))[:, None] < side.lengths
+        rows = [np.where(real, rng.integers(0, size, side.ids.shape), 0) for size in sizes]
+        sources.append(replace(side, factors=np.stack(rows)))
+    return replace(batch, sources=tuple(sources))

@@ -30,7 +30,10 @@ from nmt.cli.arguments import (
     add_replace_unk,
 )
 from nmt.cli.averaging import add_average
+from nmt.cli.back_translating import add_back_translate
 from nmt.cli.bpe import add_bpe
+from nmt.cli.factoring import add_factors
+from nmt.cli.fusing import add_fuse, add_tune, run_fuse
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
@@ -44,7 +47,8 @@ from nmt.recipe.page import keys_in_short
 from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
-RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train, run_prune)
+RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train, run_prune,
+                   run_fuse)
 
 
 def build_parser() -> Parser:
@@ -86,6 +90,8 @@ def build_parser() -> Parser:
     add_bpe(sub)
     add_average(sub)
     add_rerank(sub)
+    add_back_translate(sub)
+    add_factors(sub)
     _add_lm(sub.add_parser("lm", help="language models: train, sample, perplexity"))
     return parser
 
@@ -178,6 +184,12 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help=f"... and so many frequent words (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
                         help="say on stderr how often all words give the same")
+    parser.add_argument("--target-token", metavar="L",
+                        help="the language to write, such as <2de>")
+    parser.add_argument("--lm", type=Path, metavar="DIR",
+                        help="add a language model's log p (shallow fusion)")
+    parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
+                        help="... times BETA, which nmt lm tune finds")
     parser.add_argument("--alignments", type=Path, metavar="FILE",
                         help="write 'source-target' positions of tokens, from 0")
     parser.add_argument("--show", choices=("attention",),
@@ -200,6 +212,8 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     sample.add_argument("--prompt", default="", help="text to go on from")
     sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)
+    add_tune(sub)
+    add_fuse(sub)
     perplexity = sub.add_parser("perplexity", help="perplexity of a language model on a file")
     perplexity.add_argument("text", type=Path)
     add_model(perplexity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,14 @@ import numpy as np
 from backend.errors import UserError
 from backend.files import check_writable
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
+from nmt.cli.fusing import fused
 from nmt.data.align import pharaoh_line
+from nmt.data.annotation import is_language
 from nmt.data.corpora import EMBEDDED, check_lengths, examples, tokenisers
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.rare_words import read_dictionary
 from nmt.data.stored import StoredSentences
+from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.alignment_map import in_terminal
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
@@ -68,14 +72,37 @@ def _sentences(system: System, files: Sequence[Path]) -> Iterator[list[str]]:
     for name, lines in named:
         for number, words in enumerate(map(cut, lines), 1):
             check_lengths([words], data, name, [number])
+            check_tokens(system, words, f"{name}:{number}")
             yield words
+
+
+def check_tokens(system: System, words: Sequence[str], where: str) -> None:
+    """Raise UserError for a symbol of a language, such as <2de>, that the model never read."""
+    known = system.source.ids(words)
+    for word, number in zip(words, known, strict=True):
+        if number == UNKNOWN and is_language(word):
+            raise UserError(f"{where}: expected a language that the model was trained to write, "
+                            f"{', '.join(filter(is_language, system.source.words)) or 'none'}, got "
+                            f"{word}")
+
+
+def _towards(system: System, token: str | None) -> System:
+    """The system told to write another language."""
+    if token is None:
+        return system
+    if not is_language(token):
+        raise UserError(f"--target-token: expected such as <2de>, got {token!r}")
+    check_tokens(system, [token], "--target-token")
+    recipe = system.recipe
+    return replace(system, recipe=replace(recipe, data=replace(recipe.data, target_token=token)))
 
 
 class Lines:
     """Translates blocks of sentences by a command's options, and writes them as lines."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.system = System.open_all(options.model, options.average, options.checkpoint)
+        opened = System.open_all(options.model, options.average, options.checkpoint)
+        self.system = fused(_towards(opened, options.target_token), options)
         self.search = _search_options(self.system.recipe.search, options)
         self._options = options
         if options.sparse:
@@ -158,6 +185,7 @@ def converse(lines: Lines, options: argparse.Namespace) -> None:
         words = cut(line)
         try:
             check_lengths([words], system.recipe.data, "sentence")
+            check_tokens(system, words, "sentence")
             found = lines.found([words])[0]
         except UserError as error:
             print(error, file=sys.stderr)

@@ -34,6 +34,9 @@ UNK = SPECIALS[UNKNOWN]
 
 _SYMBOL = re.compile(r"<unk_([0-9]{1,9})>|<p_(-?[0-9]{1,9}|null)>|<unkpos_(-?[0-9]{1,9}|null)>")
 
+NULL = "<null>"  # the source of a sentence that has none (Sennrich, Haddow and Birch, 2016)
+_LANGUAGE = re.compile(r"<2[\w-]{1,40}>")  # before a source: which language to write
+
 
 class Symbol(NamedTuple):
     """What an annotated word says: its method, and its number, None for null."""
@@ -54,8 +57,18 @@ def symbol_of(word: str) -> Symbol | None:
 
 
 def is_symbol(word: str) -> bool:
-    """Whether a word is a symbol of copyable, posall or posunk."""
-    return symbol_of(word) is not None
+    """Whether a word is a symbol: of copyable, posall or posunk, or one that `names_source`."""
+    return symbol_of(word) is not None or names_source(word)
+
+
+def names_source(word: str) -> bool:
+    """Whether a word stands for a source that there is none of, or for the target's language."""
+    return word == NULL or is_language(word)
+
+
+def is_language(word: str) -> bool:
+    """Whether a word stands for the language to write: `<2de>` (Johnson et al., 2016)."""
+    return _LANGUAGE.fullmatch(word) is not None
 
 
 def method_of(words: Iterable[str]) -> str | None:

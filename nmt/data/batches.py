@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ class Side:
     lengths: np.ndarray  # (B,) int64
     characters: tuple[Spelled, ...] = ()  # of the words without a row, where a model reads them;
     # by length; a target's places are those of the predictions, `Batch.target_out`
+    factors: np.ndarray | None = None  # (F, S, B) int64, of each word, where a model reads them
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,7 @@ class TextBatches:
     rare: see `make_batch`. lengths: (N, 2) int, ids of source and target, if they are known: pairs
     that are made when they are asked for are then asked for in batches only. budget: tokens of a
     batch of an epoch, in place of batch_size; its gradient is then divided by target tokens.
+    finish: makes of a batch of such ids what a model reads.
     Batches are made on demand, so a resumed run can go to any place in an epoch:
     `[batches.batch(indices) for indices in batches.epoch(rng)[done:]]`.
     Raises ValueError if there are no pairs, a source sentence is empty or batch_size < 1.
@@ -178,12 +180,14 @@ class TextBatches:
 
     def __init__(self, pairs: Sequence[IdPair], batch_size: int, reverse_source: bool,
                  pool_size: int = POOL, rare: tuple[Rare, Rare] = (None, None),
-                 lengths: np.ndarray | None = None, budget: int | None = None) -> None:
+                 lengths: np.ndarray | None = None, budget: int | None = None,
+                 finish: Callable[[Batch], Batch] | None = None) -> None:
         _check_batch_size(batch_size)
         if not pairs:
             raise ValueError("pairs: expected at least one, got none")
         self.pairs, self.batch_size, self.reverse_source = pairs, batch_size, reverse_source
         self.pool_size, self.rare, self.budget = pool_size, rare, budget
+        self.finish = finish
         self.lengths = lengths_of(pairs) if lengths is None else lengths  # (N, 2)
         if not self.lengths[:, 0].all():
             place = int(self.lengths[:, 0].argmin())
@@ -205,7 +209,8 @@ class TextBatches:
 
     def batch(self, indices: Indices) -> Batch:
         """The batch of the pairs at these positions."""
-        return make_batch(self.pairs, indices, self.reverse_source, self.rare)
+        batch = make_batch(self.pairs, indices, self.reverse_source, self.rare)
+        return batch if self.finish is None else self.finish(batch)
 
     def tokens(self, batch: Batch) -> int:
         """Target words in a batch, `</s>` included: what its loss is summed over."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -51,13 +52,21 @@ class ParallelCorpus:
 
 
 def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
-    """How source and target text become words and text again."""
+    """How source and target text become words and text again; a `target_token` comes first."""
     languages = [data.source_language, data.target_language]
     if data.corpus in PAIRINGS:
         languages[1] = data.source_language
     name = {"cldr": "natural", "reverse": "none"}.get(data.corpus, data.tokenise)
     source, target = (tokeniser(name, language) for language in languages)
+    if data.target_token:
+        source = replace(source, tokenise=partial(_after_token, data.target_token, source.tokenise))
     return source, target
+
+
+def _after_token(token: str, cut: Callable[[str], list[str]], line: str) -> list[str]:
+    """The words of a line behind a symbol; of an empty line none."""
+    words = cut(line)
+    return [token, *words] if words else words
 
 
 def load_corpus(data: DataConfig) -> ParallelCorpus:

@@ -1,10 +1,12 @@
-"""Pairs of one text: the unsupervised tasks of multi-task learning (thesis, section 6.1.1).
+"""Pairs of one text: the unsupervised tasks of multi-task learning (thesis, section 6.1.1), and
+sentences of the target language without sources (Sennrich, Haddow and Birch, 2016).
 
 | task | source | target |
 |---|---|---|
 | copy | a sentence | the same: an autoencoder (Dai and Le, 2015) |
 | halves | its first half | its second half: skip-thought where sentences have no order |
 | neighbours | a sentence | the next one: skip-thought (Kiros et al., 2015) |
+| dummy | `<null>` | a sentence: "a single-word dummy source side" (Sennrich et al., 2016, 3.1) |
 
 "We split each sentence into two halves; we then use one half to predict the other half" (6.1.1).
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
+from nmt.data.annotation import NULL
 from nmt.data.stored import Pair, Words
 
 
@@ -39,6 +42,12 @@ def neighbours(sentences: Iterable[Words]) -> Iterator[Pair]:
     return ((one, following) for one, following in pairwise(sentences) if one and following)
 
 
+def dummies(sentences: Iterable[Words]) -> Iterator[Pair]:
+    """A source of one symbol, and each sentence."""
+    return (([NULL], sentence) for sentence in sentences)
+
+
 PAIRINGS: dict[str, Callable[[Iterable[Words]], Iterator[Pair]]] = {
     "copy": copies, "halves": halves, "neighbours": neighbours,
+    "dummy": dummies,
 }

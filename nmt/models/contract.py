@@ -54,7 +54,8 @@ class Searchable(Protocol):
     """What search asks of a model, an ensemble or a fusion.
 
     A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
-    are the hypotheses of sentence i. After `encode`, k is 1.
+    are the hypotheses of sentence i. After `encode`, k is 1. What is searched by scores, which are
+    added up and not divided by the sum over words first, has the attribute `scores`, true.
     """
 
     def encode(
@@ -98,6 +99,7 @@ class Tables(NamedTuple):
     reverse_source: bool = False  # whether the batches hold the sources from their end
     source_characters: int = 0  # size of its characters' vocabulary, of a model that reads them
     target_characters: int = 0  # of one that writes them
+    factors: tuple[int, ...] = ()  # values of each factor of the source's words
 
 
 def losses(loss: Array, cache: Any) -> tuple[Array, Array | None]:

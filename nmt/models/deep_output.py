@@ -68,13 +68,13 @@ LAYERS = {
 
 class DeepCache(NamedTuple):
     prefix: str
-    parts: tuple[Array, Array, Array]  # s, y, c as rows (N, H), (N, E), (N, He)
+    parts: tuple[Array, ...]  # s, y, c as rows (N, H), (N, E), (N, He); a language model's state
     layer: str
     kept: Array  # what the layer's backward reads
     parameters: Mapping[str, Array]
 
 
-NAMES = ("U_o", "V_o", "C_o")
+NAMES = ("U_o", "V_o", "C_o", "L_o")  # of s, y, c, and where there is one a language model's state
 
 
 def deep_weights(
@@ -89,7 +89,7 @@ def deep_weights(
     columns = (axis(name, width)
                for name, width in zip(("unit", "input", "source unit"), widths, strict=True))
     weights = {f"{prefix}.{name}": Weight((rows, one), scheme.matrix())
-               for name, one in zip(NAMES, columns, strict=True)}
+               for name, one in zip(NAMES, columns, strict=False)}
     prediction = output_weights(prefix, size, vocabulary_size, output_bias, scheme, "W_o")
     W_o = f"{prefix}.W_o"
     b_t = {f"{prefix}.b_t": Weight((rows,), scheme.bias())} if biases else {}
@@ -97,28 +97,32 @@ def deep_weights(
 
 
 def deep_forward(
-    prefix: str, parameters: Mapping[str, Array], s: Array, y: Array, c: Array, layer: str
+    prefix: str, parameters: Mapping[str, Array], parts: tuple[Array, ...], layer: str
 ) -> tuple[Array, DeepCache]:
-    """t_i (N, M) from the rows of states s (N, H), words y (N, E) and contexts c (N, He)."""
+    """t_i (N, M) from the rows of states s (N, H), words y (N, E) and contexts c (N, He), and of
+    what a fourth part is."""
+    s, y, c, *more = parts
     t_tilde = matmul(s, parameters[f"{prefix}.U_o"].T)              # (N, 2M)
     t_tilde += matmul(y, parameters[f"{prefix}.V_o"].T)
     t_tilde += matmul(c, parameters[f"{prefix}.C_o"].T)             # (Bahdanau A.2.2 deep)
+    for part in more:
+        t_tilde += matmul(part, parameters[f"{prefix}.L_o"].T)      # (Sennrich fusion)
     if f"{prefix}.b_t" in parameters:
         t_tilde += parameters[f"{prefix}.b_t"]
     t, kept = LAYERS[layer].forward(t_tilde)
-    return t, DeepCache(prefix, (s, y, c), layer, kept, parameters)
+    return t, DeepCache(prefix, parts, layer, kept, parameters)
 
 
 def deep_backward(
     dt: Array, cache: DeepCache
-) -> tuple[tuple[Array, Array, Array], Parameters]:
-    """Gradients of s, y, c (rows, as they came) and of the layer's parameters, from dt (N, M)."""
+) -> tuple[tuple[Array, ...], Parameters]:
+    """Gradients of the parts (rows, as they came) and of the layer's parameters, from dt (N, M)."""
     prefix, parts, layer, kept, parameters = cache
-    names = [f"{prefix}.{name}" for name in NAMES]
+    names = [f"{prefix}.{name}" for name in NAMES[: len(parts)]]
     dt_tilde = LAYERS[layer].backward(dt, kept)                            # (N, 2M)
     gradients = {name: dt_tilde.T @ part                                   # (2.14)
                  for name, part in zip(names, parts, strict=True)}
     if f"{prefix}.b_t" in parameters:
         gradients[f"{prefix}.b_t"] = dt_tilde.sum(axis=0)
-    ds, dy, dc = (matmul(dt_tilde, parameters[name]) for name in names)    # (2.13)
-    return (ds, dy, dc), gradients
+    d_parts = tuple(matmul(dt_tilde, parameters[name]) for name in names)  # (2.13)
+    return d_parts, gradients

@@ -5,14 +5,19 @@ Words outside the vocabulary may get their vectors from their characters (`nmt.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from backend import Array, array_module
 from backend.rows import RowIndex, row_index
 from backend.workspace import Workspace
 from lstm.cells import State
-from lstm.embedding import embedding_backward, embedding_forward, embedding_weight
+from lstm.embedding import (
+    embedding_forward,
+    embedding_weight,
+    factored_backward,
+    factored_forward,
+)
 from lstm.parameters import Parameters, Scheme, Weight
 from lstm.recurrent import Padding, make_padding
 from lstm.stack import Stack, StackCache, stack_backward, stack_forward, stack_weights, zero_state
@@ -22,34 +27,52 @@ from nmt.models.spelling import Composed, composed_backward, composed_forward
 
 
 class EncoderCache(NamedTuple):
-    prefix: str
-    embedding: tuple[RowIndex, int]
+    embedding: list[tuple[RowIndex, int]]  # of the words, and of each factor
+    tables: dict[str, int]  # their names and widths
     stack: StackCache
     composed: list[Composed]  # of the words that their characters make, by group
 
 
 def encoder_weights(
-    prefix: str, stack: Stack, vocabulary_size: int, embedding_size: int, scheme: Scheme
+    prefix: str, stack: Stack, vocabulary_size: int, embedding_size: int, scheme: Scheme,
+    factors: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Weight]:
-    """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].W`."""
-    return {f"{prefix}.W_e": embedding_weight(vocabulary_size, embedding_size, scheme),
+    """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].W`.
+
+    factors: of each factor its values F and its width w, a table `{prefix}.W_{name}` (F, w); the
+    words' own is then (V, E less all widths).
+    """
+    factors = factors or {}
+    own = embedding_size - sum(width for _, width in factors.values())
+    return {f"{prefix}.W_e": embedding_weight(vocabulary_size, own, scheme),
+            **{f"{prefix}.W_{name}": embedding_weight(size, width, scheme, "factor")
+               for name, (size, width) in factors.items()},
             **stack_weights(prefix, stack, {"x": embedding_size}, scheme)}
 
 
 def encoder_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, stack: Stack, noise: Noise,
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
+    factors: Sequence[str] = (),
 ) -> tuple[Array, Padding | None, list[list[State]], EncoderCache]:
     """States of all source words, and the last ones (Algorithm 3, lines 2-4 and 7-9).
 
     Arguments: noise, with the dropout masks `{prefix}.{l}` of the layers' inputs, or without;
-    characters, prefix and stack of the network that makes the vectors of `source.characters`.
+    characters, prefix and stack of the network that makes the vectors of `source.characters`;
+    factors, the names of `source.factors`.
     Returns the top states (S, B, He), the batch's padding, last[l][direction], the cache.
     """
     W_e, (S, B) = parameters[f"{prefix}.W_e"], source.ids.shape
     padding = make_padding(source.lengths, S)
-    x, embedding_cache, composed = vectors_forward(
-        prefix, parameters, source, noise, workspace, characters)
+    names = [f"{prefix}.W_e", *(f"{prefix}.W_{factor}" for factor in factors)]
+    if source.factors is None:
+        x, cache, composed = vectors_forward(
+            prefix, parameters, source, noise, workspace, characters)
+        caches = [cache]
+    else:
+        ids, composed = [source.ids, *source.factors], []
+        x, caches = factored_forward([parameters[name] for name in names],
+                                     [row_index(one) for one in ids])
     zero = zero_state(array_module(W_e), stack.unit, B, stack.hidden_size, W_e.dtype)
     states, last, stack_cache = stack_forward(
         x, parameters, prefix, stack.unit, [[zero] * stack.directions] * stack.layers,
@@ -57,7 +80,7 @@ def encoder_forward(
         masks=[noise.get(f"{prefix}.{layer}") for layer in range(stack.layers)],
     )
     return states, padding, last, EncoderCache(
-        prefix, embedding_cache, stack_cache, composed)
+        caches, {name: parameters[name].shape[1] for name in names}, stack_cache, composed)
 
 
 def vectors_forward(
@@ -77,4 +100,5 @@ def encoder_backward(
     """Algorithm 4 from time m_x down to 1: "without any prediction losses"."""
     dx, _, gradients = stack_backward(dstates, d_last, cache.stack, clip=clip)
     gradients |= composed_backward(dx, cache.composed, clip)
-    return {f"{cache.prefix}.W_e": embedding_backward(dx, cache.embedding), **gradients}
+    found = factored_backward(dx, list(cache.tables.values()), cache.embedding)
+    return {**dict(zip(cache.tables, found, strict=True)), **gradients}

@@ -69,6 +69,11 @@ class HybridConfig(ModelConfig):
             raise ValueError("output_norm: expected null in a hybrid model, whose spelling starts "
                              f"from h~ as it is, got {self.output_norm}")
         check_among("path", self.path, PATHS)
+        if self.factors:
+            raise ValueError(f"factors: expected none beside characters, got {self.factors}")
+        if self.target_sample is not None:
+            raise ValueError(f"target_sample: expected null where words are spelled, got "
+                             f"{self.target_sample}")
         if not (self.source_characters or self.target_characters):
             raise ValueError("source_characters: expected true, or target_characters, got neither; "
                              "a model of words only is the architecture luong")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmt.models import hybrid, language_model, rnnsearch, transformer, translator
+from nmt.models import deep_fusion, hybrid, language_model, rnnsearch, transformer, translator
 from nmt.models.contract import Architecture, Tables
 
 MODELS: dict[str, Architecture] = {
@@ -13,6 +13,7 @@ MODELS: dict[str, Architecture] = {
     "hybrid": hybrid.ARCHITECTURE,
     "transformer": transformer.ARCHITECTURE,
     "language_model": language_model.ARCHITECTURE,
+    "deep_fusion": deep_fusion.ARCHITECTURE,
 }
 
 

@@ -27,7 +27,14 @@ from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.embedding import embedding_weight
 from lstm.parameters import SCHEMES, Parameters, Scheme, Weight, axis
-from lstm.prediction import OutputCache, output_backward, output_forward, output_step
+from lstm.prediction import output_step
+from lstm.sampled import (
+    SITE,
+    check_sample,
+    predicted_backward,
+    predicted_forward,
+    sample_of,
+)
 from lstm.stack import Stack, check_among, check_clip, stack_weights
 from nmt.data.batches import Batch, Side
 from nmt.models.contextual import (
@@ -48,7 +55,7 @@ from nmt.models.contract import (
     Tables,
     Variants,
 )
-from nmt.models.deep_output import LAYERS, DeepCache, deep_backward, deep_forward, deep_weights
+from nmt.models.deep_output import LAYERS, deep_backward, deep_forward, deep_weights
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 
 CONTEXTS = ("search", "last")
@@ -81,6 +88,8 @@ class RNNSearchConfig:
     biases: bool = True  # of units, initial state and hidden layer
     output_bias: bool = True  # of the prediction layer
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
+    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
+    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
     initialisation: str = "orthogonal"  # orthogonal (B.1), uniform, xavier, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
 
@@ -95,6 +104,7 @@ class RNNSearchConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         check_clip(self.clip_elements)
+        check_sample(self)
 
     @property
     def searches(self) -> bool:
@@ -134,8 +144,8 @@ class RNNSearchCache(NamedTuple):
     s_0: Array  # (B, H)
     memory: Memory | None
     decoder: Any
-    deep: DeepCache
-    output: OutputCache
+    deep: Any  # of the output layer
+    output: Any
 
 
 class SearchState(NamedTuple):
@@ -189,8 +199,9 @@ class RNNSearch(Model):
 
     # --- training -------------------------------------------------------------------------------
 
-    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> None:
-        """This model has no dropout."""
+    def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
+        """This model has no dropout; `output.sample`: of `lstm.sampled`."""
+        return sample_of(self.config, batch, self.target_size, rng, dtype) or None
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
@@ -210,12 +221,10 @@ class RNNSearch(Model):
                 "decoder", parameters, batch.target_in, s_0, last, config.unit, workspace
             )
         steps, B, _ = run.y.shape
-        s, y, c = (part.reshape(steps * B, -1)
-                   for part in (run.s[self._states(steps)], run.y, run.c))
-        t, deep_cache = deep_forward("output", parameters, s, y, c, config.layer)
-        loss, output_cache = output_forward(
+        t, deep_cache = self._predicted(parameters, run, batch)
+        loss, output_cache = predicted_forward(
             "output", parameters, t.reshape(steps, B, -1), batch.target_out, batch.target.lengths,
-            workspace, "W_o",
+            workspace, "W_o", (noise or {}).get(SITE),
         )
         return loss, RNNSearchCache(parameters, encoder_cache, last, s_0, memory, decoder_cache,
                                     deep_cache, output_cache)
@@ -223,9 +232,9 @@ class RNNSearch(Model):
     def backward(self, cache: RNNSearchCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
-        dt, gradients = output_backward(cache.output, self.workspace)
+        dt, gradients = predicted_backward(cache.output, self.workspace)
         xp, (steps, B, M) = array_module(dt), dt.shape
-        (ds, dy, dc), more = deep_backward(dt.reshape(steps * B, M), cache.deep)
+        (ds, dy, dc), more = self._predicted_backward(dt.reshape(steps * B, M), cache.deep)
         gradients |= more
         d_states: Any = xp.zeros((steps + 1, *cache.s_0.shape), dtype=dt.dtype)
         d_states[self._states(steps)] = ds.reshape(steps, *cache.s_0.shape)
@@ -258,6 +267,22 @@ class RNNSearch(Model):
                                     "attention")
         return last[0][-1][0], memory, cache
 
+    def _parts(self, run: Run) -> tuple[Array, ...]:
+        """What the output layer reads of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
+        steps, B, _ = run.y.shape
+        return tuple(part.reshape(steps * B, -1)
+                     for part in (run.s[self._states(steps)], run.y, run.c))
+
+    def _predicted(
+        self, parameters: Mapping[str, Array], run: Run, batch: Batch
+    ) -> tuple[Array, Any]:
+        """t (N, M), the rows of all steps, and the cache."""
+        return deep_forward("output", parameters, self._parts(run), self.config.layer)
+
+    def _predicted_backward(self, dt: Array, cache: Any) -> tuple[tuple[Array, ...], Gradients]:
+        """Gradients of s, y, c, as rows, and of the parameters, from dt (N, M)."""
+        return deep_backward(dt, cache)
+
     def _states(self, steps: int) -> slice:
         """Which of s_0 .. s_T the output layer reads (erratum 18)."""
         return slice(0, steps) if self.config.deep_state == "before" else slice(1, steps + 1)
@@ -280,6 +305,13 @@ class RNNSearch(Model):
         Arguments: tokens (N,) host ids. Returns logits (N, V), unnormalised log-probabilities of
         the next word; the new state; the alignment (N, S) or None.
         """
+        parts, after, alignment = self._advance(parameters, state, tokens)
+        return self._logits(parameters, parts), after, alignment
+
+    def _advance(
+        self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
+    ) -> tuple[tuple[Array, ...], SearchState, Array | None]:
+        """A step up to what the output layer reads: rows of s, y and c."""
         config, (s, memory, c) = self.config, state
         W_e, N = parameters["decoder.W_e"], len(s)
         check_ids(tokens, W_e.shape[0], "tokens")
@@ -292,9 +324,13 @@ class RNNSearch(Model):
         context: Array = c
         after = contextual_step("decoder", parameters, y, s, context, config.unit)
         deep = s if config.deep_state == "before" else after
-        t, _ = deep_forward("output", parameters, deep, y, context, config.layer)
-        logits = output_step("output", parameters, t, "W_o")  # (N, V)     (Bahdanau A.2.2 output)
-        return logits, SearchState(after, memory, None if memory is not None else c), alignment
+        stays = SearchState(after, memory, None if memory is not None else c)
+        return (deep, y, context), stays, alignment
+
+    def _logits(self, parameters: Mapping[str, Array], parts: tuple[Array, ...]) -> Array:
+        """Logits (N, V) from what the output layer reads."""
+        t, _ = deep_forward("output", parameters, parts, self.config.layer)
+        return output_step("output", parameters, t, "W_o")                 # (Bahdanau A.2.2 output)
 
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray

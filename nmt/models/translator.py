@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,11 +15,13 @@ from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
 from lstm.cells import CELLS, State
 from lstm.parameters import Scheme, Weight
-from lstm.prediction import (
-    output_backward,
-    output_forward,
-    output_step,
-    output_weights,
+from lstm.prediction import output_step, output_weights
+from lstm.sampled import (
+    SITE,
+    check_sample,
+    predicted_backward,
+    predicted_forward,
+    sample_of,
 )
 from lstm.stack import Stack, check_among, check_stack_config, dropout_mask, select_states
 from nmt.data.batches import Batch, Side
@@ -70,9 +72,12 @@ class ModelConfig:
     renormalise: bool = False  # local-p: a_t is made to sum to one (the thesis's is not: erratum 8)
     location_length: int = 50  # location: L_max, source words behind it are not attended to
     input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
+    factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each, of E
     dropout: float = 0.0  # probability
     dropout_sites: str = "vertical"  # vertical: all connections upwards; author (erratum 29)
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
+    target_sample: int | None = None  # words drawn beside the batch's, for training's softmax
+    sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
     forget_bias: float = 0.0  # where the forget gates' biases start
@@ -80,11 +85,16 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_stack_config(self)
+        check_sample(self)
         check_among("attention", self.attention, (*WINDOWS, "none"))
         check_among("score", self.score, CHOICES)
         for name in ("window", "location_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        widths = self.factors.values()
+        if self.factors and not (min(widths) > 0 and sum(widths) < self.embedding_size):
+            raise ValueError(f"factors: expected widths above 0 and below embedding_size = "
+                             f"{self.embedding_size} together, got {self.factors}")
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
         check_length(self.output_norm)
@@ -142,13 +152,18 @@ class Translator(Model):
 
     def __init__(
         self, config: ModelConfig, source_size: int, target_size: int,
-        reverse_source: bool = False,
+        reverse_source: bool = False, factor_sizes: Sequence[int] = (),
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
         reverse_source, whether the batches' sources are reversed: local attention has to know at
-        which end a sentence begins (erratum 9).
+        which end a sentence begins (erratum 9). factor_sizes, values of each of `config.factors`.
         """
+        if len(factor_sizes) != len(config.factors):
+            raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
+                             f"{list(factor_sizes)}")
+        self.factors = {name: (size, width) for (name, width), size in zip(
+            config.factors.items(), factor_sizes, strict=True)}
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self.variant = config.variant(reverse_source)
         self.source = Stack(config.unit, config.layers, config.hidden_size, config.bidirectional,
@@ -163,7 +178,7 @@ class Translator(Model):
         target = source._replace(bidirectional=False)
         inputs = {"x": E, "h~": H} if config.input_feeding else {"x": E}
         return {
-            **encoder_weights("encoder", source, self.source_size, E, scheme),
+            **encoder_weights("encoder", source, self.source_size, E, scheme, self.factors),
             **(bridge_weights("bridge", source, scheme) if config.bridge else {}),
             **decoder_weights("decoder", target, self.target_size, inputs, scheme),
             **({} if config.attention == "none"
@@ -179,11 +194,12 @@ class Translator(Model):
         Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
         also what the attentional vector (without attention, the output layer) reads,
         `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
-        top layer (erratum 29).
+        top layer (erratum 29). `output.sample`: of `lstm.sampled`.
         """
         config, B = self.config, len(batch.indices)
+        sample = sample_of(config, batch, self.target_size, rng, dtype)
         if config.dropout == 0.0:
-            return None
+            return sample or None
         E, H, He = config.embedding_size, config.hidden_size, self.source.width
         S, T = len(batch.sources[0].ids), len(batch.target_in)
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
@@ -192,8 +208,8 @@ class Translator(Model):
             shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
         elif config.input_feeding:
             shapes["decoder.fed"] = (T, B, H)
-        return {site: dropout_mask(rng, shape, config.dropout, dtype)
-                for site, shape in shapes.items()}
+        return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
+                         for site, shape in shapes.items()}
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
@@ -206,8 +222,9 @@ class Translator(Model):
         """
         h, cache = self._decode(parameters, batch, noise or {})
         h, length = brought_forward(h, self.config.output_norm)
-        loss, output_cache = output_forward(
-            "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace
+        loss, output_cache = predicted_forward(
+            "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace,
+            sample=(noise or {}).get(SITE),
         )
         return loss, cache._replace(output=output_cache, length=length)
 
@@ -228,7 +245,7 @@ class Translator(Model):
     def backward(self, cache: TranslatorCache) -> Gradients:
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
-        dh, gradients = output_backward(cache.output, self.workspace)
+        dh, gradients = predicted_backward(cache.output, self.workspace)
         return gradients | self._decode_backward(brought_backward(dh, cache.length), cache)
 
     def _decode_backward(
@@ -256,7 +273,8 @@ class Translator(Model):
     ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
         """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
         states, padding, last, encoder_cache = encoder_forward(
-            "encoder", parameters, source, self.source, noise, self.workspace, self.characters
+            "encoder", parameters, source, self.source, noise, self.workspace, self.characters,
+            tuple(self.factors)
         )
         memory = None if self.config.attention == "none" else memory_forward(
             states, padding, self.variant, parameters, "attention")
@@ -316,7 +334,8 @@ class Translator(Model):
 
 def build(config: ModelConfig, tables: Tables) -> Translator:
     """The translator of a configuration."""
-    return Translator(config, tables.sources[0], tables.target, tables.reverse_source)
+    return Translator(config, tables.sources[0], tables.target, tables.reverse_source,
+                      tables.factors)
 
 
 def variants() -> dict[str, Variants]:

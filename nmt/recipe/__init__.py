@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nmt.data.annotation import is_language
+from nmt.data.factors import factor_tables
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
@@ -79,7 +81,7 @@ class SubwordsConfig:
 class DataConfig:
     """Where the sentence pairs come from and how they become ids."""
 
-    corpus: str = "files"  # files; of one text: copy, halves, neighbours; generated: cldr, reverse
+    corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; or cldr, reverse
     directory: str = "."  # files, one text: where the files below are
     train_source: str = ""  # files, one text: the sources to train on, UTF-8, a sentence a line
     train_target: str = ""  # files: their translations, line by line
@@ -102,6 +104,7 @@ class DataConfig:
     max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
     reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
+    target_token: str = ""  # files: such as <2de>, put before each source: the language to write
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
     subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 
@@ -112,6 +115,9 @@ class DataConfig:
         if self.tokenise not in TOKENISERS:
             raise ValueError(f"tokenise: expected one of {', '.join(TOKENISERS)}, got "
                              f"{self.tokenise!r}")
+        if self.target_token and not (is_language(self.target_token) and self.corpus == "files"):
+            raise ValueError("target_token: expected <2 and a language's code>, such as <2de>, of "
+                             f"a corpus of files, got {self.target_token!r}")
         _check_least(self, 1, "max_length", "min_frequency", "max_translate_length", "train_size",
                      "dev_size", "max_characters")
         _check_least(self, 0, "test_size", "seed")
@@ -160,6 +166,12 @@ class Recipe(TranslationRecipe):
         if self.data.reverse_target and tables:
             raise ValueError("data.reverse_target: expected false with a model of characters, got "
                              "true")
+        if factor_tables(self.model) and self.data.tokenise != "none":
+            raise ValueError("data.tokenise: expected 'none' where words have tags "
+                             f"(model.factors), got {self.data.tokenise!r}")
+        if factor_tables(self.model) and self.data.target_token:
+            raise ValueError("data.target_token: expected none where words have tags "
+                             f"(model.factors), got {self.data.target_token!r}")
         spells = CHARACTERS[1] in tables
         _check_criterion(self.train, ("perplexity", *[CHARACTER_PERPLEXITY] * spells,
                                       *[BLEU] * self.evaluate.bleu))
@@ -177,6 +189,7 @@ class TextConfig:
     train: str = ""  # UTF-8 text
     dev: str = ""  # UTF-8 text; "" takes the last tenth of `train`
     level: str = "words"  # words or characters
+    vocabulary: str = ""  # a file of words to take, such as a translator's target.vocab
     min_frequency: int = 1  # rarer ones become <unk>
     max_vocabulary: int | None = None  # words or characters kept, <unk> and </s> included
     dev_share: float = 0.1  # where dev is "": the share taken from the end of `train`
@@ -188,6 +201,9 @@ class TextConfig:
             raise ValueError(f"level: expected words or characters, got {self.level!r}")
         if not self.train:
             raise ValueError("train: expected the name of a file, got nothing")
+        if self.vocabulary and (self.max_vocabulary is not None or self.min_frequency > 1):
+            raise ValueError("vocabulary: expected none beside min_frequency or max_vocabulary, "
+                             f"which make one, got {self.vocabulary!r}")
         _check_least(self, 1, "streams", "length", "min_frequency")
         _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
         if not 0.0 < self.dev_share < 1.0:

@@ -58,7 +58,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     log p / lp(limit) is the best that an active one can reach.
     """
     count = max(2 * options.beam, 0 if observer is None else observer.candidates)
-    propose = partial(best_candidates, count=count)
+    propose = partial(best_candidates, count=count, scores=_scores(model))
     return from_sources(model, parameters, sources, options, limits, propose, observer)
 
 
@@ -81,7 +81,7 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
         ValueError, FloatingPointError: as in `beam_search`.
     """
     options = replace(options, beam=1, nbest=1, length_normalisation=0.0)
-    propose = partial(best_candidates, count=1)
+    propose = partial(best_candidates, count=1, scores=_scores(model))
     found = from_sources(model, parameters, sources, options, limits, propose)
     return [hypotheses[0] for hypotheses in found]
 
@@ -130,6 +130,8 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         logits, state, alignment = model.step(parameters, state, tokens)
         history.add(tokens, active.rows.reshape(-1), None if lengths is None else alignment)
         steps = len(history)
+        if not options.unknown:
+            logits, active = _known(logits, active, _scores(model))
         active, candidates = _extend(active, logits, options, propose, steps, ended)
         done, reachable = _done(active, options, limits, steps, ended)
         if observer is not None:
@@ -143,16 +145,25 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
     return history.hypotheses(ended, limits if lengths is None else lengths)
 
 
+def _scores(model: Searchable) -> bool:
+    """Whether what a model's step returns is added up as it is, and not its log softmax."""
+    return getattr(model, "scores", False)
+
+
+def _known(logits: Array, active: Active, scores: bool) -> tuple[Array, Active]:
+    """Logits that forbid `<unk>`, and the hypotheses with what that costs."""
+    logits, allowed = without_unknown(logits)
+    before = active.log_probabilities
+    log_probabilities = before if scores else before + allowed.reshape(before.shape)
+    return logits, active._replace(log_probabilities=log_probabilities)
+
+
 def _extend(active: Active, logits: Array, options: SearchOptions, propose: Propose, steps: int,
             ended: list[list[Ended]]) -> tuple[Active, Candidates]:
     """Grow the active hypotheses by one token; move those that emit the end marker to `ended`."""
     B, K = active.tokens.shape
     V = logits.shape[1]
-    log_probabilities = active.log_probabilities
-    if not options.unknown:
-        logits, allowed = without_unknown(logits)
-        log_probabilities = log_probabilities + allowed.reshape(B, K)
-    scores, flat = propose(logits, log_probabilities)  # (B, C)
+    scores, flat = propose(logits, active.log_probabilities)  # (B, C)
     if np.isnan(scores).any():
         raise FloatingPointError(f"model: a logit is not finite at step {steps} of the search")
     tokens = flat % V

@@ -158,8 +158,8 @@ def top_candidates(logits: Array, maxima: Array, offsets: Array,
     return xp.take_along_axis(values, order, axis=1), xp.take_along_axis(flat, order, axis=1)
 
 
-def best_candidates(logits: Array, log_probabilities: np.ndarray,
-                    count: int) -> tuple[np.ndarray, np.ndarray]:
+def best_candidates(logits: Array, log_probabilities: np.ndarray, count: int,
+                    scores: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the most probable one-token extensions of each sentence's hypotheses.
 
     Source: thesis section 2.3.2, step (c): log p(y_1..y_t) = log p(y_1..y_{t-1}) + log p_t(y_t).
@@ -168,6 +168,7 @@ def best_candidates(logits: Array, log_probabilities: np.ndarray,
         logits: (B*K, V) real device array, unnormalised, nats; rows grouped by sentence.
         log_probabilities: (B, K) float64 host array, nats; the first of each row is finite.
         count: candidates per sentence wanted; fewer if there are fewer.
+        scores: whether the logits are added as they are, log p_t or a score in place of it.
 
     Returns:
         log_probabilities: (B, C) float64 host array, best first; NaN throughout a sentence that
@@ -180,7 +181,8 @@ def best_candidates(logits: Array, log_probabilities: np.ndarray,
     best = log_probabilities[:, :1]
     relative = backend.to_device((log_probabilities - best).astype(logits.dtype))  # (B, K)
     maxima = block_maxima(logits)
-    normaliser = log_sum_exp(logits, maxima.max(axis=1)).reshape(B, K)
+    largest = maxima.max(axis=1)
+    normaliser = (0.0 * largest if scores else log_sum_exp(logits, largest)).reshape(B, K)
     values, flat = top_candidates(logits, maxima, relative - normaliser, count)
     values = values + 0.0 * normaliser.sum(axis=1, keepdims=True)  # 0, or NaN to be noticed
     return best + backend.to_host(values), backend.to_host(flat)

@@ -95,6 +95,9 @@ def translation(
     if name_of(config) not in ("luong", "rnnsearch", "hybrid"):
         raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch, "
                         f"hybrid or language_model, got {name_of(config)}")
+    if getattr(config, "factors", None):
+        raise UserError(f"{directory}: expected a model without factors (model.factors), got "
+                        f"{', '.join(config.factors)}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
     x, own = source_cut(sentence), target is None
     spelled: tuple[int, ...] = ()

@@ -21,7 +21,7 @@ from grads.verification.mutation.injection import injected
 from grads.verification.mutation.processes import in_processes, start
 from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned
 
-LIMIT = 5.0  # seconds a check may take beside forty times what its numbers take
+LIMIT = 5.0  # seconds of the processor a check may take beside forty times what its numbers take
 SAME = 1e-12  # relative to a tensor's largest entry: the same but for rounding
 NOT_RUN = "no check runs the line"
 
@@ -69,7 +69,7 @@ def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> 
         warnings.simplefilter("ignore")
         with poisoned(), injected(mutant.function, mutant.source):
             for k in order:
-                signal.setitimer(signal.ITIMER_REAL, LIMIT + 40 * recording.seconds[k])
+                signal.setitimer(signal.ITIMER_PROF, LIMIT + 40 * recording.seconds[k])
                 changed = not same(checks[k], recording.numbers[k])
                 writer.send((changed, changed and complaint(checks[k]), checks[k].name))
 
@@ -83,7 +83,7 @@ def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> 
                 break
     except EOFError:
         process.join()
-        by = "time" if process.exitcode == -signal.SIGALRM else "exception"
+        by = "time" if process.exitcode == -signal.SIGPROF else "exception"
     reader.close()
     process.kill()
     process.join()

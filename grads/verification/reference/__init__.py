@@ -26,8 +26,10 @@ from grads.verification.reference import (
 
 REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "luong": luong.loss,
+    "factored": luong.loss,
     "hybrid": hybrid.loss,
     "rnnsearch": rnnsearch.loss,
+    "deep_fusion": rnnsearch.loss,
     "language_model": language_model.loss,
     "transformer": transformer.loss,
 }

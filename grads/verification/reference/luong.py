@@ -27,6 +27,7 @@ from grads.verification.reference.tokens import (
     read_masks,
     read_source,
     read_target,
+    sampled,
 )
 
 Attend = Callable[[Tensor, int], Tensor]  # h (B, T, H), number of its first step -> c (B, T, He)
@@ -53,7 +54,7 @@ def loss(
     if config.output_norm is not None:
         h_tilde = config.output_norm * F.normalize(h_tilde, dim=-1, eps=1e-5)
     return negative_log_likelihood(                              # (4.6), (2.52)
-        h_tilde, parameters["output.W_hy"], parameters.get("output.b"), target)
+        h_tilde, parameters["output.W_hy"], sampled(parameters.get("output.b"), masks), target)
 
 
 # --- source -------------------------------------------------------------------------------------
@@ -63,7 +64,9 @@ def encode(
     config: Any, parameters: Parameters, source: Source, masks: Masks
 ) -> tuple[Tensor, list[State]]:
     """hbar (S, B, He), and the decoder's first state of each layer."""
-    x = F.embedding(source.ids, parameters["encoder.W_e"])       # (S, B, E)
+    tables = ["encoder.W_e", *(f"encoder.W_{name}" for name in config.factors)]
+    x = torch.cat([F.embedding(ids, parameters[name])            # (Sennrich features)
+                   for name, ids in zip(tables, (source.ids, *source.factors), strict=True)], 2)
     return encode_vectors(config, parameters, x, source.lengths, masks)
 
 

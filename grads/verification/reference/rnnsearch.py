@@ -3,12 +3,14 @@
 Parameters: `encoder.W_e`, `decoder.W_e` (V, E); the stack `encoder`, one layer (`recurrent`);
 `decoder.0.W` with the columns [word, context, state] and `.b`; `bridge.W_s` (H, H), `bridge.b`;
 `attention.W_a`, `.U_a`, `.v_a`; `output.U_o`, `.V_o`, `.C_o` of state, word and context, `.b_t`;
-`output.W_o` (V, M), `output.b`.
+`output.W_o` (V, M), `output.b`. With deep fusion a language model, `lm.W_e` and the stack `lm`, and
+`output.L_o`, `.v_g`, `.b_g`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,8 +23,10 @@ from grads.verification.reference.tokens import (
     Parameters,
     Source,
     negative_log_likelihood,
+    read_masks,
     read_source,
     read_target,
+    sampled,
 )
 
 ADDITIVE = Attention("additive")
@@ -33,17 +37,20 @@ def loss(
 ) -> Tensor:
     """-log p(y | x), A.2, in nats, summed over the batch's target tokens.
 
-    config: `RNNSearchConfig`. noise: none; the model has no dropout. Returns a scalar.
+    config: `RNNSearchConfig`. noise: of the site `output.sample` (V,) alone; the model has
+    no dropout. Returns a scalar.
     """
     W_e = parameters["decoder.W_e"]
     source, target = read_source(batch, W_e), read_target(batch, W_e)
+    masks = read_masks(noise, W_e)
     s_0, search = encode(config, parameters, source)
     y = F.embedding(target.inputs, W_e)                          # E y_{i-1}, (T, B, E)
     s, c = decode(config, parameters, y, s_0, search)
     s = s[:-1] if config.deep_state == "before" else s[1:]       # s_{i-1} or s_i (erratum 18)
-    t = hidden_layer(config, parameters, s, y, c)
+    more = language_part(config, parameters, target.inputs) if hasattr(config, "language") else 0.0
+    t = hidden_layer(config, parameters, s, y, c, more)
     return negative_log_likelihood(                              # (Bahdanau A.2.2 output)
-        t, parameters["output.W_o"], parameters.get("output.b"), target)
+        t, parameters["output.W_o"], sampled(parameters.get("output.b"), masks), target)
 
 
 def encode(
@@ -82,12 +89,23 @@ def decode(
 
 
 def hidden_layer(
-    config: Any, parameters: Parameters, s: Tensor, y: Tensor, c: Tensor
+    config: Any, parameters: Parameters, s: Tensor, y: Tensor, c: Tensor, more: Tensor | float
 ) -> Tensor:
-    """t_i (T, B, M), maxout units of two or, in the simplified model, tanh."""
+    """t_i (T, B, M), maxout units of two or, in the simplified model, tanh; more: what deep fusion
+    adds."""
     U_o, V_o, C_o = (parameters[f"output.{name}"] for name in ("U_o", "V_o", "C_o"))
     b_t = parameters.get("output.b_t")
-    t_tilde = F.linear(s, U_o, b_t) + y @ V_o.T + c @ C_o.T      # (Bahdanau A.2.2 deep)
+    t_tilde = F.linear(s, U_o, b_t) + y @ V_o.T + c @ C_o.T + more  # (Bahdanau A.2.2 deep)
     if config.layer == "tanh":
         return torch.tanh(t_tilde)
     return t_tilde.unflatten(2, (-1, 2)).amax(dim=3)             # (Bahdanau A.2.2 maxout)
+
+
+def language_part(config: Any, parameters: Parameters, inputs: Tensor) -> Tensor:
+    """L_o (g_i s_LM), (T, B, 2M): the gated state of a language model that has read as far."""
+    x = F.embedding(inputs, parameters["lm.W_e"])                # (T, B, E_LM)
+    language = SimpleNamespace(unit=config.lm_unit, hidden_size=config.lm_hidden_size,
+                               clip_elements=config.clip_elements)
+    s, _ = stack(language, parameters, "lm", config.lm_layers, x)
+    g = torch.sigmoid(s @ parameters["output.v_g"] + parameters["output.b_g"])  # (Sennrich fusion)
+    return (g[:, :, None] * s) @ parameters["output.L_o"].T      # (Sennrich fusion)

@@ -25,6 +25,7 @@ class Source(NamedTuple):
 
     ids: Tensor  # (S, B)
     lengths: Tensor  # (B,), on the host
+    factors: tuple[Tensor, ...] = ()  # each (S, B)
 
 
 class Target(NamedTuple):
@@ -46,7 +47,9 @@ class Spelled(NamedTuple):
 def read_source(batch: Any, like: Tensor) -> Source:
     """The batch's first source, on the device of `like`."""
     (side, *_) = batch.sources
-    return Source(torch.as_tensor(side.ids, device=like.device), torch.as_tensor(side.lengths))
+    return Source(torch.as_tensor(side.ids, device=like.device), torch.as_tensor(side.lengths),
+                  tuple(torch.as_tensor(one, device=like.device)
+                        for one in (() if side.factors is None else side.factors)))
 
 
 def read_target(batch: Any, like: Tensor) -> Target:
@@ -103,3 +106,10 @@ def negative_log_likelihood(
     s = F.linear(x.flatten(0, -2), W, b)                         # (2.4)
     return F.cross_entropy(s, outputs.flatten(), reduction="sum",
                            label_smoothing=smoothing)            # (2.5), (2.8)
+
+
+def sampled(b: Tensor | None, masks: Masks) -> Tensor | None:
+    """The bias (V,) less log Q of the words sampled, minus infinity of the others (Jean 12)."""
+    if "output.sample" not in masks:
+        return b
+    return torch.log(masks["output.sample"]) + (0.0 if b is None else b)

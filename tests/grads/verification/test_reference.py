@@ -44,7 +44,7 @@ def run(entry: Entry) -> Run:
     more = {"reverse_source": made.tables.reverse_source} if made.tables.sources else {}
     return Run(made.model.config, made.parameters, made.batch, made.noise,
                float(case.outputs(case.inputs)["loss"]), gradients_of(case),
-               more if entry.architecture in ("luong", "hybrid") else {})
+               more if entry.architecture in ("luong", "hybrid", "factored") else {})
 
 
 def variant(architecture: str, shape: str = "ragged", **options: Any) -> Entry:
@@ -99,6 +99,18 @@ def test_clipping_that_acts(architecture, options, limit):
                              **made.options)
     table = next(name for name in expected if name.endswith("W_e"))
     assert np.abs(unclipped[table] - expected[table]).max() > 0.01
+
+
+@pytest.mark.parametrize("weights", ["inverse", "equal"])
+@pytest.mark.parametrize("architecture, options", [
+    ("luong", {"dropout": 0.3}), ("luong", {"output_bias": True}), ("rnnsearch", {}),
+    ("deep_fusion", {})], ids=describe)
+def test_a_sampled_vocabulary(architecture, options, weights):
+    """The softmax over a few words, weighted (Jean et al., 2015)."""
+    made = run(variant(architecture, **options, target_sample=1, sample_weights=weights))
+    assert 0 < np.count_nonzero(made.noise["output.sample"]) < len(made.noise["output.sample"])
+    assert_equal(made, *gradients(architecture, made.config, made.parameters, made.batch,
+                                  made.noise, **made.options))
 
 
 FUSED = [

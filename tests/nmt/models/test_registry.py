@@ -10,6 +10,7 @@ from literal import assert_same_gradients, dense, draw_parameters, noisy_loss, p
 
 from nmt.data.batches import make_batch, make_sources
 from nmt.models.contract import Tables
+from nmt.models.deep_fusion import DeepFusion, DeepFusionConfig
 from nmt.models.hybrid import Hybrid, HybridConfig
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.registry import MODELS, architecture_of, make_model, name_of
@@ -26,9 +27,10 @@ CONFIGS: dict[str, Any] = {
     "hybrid": HybridConfig(**SIZES, dropout=0.3, character_embedding_size=2),
     "language_model": LanguageModelConfig(**SIZES, dropout=0.3),
     "transformer": TransformerConfig(1, 1, 4, 5, 2),
+    "deep_fusion": DeepFusionConfig(**SIZES, layer_size=5, lm_hidden_size=3, lm_embedding_size=2),
 }
-KINDS = {"luong": Translator, "rnnsearch": RNNSearch, "hybrid": Hybrid,
-         "language_model": LanguageModel, "transformer": Transformer}
+KINDS = {"luong": Translator, "rnnsearch": RNNSearch, "hybrid": Hybrid, "transformer": Transformer,
+         "language_model": LanguageModel, "deep_fusion": DeepFusion}
 
 
 def make(name):
@@ -55,7 +57,8 @@ def test_a_configuration_names_its_architecture(name):
 @pytest.mark.parametrize("config", [None, "luong", Tables((2,), 3)])
 def test_what_is_no_configuration_is_refused(config):
     with pytest.raises(TypeError, match="config: expected one of ModelConfig, RNNSearchConfig, "
-                                        "HybridConfig, TransformerConfig, LanguageModelConfig, got "
+                                        "HybridConfig, TransformerConfig, LanguageModelConfig, "
+                                        "DeepFusionConfig, got "
                                         f"{type(config).__name__}"):
         make_model(config, Tables((7,), 8))
 

@@ -26,13 +26,15 @@ MODELS: dict[str, dict[str, Any]] = {
     "local-m": {"attention": "local-m", "window": 1}, "local-p": {"attention": "local-p"},
     "both ends": {"bidirectional": True, "bridge": True}, "gru": {"unit": "gru"},
     "rnnsearch": {"architecture": "rnnsearch"},
+    "deep fusion": {"architecture": "deep_fusion"},
     "hybrid": {"architecture": "hybrid", "character_embedding_size": 3},
     "transformer": {"architecture": "transformer", "encoder_layers": 1, "decoder_layers": 2,
                     "heads": 2, "inner_size": 7}}
 CHANGES: dict[str, dict[str, Any]] = {
     "gru": {"data": {"reverse_source": True}}, "dot": {"data": {"source_end": True}},
     "general": {"search": {"unknown": False}}}
-NO_LAYERS = {"rnnsearch": ("layers",), "transformer": ("layers", "embedding_size")}
+NO_LAYERS = {"rnnsearch": ("layers",), "deep fusion": ("layers",),
+             "transformer": ("layers", "embedding_size")}
 
 
 def service_of(directory: Path, name: str) -> Service:

@@ -1,0 +1,46 @@
+"""A translator of words with factors, as an architecture of the catalogue's own.
+
+Its choices are checked without factors; here they meet what reads the source's vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nmt.models.contract import Architecture, Tables, Variants
+from nmt.models.translator import ModelConfig, Translator
+
+
+@dataclass(frozen=True)
+class FactoredConfig:
+    """Widths and numbers of values of the factors, and the translator's options."""
+
+    factors: int  # how many
+    bidirectional: bool
+    dropout: float
+    hidden_size: int
+
+    @property
+    def factor_sizes(self) -> tuple[int, ...]:
+        """Values of each."""
+        return (3, 5)[: self.factors]
+
+
+def build(config: FactoredConfig, tables: Tables) -> Translator:
+    """The translator: of its embeddings each factor has a few columns."""
+    widths = dict(list({"case": 1, "place": 2}.items())[: config.factors])
+    own = ModelConfig(layers=1, hidden_size=config.hidden_size, factors=widths,
+                      embedding_size=config.hidden_size + 4, dropout=config.dropout,
+                      bidirectional=config.bidirectional, bridge=config.bidirectional)
+    return Translator(own, tables.sources[0], tables.target, tables.reverse_source, tables.factors)
+
+
+def variants() -> dict[str, Variants]:
+    """All of it at tiny sizes, the usual one at real ones."""
+    tiny = {"hidden_size": (2,), "factors": (2, 1), "bidirectional": (False, True),
+            "dropout": (0.0, 0.3)}
+    return {"tiny": Variants(tiny), "real": Variants({
+        "hidden_size": (24,), "factors": (2,), "bidirectional": (True,), "dropout": (0.3,)})}
+
+
+ARCHITECTURE = Architecture(FactoredConfig, build, variants)

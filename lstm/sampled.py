@@ -1,0 +1,120 @@
+"""The prediction layer over a sampled vocabulary, to train with.
+
+Source: Jean et al. (2015), "On Using Very Large Target Vocabulary"; named without equations by Nair
+and Shah (2016), 7.3. With s_k the logits, the gradient of -log p(y) is -ds_y + E_p[ds_k]. The
+expectation is taken over a few words V' with importance weights:
+
+    E_p[ds_k] ~ sum over V' of (w_k / sum of w) ds_k,  w_k = exp(s_k - log Q(k))     (Jean 12)
+
+which is the exact gradient of -log (exp(s_y - log Q(y)) / sum over V' of exp(s_k - log Q(k))). V'
+holds the words that the batch predicts, with Q = 1, and others drawn without replacement, with Q
+the chance to be drawn: then the sum over V' has the sum over all words as its mean. Jean et al.
+take Q the same for all of V': the weights cancel (`equal`). All words alike: nothing is
+approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array, array_module, to_device, to_host
+from backend.rows import RowGradient, check_ids
+from backend.workspace import Workspace
+from lstm.parameters import Parameters
+from lstm.prediction import OutputCache, output_backward, output_forward
+
+INVERSE, EQUAL = SAMPLE_WEIGHTS = ("inverse", "equal")
+SITE = "output.sample"  # of the noise
+
+
+def draw_sample(
+    targets: np.ndarray, lengths: np.ndarray, vocabulary_size: int, count: int, weights: str,
+    rng: np.random.Generator, dtype: Any,
+) -> Array:
+    """(V,) 1 / Q(k) of the words that are sampled for a batch, 0 of all others.
+
+    Arguments: targets (T, B) host ids; lengths (B,) host; count of words drawn beside those of the
+    batch, all where there are no more; weights, "inverse" or "equal".
+    """
+    real = np.arange(len(targets))[:, None] < lengths
+    sample = np.zeros(vocabulary_size)
+    sample[targets[real]] = 1.0
+    others = np.flatnonzero(sample == 0.0)
+    drawn = rng.choice(others, min(count, len(others)), replace=False)
+    sample[drawn] = len(others) / max(len(drawn), 1) if weights == INVERSE else 1.0
+    return to_device(sample).astype(dtype)
+
+
+def check_sample(config: Any) -> None:
+    """Raise ValueError where a configuration's `target_sample` or `sample_weights` is out of range.
+    """
+    if config.target_sample is not None and config.target_sample < 1:
+        raise ValueError(f"target_sample: expected at least 1, got {config.target_sample}")
+    if config.sample_weights not in SAMPLE_WEIGHTS:
+        raise ValueError(f"sample_weights: expected {' or '.join(SAMPLE_WEIGHTS)}, got "
+                         f"{config.sample_weights!r}")
+    if config.target_sample is None and config.sample_weights != INVERSE:
+        raise ValueError("sample_weights: expected target_sample beside it, got null")
+
+
+def sample_of(
+    config: Any, batch: Any, vocabulary_size: int, rng: np.random.Generator, dtype: Any
+) -> dict[str, Array]:
+    """The noise of a configuration that samples: at SITE, `draw_sample` of the batch."""
+    if config.target_sample is None:
+        return {}
+    return {SITE: draw_sample(batch.target_out, batch.target.lengths, vocabulary_size,
+                              config.target_sample, config.sample_weights, rng, dtype)}
+
+
+class SampledCache(NamedTuple):
+    output: OutputCache  # of the rows of V'
+    ids: np.ndarray  # (V',) host, rising
+    names: tuple[str, str]  # of W_hy and b
+    V: int
+    has_bias: bool
+
+
+def predicted_forward(
+    prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
+    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", sample: Array | None = None,
+) -> tuple[Array, Any]:
+    """The summed loss of a batch: `output_forward`, over the words of a sample where one is given.
+
+    Arguments as there; sample (V,), from `draw_sample`. Returns the loss in nats, 0-d, and the
+    cache. Raises ValueError for a target that is no row of W_hy, or not in the sample.
+    """
+    if sample is None:
+        return output_forward(prefix, parameters, h, targets, lengths, workspace, name)
+    names, xp = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h)
+    W_hy, b = parameters[names[0]], parameters.get(names[1])
+    check_ids(targets, len(W_hy), "targets")
+    ids = np.flatnonzero(to_host(sample))                                  # V'
+    places = np.searchsorted(ids, targets).clip(max=len(ids) - 1)          # (T, B)
+    real = np.arange(len(targets))[:, None] < lengths
+    if (ids[places] != targets)[real].any():
+        raise ValueError("sample: expected one that holds every word of the batch, got another")
+    rows = to_device(ids)
+    shift = xp.log(sample[rows])                                           # -log Q(k)
+    own = {f"{prefix}.{name}": xp.take(W_hy, rows, axis=0),
+           names[1]: shift if b is None else b[rows] + shift}
+    loss, cache = output_forward(prefix, own, h, places, lengths, workspace, name)  # (Jean 12)
+    return loss, SampledCache(cache, ids, names, len(W_hy), b is not None)
+
+
+def predicted_backward(cache: Any, workspace: Workspace) -> tuple[Array, Parameters]:
+    """Gradient of h (T, B, H) and of the output parameters: of W_hy the rows of the sample."""
+    if not isinstance(cache, SampledCache):
+        return output_backward(cache, workspace)
+    dh, found = output_backward(cache.output, workspace)
+    dW, db = (found[name] for name in cache.names)
+    rows = to_device(cache.ids)
+    gradients: Any = {cache.names[0]: RowGradient(rows, dW, (cache.V, dW.shape[1]), cache.ids)}
+    if cache.has_bias:
+        full = array_module(db).zeros((cache.V,), dtype=db.dtype)
+        full[rows] = db
+        gradients[cache.names[1]] = full
+    return dh, gradients

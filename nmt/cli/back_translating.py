@@ -1,0 +1,111 @@
+"""`nmt back-translate`: text of the target language, and sources made for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backend.command import above_zero, natural, positive
+from backend.errors import UserError
+from backend.files import check_writable
+from nmt.cli.arguments import add_model
+from nmt.cli.translating import BLOCK
+from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpus import split_words, stream_lines, write_lines
+from nmt.data.stored import StoredPairs, StoredSentences
+from nmt.search.interface import chosen
+from nmt.system import System
+from nmt.translation import Translation
+
+Translate = Callable[[Sequence[Sequence[str]]], list[list[Translation]]]
+
+
+def add_back_translate(sub: Any) -> None:
+    """`back-translate`, into the subcommands of `nmt`."""
+    parser = sub.add_parser("back-translate", help="make sources for text of the target language")
+    parser.description = (
+        "Translate text of the target language by a run of the opposite direction, and write two "
+        "files, a line for each pair: the translations, which are the sources to train on, and the "
+        "text. Lines that are empty, or whose translation is, are in neither. Both files are "
+        "written at the end, or none."
+    )
+    parser.add_argument("text", type=Path, help="sentences of the target language, one a line")
+    add_model(parser)
+    parser.add_argument("--source", type=Path, required=True, metavar="FILE",
+                        help="the translations, to be written")
+    parser.add_argument("--target", type=Path, required=True, metavar="FILE",
+                        help="the text that they are of, to be written")
+    parser.add_argument("--beam", type=positive, metavar="N",
+                        help="hypotheses per sentence, 1: greedy (default: the recipe's)")
+    parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
+                        help="draw the translations instead of a search")
+    parser.add_argument("--seed", type=natural, default=1, help="of --sample")
+    parser.set_defaults(run=run_back_translate)
+
+
+def run_back_translate(options: argparse.Namespace) -> None:
+    """`nmt back-translate`."""
+    if options.sample is not None and options.beam is not None:
+        raise UserError("--sample: expected no --beam beside it")
+    if options.source.resolve() == options.target.resolve():
+        raise UserError(f"--target: expected another file than --source, got {options.target}")
+    for path in (options.source, options.target):
+        check_writable(path)
+    system = System.open(options.model, options.checkpoint)
+    lines = _lines(system, options.text)
+    made = _translated(system, lines, _search(system, options))
+    if not made:
+        raise UserError(f"{options.text}: expected sentences, found none that have a translation")
+    _write_both(options.source, options.target, made)
+    print(f"{len(made)} pairs of {len(lines)} lines; left out: {len(lines) - len(made)} that are "
+          "empty or have an empty translation", file=sys.stderr)
+
+
+def _lines(system: System, path: Path) -> StoredSentences:
+    """The lines of the text as they stand, by what is between spaces."""
+    cut, data = tokenisers(system.recipe.data)[0].tokenise, system.recipe.data
+    found = StoredSentences()
+    for number, line in enumerate(stream_lines(path), 1):
+        check_lengths([cut(line)], data, str(path), [number])
+        found.append(split_words(line))
+    return found
+
+
+def _search(system: System, options: argparse.Namespace) -> Translate:
+    """How sentences are translated: never into `<unk>`, unless the model spells it afterwards."""
+    spells = "target" in system.spellings
+    search = replace(chosen(system.recipe.search, options.beam), nbest=1, unknown=spells)
+    if options.sample is None:
+        return lambda sentences: system.translate(sentences, search)
+    rng = np.random.default_rng(options.seed)
+    return lambda sentences: system.sample(sentences, search, options.sample, rng)
+
+
+def _translated(system: System, lines: StoredSentences, translate: Translate) -> StoredPairs:
+    """(translation, line) of those lines where neither is empty."""
+    cut, made = tokenisers(system.recipe.data)[0].tokenise, StoredPairs()
+    for first in range(0, len(lines), BLOCK):
+        block = lines[first : first + BLOCK]
+        for nbest, line in zip(translate([cut(" ".join(one)) for one in block]), block,
+                               strict=True):
+            if words := split_words(system.text(nbest[0])):
+                made.append((words, line))
+    return made
+
+
+def _write_both(source: Path, target: Path, made: StoredPairs) -> None:
+    """Write the two sides; where the second fails the first does not stay alone."""
+    write_lines(source, (" ".join(words) for words, _ in made))
+    try:
+        write_lines(target, (" ".join(words) for _, words in made))
+    except BaseException:
+        with suppress(OSError):
+            source.unlink()
+        raise

@@ -1,0 +1,50 @@
+"""`nmt factors`: words and their tags, from files of their own, as words with factors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from backend.errors import UserError
+from nmt.data.corpus import split_words, stream_parallel, write_lines
+from nmt.data.factors import BAR
+
+
+def add_factors(sub: Any) -> None:
+    """`factors`, into the subcommands of `nmt`."""
+    parser = sub.add_parser("factors", help="join words with tags: factored input")
+    parser.description = (
+        "Write each word with its tags behind it, word|tag: what a translator with model.factors "
+        "reads. Words and tags are what is between spaces; a line of tags for each line of words."
+    )
+    parser.add_argument("source", type=Path, help="the sentences, in tokens")
+    parser.add_argument("tags", type=Path, nargs="+", help="files of tags, of one factor each")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE")
+    parser.set_defaults(run=run_factors)
+
+
+def run_factors(options: argparse.Namespace) -> None:
+    """`nmt factors`."""
+    columns = [_tags(options.source, path) for path in options.tags]
+    lines = (words for words, _ in _pairs(options.source, options.tags[0]))
+    write_lines(options.output, (" ".join(map(BAR.join, zip(words, *tags, strict=True)))
+                                 for words, *tags in zip(lines, *columns, strict=True)))
+
+
+def _pairs(source: Path, tags: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """The words and the tags of each line."""
+    lines = stream_parallel(source, tags)
+    return ((split_words(words), split_words(line)) for words, line in lines)
+
+
+def _tags(source: Path, path: Path) -> Iterator[Sequence[str]]:
+    """The tags of each line. Raises UserError, naming the line, where they do not fit the words."""
+    for number, (words, tags) in enumerate(_pairs(source, path), 1):
+        if len(words) != len(tags):
+            raise UserError(f"{path}:{number}: expected {len(words)} tags, one for each word of "
+                            f"{source}, got {len(tags)}")
+        if wrong := [tag for tag in tags if BAR in tag]:
+            raise UserError(f"{path}:{number}: expected tags without {BAR}, got {wrong[0]!r}")
+        yield tags

@@ -1,0 +1,114 @@
+"""A language model beside a translator: `nmt lm tune`, `nmt lm fuse`, `nmt translate --lm`."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backend.command import at_least_zero, positive
+from backend.errors import UserError
+from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.commands import train_translator
+from nmt.data.corpora import check_lengths, tokenisers
+from nmt.data.corpus import read_parallel
+from nmt.deep_fusing import fusion_recipe, fusion_start
+from nmt.evaluation.scores import TOKENISATIONS, bleu
+from nmt.fusing import with_language_model
+from nmt.language_models import LanguageSystem
+from nmt.run_files import check_new
+from nmt.search.combine import AVERAGES
+from nmt.search.interface import chosen
+from nmt.system import System
+from nmt.translator_training import train
+
+WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+def add_tune(sub: Any) -> None:
+    """`tune`, into the subcommands of `nmt lm`."""
+    parser = sub.add_parser("tune", help="find the weight of a language model beside a translator")
+    parser.description = (
+        "Translate a dev set with each weight beta of a language model (shallow fusion: log p of "
+        "the translator + beta log p of the language model at each step), print BLEU of each and "
+        "the best of them for nmt translate --lm-weight."
+    )
+    parser.add_argument("source", type=Path, help="sentences of the dev set")
+    parser.add_argument("references", type=Path, help="their translations")
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="a run directory; of several the ensemble")
+    add_checkpoint(parser)
+    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
+                        help="what an ensemble averages at each step (default: probabilities)")
+    parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
+                        help="the run directory of a language model of the same target words")
+    parser.add_argument("--weights", type=at_least_zero, nargs="+", default=WEIGHTS,
+                        metavar="BETA", help=f"(default: {' '.join(map(str, WEIGHTS))})")
+    parser.add_argument("--beam", type=positive, help="(default: the recipe's)")
+    parser.add_argument("--tokenize", choices=TOKENISATIONS, metavar="NAME",
+                        help="of BLEU (default: the recipe's)")
+    parser.set_defaults(run=run_tune)
+
+
+def add_fuse(sub: Any) -> None:
+    """`fuse`, into the subcommands of `nmt lm`."""
+    parser = sub.add_parser("fuse", help="deep fusion: train a gate between two trained models")
+    parser.description = (
+        "Train the output layer of a translator (architecture rnnsearch) anew, with the state of a "
+        "language model of the same target words beside its own (deep fusion). Both models stay as "
+        "they are. The recipe is the translator's; --section.key VALUE changes it."
+    )
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR",
+                        help="the run directory of the translator")
+    add_checkpoint(parser)
+    parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
+                        help="the run directory of the language model")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="run directory to make")
+    parser.set_defaults(run=run_fuse)
+
+
+def run_fuse(options: argparse.Namespace) -> None:
+    """`nmt lm fuse`."""
+    check_new(options.output)
+    system = System.open(options.model, options.checkpoint)
+    language = LanguageSystem.open(options.lm)
+    recipe = fusion_recipe(options.model, system, language, options.overrides)
+    start = fusion_start(recipe, system, language, str(options.lm))
+    train_translator(recipe, options.output, partial(train, recipe, options.output, start=start))
+
+
+def run_tune(options: argparse.Namespace) -> None:
+    """`nmt lm tune`."""
+    system = System.open_all(options.model, options.average, options.checkpoint)
+    language = LanguageSystem.open(options.lm)
+    lines, references = read_parallel(options.source, options.references)
+    cut, data = tokenisers(system.recipe.data)[0].tokenise, system.recipe.data
+    sentences = [cut(line) for line in lines]
+    check_lengths(sentences, data, str(options.source))
+    search = chosen(system.recipe.search, options.beam)
+    found = {}
+    for beta in dict.fromkeys(options.weights):
+        together = with_language_model(system, language, beta, str(options.lm))
+        texts = [system.text(nbest[0]) for nbest in together.translate(sentences, search)]
+        score = bleu(texts, references, options.tokenize or system.recipe.evaluate.bleu_tokenize)
+        found[beta] = score.score
+        print(f"beta {beta:g}: BLEU {score.score:.2f}", flush=True)
+    best = max(found, key=lambda beta: (found[beta], -beta))
+    print(f"best: --lm-weight {best:g}")
+
+
+def fused(system: System, options: argparse.Namespace) -> System:
+    """The translator with the language model that `--lm` names, if any."""
+    if (options.lm is None) != (options.lm_weight is None):
+        raise UserError("expected --lm DIR and --lm-weight BETA together, got one of them")
+    if options.lm is None:
+        return system
+    given = {"--sample": options.sample is not None, "--sparse": options.sparse,
+             "--shortlist": options.shortlist is not None}
+    for name, used in given.items():
+        if used:
+            raise UserError(f"{name}: expected no --lm beside it")
+    language = LanguageSystem.open(options.lm)
+    return with_language_model(system, language, options.lm_weight, str(options.lm))

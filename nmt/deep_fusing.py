@@ -1,0 +1,72 @@
+"""A translator and a language model, trained apart, as the start of deep fusion."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.fusing import check_language_model
+from nmt.language_models import LanguageSystem
+from nmt.models.deep_fusion import LANGUAGE
+from nmt.models.registry import name_of
+from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.recipe import Recipe
+from nmt.recipe.file import load_recipe
+from nmt.run_files import RECIPE
+from nmt.system import System
+
+TRAINED = "output"  # the part that is
+OF_LANGUAGE = ("unit", "layers", "hidden_size", "embedding_size", "biases")
+
+
+def fusion_recipe(
+    directory: Path, system: System, language: LanguageSystem, overrides: Sequence[str] = ()
+) -> Recipe:
+    """The translator's recipe with deep fusion, all but the output layer frozen.
+
+    Arguments: directory, the translator's run; overrides, `--section.key=value`.
+    Raises UserError unless the translator is RNNsearch, for overrides of the model, and as
+    `load_recipe`.
+    """
+    if type(system.recipe.model) is not RNNSearchConfig:
+        raise UserError(f"{directory}: expected a run of the architecture rnnsearch for deep "
+                        f"fusion, got {name_of(system.recipe.model)}")
+    model = dataclasses.asdict(system.recipe.model)
+    model |= {f"lm_{name}": getattr(language.recipe.model, name) for name in OF_LANGUAGE}
+    parts = dict.fromkeys(name.split(".")[0] for name in system.parameters)
+    frozen = [f"{part}.*" for part in (*parts, LANGUAGE) if part != TRAINED]
+    given = {"model.architecture": "deep_fusion", "parametrize.frozen": json.dumps(frozen),
+             **{f"model.{name}": value if isinstance(value, str) else json.dumps(value)
+                for name, value in model.items()}}
+    for override in overrides:
+        if override.startswith(("--model.", "--parametrize.")):
+            raise UserError(f"{override}: expected no override of the model, which is that of the "
+                            "two runs")
+    fixed = [f"--{key}={value}" for key, value in given.items()]
+    return load_recipe(Recipe, directory / RECIPE, [*fixed, *overrides])
+
+
+def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name: str) -> System:
+    """A system of the recipe with the parameters of both; L_o and the gate are fresh.
+
+    name: the language model's, for errors. Raises UserError unless it is of the same target words.
+    """
+    check_language_model(system, language, name)
+    made = System.create(recipe, system.vocabularies)
+    known = {**system.parameters, **{_renamed(own): array for own, array in
+                                     language.parameters.items()}}
+    stored = made.stored or made.parameters
+    for own in stored.keys() & known.keys():
+        stored[own] = known[own].copy()
+    return dataclasses.replace(made, parameters=made.plain(stored),
+                               stored=stored if made.stored else {})
+
+
+def _renamed(name: str) -> str:
+    """A language model's parameter as deep fusion calls it; its prediction layer has no place."""
+    if name == "W_e":
+        return f"{LANGUAGE}.W_e"
+    return name.replace("rnn.", f"{LANGUAGE}.", 1) if name.startswith("rnn.") else f"/{name}"

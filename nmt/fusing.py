@@ -1,0 +1,39 @@
+"""A translator with a language model beside it in search (shallow fusion)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from backend.errors import UserError
+from nmt.language_models import LanguageSystem
+from nmt.search.fusion import ShallowFusion
+from nmt.system import System
+
+
+def with_language_model(system: System, language: LanguageSystem, beta: float, name: str) -> System:
+    """The system whose search adds beta times a language model's log p (`ShallowFusion`).
+
+    name: the language model's, for errors. Raises UserError unless it is of the translator's target
+    words, in the same order of ids and of words; and for a model that spells words.
+    """
+    check_language_model(system, language, name)
+    model: Any = ShallowFusion(system.model, language.model, beta)
+    parameters = ShallowFusion.joined([system.parameters, language.parameters])
+    return replace(system, model=model, parameters=parameters, parametrized=None, stored={},
+                   pruning=None)
+
+
+def check_language_model(system: System, language: LanguageSystem, name: str) -> None:
+    """Raise UserError for a language model that cannot stand beside a translator."""
+    theirs, ours = language.vocabulary.words, system.target.words
+    if language.recipe.text.level != "words" or theirs != ours:
+        raise UserError(f"{name}: expected a language model of the translator's {len(ours)} target "
+                        f"words (text.vocabulary), got one of {len(theirs)} other "
+                        f"{language.recipe.text.level}")
+    if system.recipe.data.reverse_target:
+        raise UserError(f"{name}: expected a translator that writes from the start beside a "
+                        "language model, got one with data.reverse_target")
+    if "target" in system.spellings:
+        raise UserError(f"{name}: expected a translator of words beside a language model, got one "
+                        "that spells")

@@ -1,0 +1,83 @@
+"""A translator and a language model searched as one: shallow fusion.
+
+Source: Gulcehre et al. (2015), section 4.1; Sennrich's slides, "rescore beam with language model":
+
+    score(y_t) = log p_TM(y_t | y_<t, x) + beta log p_LM(y_t | y_<t)        (Gulcehre shallow)
+
+at each step, the end marker's too. It is added up as it stands: no step is divided by the sum over
+words, which would take back what the language model says of a hypothesis as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import Array
+from nmt.data.batches import Batch, Side
+from nmt.models.contract import Searchable
+from nmt.search.combine import Ensemble
+from nmt.search.topk import log_sum_exp
+
+
+class FusedState(NamedTuple):
+    translator: Any
+    language: Any
+
+
+class ShallowFusion:
+    """A translator, or an ensemble, whose scores a language model of the same words adds to.
+
+    Its parameters are those of both in one mapping (`joined`). The language model begins each
+    sentence as it begins a text: it reads `</s>`.
+    """
+
+    scores = True  # what `step` returns counts as it is
+
+    def __init__(self, translator: Searchable, language: Searchable, beta: float) -> None:
+        """beta: weight of the language model, at least 0."""
+        self.translator, self.language, self.beta = translator, language, beta
+
+    joined = staticmethod(Ensemble.joined)  # of [translator's, language model's]
+
+    def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+               rows: int) -> FusedState:
+        """Both before the first word."""
+        own, language = _divided(parameters)
+        return FusedState(self.translator.encode(own, sources, rows),
+                          self.language.encode(language, (), rows))
+
+    def step(self, parameters: Mapping[str, Array], state: FusedState,
+             tokens: np.ndarray) -> tuple[Array, FusedState, Array | None]:
+        """Scores (N, V), nats, both states, the translator's alignment."""
+        own, language = _divided(parameters)
+        logits, one, alignment = self.translator.step(own, state.translator, tokens)
+        more, other, _ = self.language.step(language, state.language, tokens)
+        scores = log_p(logits) + self.beta * log_p(more)       # (Sennrich fusion)
+        return scores, FusedState(one, other), alignment
+
+    def select(self, state: FusedState, rows: np.ndarray, sentences: np.ndarray) -> FusedState:
+        """Both keep the same rows and sentences."""
+        return FusedState(self.translator.select(state.translator, rows, sentences),
+                          self.language.select(state.language, rows, sentences))
+
+    def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[Any, Any]:
+        """The translator's alone."""
+        translator: Any = self.translator
+        return translator.loss(_divided(parameters)[0], batch)
+
+
+def log_p(logits: Array) -> Array:
+    """log softmax of rows (N, V)."""
+    return logits - log_sum_exp(logits, logits.max(axis=1))[:, None]
+
+
+def _divided(parameters: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The translator's parameters and the language model's."""
+    own: tuple[dict[str, Array], dict[str, Array]] = {}, {}
+    for name, array in parameters.items():
+        number, _, short = name.partition("/")
+        own[int(number)][short] = array
+    return own

@@ -1,0 +1,129 @@
+"""What a translator reads and predicts of words: pieces, ids, batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+
+import numpy as np
+
+from nmt.base_system import BaseSystem
+from nmt.data.batches import IdPair, Rare, TextBatches, lengths_of
+from nmt.data.bpe import Draw
+from nmt.data.characters import Spelling
+from nmt.data.corpus import Pair
+from nmt.data.factors import Factors
+from nmt.data.pieces import DrawnBatches, DrawnPairs, PieceVocabulary
+from nmt.data.reading import SourceReader
+from nmt.data.stored import Mapped
+from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
+from nmt.models.contract import CHARACTERS, check_positions
+from nmt.recipe import Recipe
+
+
+@dataclass
+class Texts(BaseSystem):
+    """Between the words of both sides and the ids that a translator reads and predicts."""
+
+    kind, recipes, names = "translator", Recipe, ("source", "target")
+
+    recipe: Recipe
+
+    @property
+    def source(self) -> Vocabulary:
+        """The source's vocabulary."""
+        return self.vocabularies["source"]
+
+    @property
+    def target(self) -> Vocabulary:
+        """The target's."""
+        return self.vocabularies["target"]
+
+    def batches(
+        self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None
+    ) -> TextBatches:
+        """Word pairs as batches of ids, which are looked up as a batch is made."""
+        return TextBatches(Mapped(self._pair_ids, pairs), batch_size,
+                           self.recipe.data.reverse_source, self.recipe.train.sorted_within,
+                           (self._rare("source", Mapped(itemgetter(0), pairs)),
+                            self._rare("target", Mapped(itemgetter(1), pairs))),
+                           self._lengths(pairs), budget, self.reader.batch)
+
+    def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
+        """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
+        sorted by the lengths that pairs have without it."""
+        data, train = self.recipe.data, self.recipe.train
+        if not data.subwords.dropout:
+            return self.batches(pairs, train.batch_size, train.batch_tokens)
+        return DrawnBatches(DrawnPairs(pairs, self._drawn_ids), train.batch_size,
+                            data.reverse_source, train.sorted_within,
+                            lengths=self._lengths(pairs), budget=train.batch_tokens,
+                            finish=self.reader.batch)
+
+    def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """(N, 2) int, ids that are read and predicted of each pair."""
+        lengths = lengths_of(pairs if self.source.codes is None else [
+            (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
+        if self.recipe.data.source_end:
+            lengths[:, 0] += lengths[:, 0] > 0
+        check_positions(self.recipe.model, lengths)
+        return lengths
+
+    def _pair_ids(self, pair: Pair) -> IdPair:
+        """What is read of a pair, and what is predicted."""
+        return self.reader.numbers(pair[0]), self.target_ids(pair[1])
+
+    def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
+        """The same with BPE dropout."""
+        dropout = self.recipe.data.subwords.dropout
+        sides = (self.reader.forms(pair[0]), pair[1])
+        read, predicted = (one.drawn(words, dropout, draw) for one, words in zip(
+            (self.source, self.target), sides, strict=True) if isinstance(one, PieceVocabulary))
+        return (self.reader.numbers(pair[0], read),
+                self._from_start_or_end(self.target.ids(predicted)))
+
+    def _rare(self, side: str, sentences: Sequence[Sequence[str]]) -> Rare:
+        """The characters of the unknown words of each sentence, where the model reads them."""
+        spelling = self.spellings.get(side)
+        return None if spelling is None else Mapped(spelling.rare, sentences)
+
+    @cached_property
+    def spellings(self) -> dict[str, Spelling]:
+        """Between words and characters, of the sides that a hybrid model has characters of."""
+        return {side: Spelling(self.vocabularies[side], self.vocabularies[name])
+                for side, name in zip(self.names, CHARACTERS, strict=True)
+                if name in self.vocabularies}
+
+    @cached_property
+    def reader(self) -> SourceReader:
+        """What the encoder reads of sentences."""
+        names = tuple(getattr(self.recipe.model, "factors", ()))
+        return SourceReader(self.source, Factors(names, self.vocabularies),
+                            self.recipe.data.source_end)
+
+    def source_ids(self, words: Sequence[str]) -> list[int]:
+        """What the encoder reads of a sentence as it is written."""
+        return self.reader.ids(self.reader.pieces(words))
+
+    def target_ids(self, words: Sequence[str]) -> list[int]:
+        """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
+        """
+        return self._from_start_or_end(self.target.ids(self.target.pieces(words)))
+
+    def _from_start_or_end(self, ids: list[int]) -> list[int]:
+        """Target ids in the order in which the decoder predicts them."""
+        return ids[::-1] if self.recipe.data.reverse_target else ids
+
+    def unknown_words(self, words: Sequence[str]) -> list[str]:
+        """The words of a sentence, or pieces of words, that the source's vocabulary does not have,
+        each once."""
+        pieces = self.reader.pieces(words)
+        ids = self.source.ids(pieces)
+        return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
+
+    def source_columns(self, words: Sequence[str]) -> list[str]:
+        """What the columns of an alignment with a sentence are: its words, or their pieces."""
+        pieces = self.reader.pieces(words)
+        return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)

@@ -93,8 +93,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--no-feeding", action="store_true", help="without input feeding")
     parser.add_argument(
         "--variants", nargs="*", metavar="WORDS",
-        help="every attention variant, with and without feeding, RNNsearch and a Transformer, or "
-             "those with such words in their names; one row each in results/variants-<kernels>.json")
+        help="every attention variant, with and without feeding, RNNsearch, a Transformer, or "
+             "those with such words in their names; "
+             "one row each in results/variants-<kernels>.json")
     parser.add_argument("--seed", type=natural, default=1,
                         help="of parameters and words, default 1")
     options = read_options(parser, arguments, free=("attention", "score", "no_feeding", "variants"))

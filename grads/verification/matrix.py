@@ -33,6 +33,7 @@ COLUMNS = {"complex": "complex step", "directions": "directions", "torch": "PyTo
 LIMITS = {"torch": 1e-10, "float32": FLOAT32, "cupy": 1e-10}  # more is wrong; checks have their own
 NO_GPU, NO_TORCH = "not run: no GPU", "not run: no PyTorch"
 EXACT = 1e-17  # errors below are shown as none
+UNSPLIT = ("unit", "norm", "path", "context")  # options whose values are one family
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
 Errors = dict[str, float | str]  # by column; or why there is none
@@ -81,10 +82,10 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 def family_of(entry: catalogue.Entry) -> str:
     """Architecture, tier, and the value of the option that its choices begin with, but for the
-    cell's and the norm's: the page is one screen."""
+    UNSPLIT: the page is one screen."""
     choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     option, values = next(iter(choices.items()), ("", ()))
-    split = option not in ("unit", "norm") and 1 < len(values) <= FAMILIES
+    split = option not in UNSPLIT and 1 < len(values) <= FAMILIES
     value = [f"{option} {entry.options[option]}"] if split else []
     return ", ".join([entry.architecture, *value, entry.tier])
 

@@ -45,11 +45,11 @@ def build(config: SampledConfig, tables: Tables) -> Any:
 
 
 def variants() -> dict[str, Variants]:
-    """All of it, at tiny and at real sizes."""
-    return {tier: Variants({
-        "model": tuple(MODELS), "target_sample": (1, 10**6), "sample_weights": SAMPLE_WEIGHTS,
-        "output_bias": (False, True), "dropout": (0.0, 0.3), "hidden_size": (size,)})
-        for tier, size in (("tiny", 2), ("real", 24))}
+    """All of it at tiny sizes; at real ones both models with both weights."""
+    tiny = {"hidden_size": (2,), "model": tuple(MODELS), "target_sample": (1, 10**6),
+            "sample_weights": SAMPLE_WEIGHTS, "output_bias": (False, True), "dropout": (0.0, 0.3)}
+    return {"tiny": Variants(tiny), "real": Variants(tiny | {
+        "target_sample": (20,), "output_bias": (True,), "dropout": (0.0,), "hidden_size": (24,)})}
 
 
 ARCHITECTURE = Architecture(SampledConfig, build, variants)

@@ -80,7 +80,7 @@ def gate_forward(
     """g s (N, H_LM) from the language model's states s (N, H_LM)."""
     xp, v_g = array_module(s), parameters[f"{prefix}.v_g"]
     z = s @ v_g + parameters[f"{prefix}.b_g"]                              # (N,)
-    g = (0.5 + 0.5 * xp.tanh(0.5 * z))[:, None]                            # (Gulcehre gate)
+    g = (0.5 + 0.5 * xp.tanh(0.5 * z))[:, None]                            # (Sennrich fusion)
     return g * s, GateCache(s, g, v_g)
 
 
@@ -183,15 +183,19 @@ def build(config: DeepFusionConfig, tables: Tables) -> DeepFusion:
 
 
 def variants() -> dict[str, Variants]:
-    """The language model's choices with those of the translator that its code combines."""
-    own = {"lm_unit": tuple(CELLS), "lm_layers": (2, 1), "lm_biases": (True, False)}
-    kept = ("context", "layer", "deep_state", "biases", "clip_elements", "hidden_size",
-            "embedding_size", "layer_size")
-    sizes = {"tiny": (4, 3), "real": (28, 20)}
-    return {tier: Variants({
-        **{name: one.choices[name] for name in kept}, **own,
-        "lm_hidden_size": (sizes[tier][0],), "lm_embedding_size": (sizes[tier][1],)})
-        for tier, one in translator_variants().items()}
+    """The language model's choices with those of the translator that its code combines; at real
+    sizes fewer."""
+    made = {}
+    for tier, one in translator_variants().items():
+        few = tier == "real"
+        made[tier] = Variants({
+            **{name: one.choices[name] for name in ("hidden_size", "embedding_size", "layer_size")},
+            "lm_unit": tuple(CELLS), "lm_layers": (2, 1), "lm_biases": (True, False)[: 2 - few],
+            **{name: one.choices[name][: 2 - few] for name in (
+                "context", "layer", "deep_state", "biases", "clip_elements")},
+            "lm_hidden_size": (28 if few else 4,), "lm_embedding_size": (20 if few else 3,)})
+    return made | {"every": made["tiny"]._replace(choices={
+        name: values[:1] for name, values in made["tiny"].choices.items()})}
 
 
 ARCHITECTURE = Architecture(DeepFusionConfig, build, variants)

@@ -106,7 +106,7 @@ def deep_forward(
     t_tilde += matmul(y, parameters[f"{prefix}.V_o"].T)
     t_tilde += matmul(c, parameters[f"{prefix}.C_o"].T)             # (Bahdanau A.2.2 deep)
     for part in more:
-        t_tilde += matmul(part, parameters[f"{prefix}.L_o"].T)      # (Gulcehre deep)
+        t_tilde += matmul(part, parameters[f"{prefix}.L_o"].T)      # (Sennrich fusion)
     if f"{prefix}.b_t" in parameters:
         t_tilde += parameters[f"{prefix}.b_t"]
     t, kept = LAYERS[layer].forward(t_tilde)

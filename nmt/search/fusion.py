@@ -55,7 +55,7 @@ class ShallowFusion:
         own, language = _divided(parameters)
         logits, one, alignment = self.translator.step(own, state.translator, tokens)
         more, other, _ = self.language.step(language, state.language, tokens)
-        scores = log_p(logits) + self.beta * log_p(more)       # (Gulcehre shallow)
+        scores = log_p(logits) + self.beta * log_p(more)       # (Sennrich fusion)
         return scores, FusedState(one, other), alignment
 
     def select(self, state: FusedState, rows: np.ndarray, sentences: np.ndarray) -> FusedState:

@@ -107,5 +107,5 @@ def language_part(config: Any, parameters: Parameters, inputs: Tensor) -> Tensor
     language = SimpleNamespace(unit=config.lm_unit, hidden_size=config.lm_hidden_size,
                                clip_elements=config.clip_elements)
     s, _ = stack(language, parameters, "lm", config.lm_layers, x)
-    g = torch.sigmoid(s @ parameters["output.v_g"] + parameters["output.b_g"])  # (Gulcehre gate)
-    return (g[:, :, None] * s) @ parameters["output.L_o"].T      # (Gulcehre deep)
+    g = torch.sigmoid(s @ parameters["output.v_g"] + parameters["output.b_g"])  # (Sennrich fusion)
+    return (g[:, :, None] * s) @ parameters["output.L_o"].T      # (Sennrich fusion)

@@ -22,6 +22,7 @@ VERBS = [
     "perplexity test.en test.de --model model", "attention test.en test.de --model model",
     "align train.en train.de --model model",
     "dictionary test.en test.de out --model model --min-count 1",
+    "back-translate test.en --model model --source out --target kept --sample 1",
     "lm sample --model lm", "lm perplexity test.de --model lm",
     "evaluate test.en test.de --model model",
     "evaluate test.en test.de --model model other --ensemble",
@@ -98,9 +99,10 @@ def test_no_command_with_a_model_lacks_it() -> None:
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 parsers += [(f"{name} {sub}", own) for sub, own in action.choices.items()]
-    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm )?\w+", words)))
+    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm )?[\w-]+", words)))
                        for words in VERBS + OF_WEIGHTS),
-                     "nmt serve", "nmt rerank", "grads walk", "grads explore"}
+                     "nmt lm fuse", "nmt lm tune", "nmt serve", "nmt rerank", "grads walk",
+                     "grads explore"}
 
 
 def test_evaluate_sets_both_side_by_side(runs, call) -> None:

@@ -1,0 +1,95 @@
+"""Factored input and deep fusion: the literal steps by complex step, the kernels by them."""
+
+import numpy as np
+from literal import assert_close
+
+from backend.rows import row_index
+from grads.derivations.deep_output import Output
+from grads.derivations.fusion import (
+    Gate,
+    factored_embed,
+    factored_embed_grad,
+    fused_output,
+    fused_output_grad,
+)
+from lstm.embedding import factored_backward, factored_forward
+from nmt.models.deep_fusion import gate_backward, gate_forward
+from nmt.models.deep_output import deep_backward, deep_forward
+
+H, E, HE, HL, M, V, N = 3, 2, 4, 5, 2, 6, 4
+STEP = 1e-30
+
+
+def drawn():
+    """Columns of N predictions, and weights."""
+    rng = np.random.default_rng(2)
+    columns = [rng.normal(size=(N, width, 1)) for width in (H, E, HE, HL)]
+    output = Output(*(rng.normal(size=shape) for shape in (
+        (V, M), (2 * M, H), (2 * M, E), (2 * M, HE), (2 * M, 1), (V, 1))))
+    gate = Gate(rng.normal(size=(2 * M, HL)), rng.normal(size=(HL, 1)), rng.normal(size=(1, 1)))
+    return columns, output, gate
+
+
+def test_the_literal_step_by_complex_step() -> None:
+    columns, output, gate = drawn()
+    parts = [one[0] for one in columns]
+    _, p, g = fused_output(3, *parts, output, gate)
+    inputs, d_output, d_gate = fused_output_grad(3, p, g, *parts, output, gate)
+    given = [*parts, *output, *gate]
+    for k, d in enumerate([*inputs, *d_output, *d_gate]):
+        numeric = np.zeros(given[k].shape)
+        for place in np.ndindex(given[k].shape):
+            moved = [np.array(one, complex) for one in given]
+            moved[k][place] += 1j * STEP
+            l = fused_output(3, *moved[:4], Output(*moved[4:10]), Gate(*moved[10:]))[0]
+            numeric[place] = np.asarray(l).imag.item() / STEP
+        assert_close(d, numeric)
+
+
+def test_the_kernels_of_deep_fusion_are_the_literal_step() -> None:
+    """Rows in place of columns; the upstream gradient is that of the prediction."""
+    columns, output, gate = drawn()
+    weights = {"output.U_o": output.U_o, "output.V_o": output.V_o, "output.C_o": output.C_o,
+               "output.L_o": gate.L_o, "output.b_t": np.asarray(output.b_t)[:, 0],
+               "output.v_g": gate.v_g[:, 0], "output.b_g": gate.b_g[0]}
+    rows = [one[:, :, 0] for one in columns]
+    gated, gate_cache = gate_forward("output", weights, rows[3])
+    t, cache = deep_forward("output", weights, (*rows[:3], gated), "maxout")
+    words, dt, sums, expected = [2, 0, 5, 1], np.zeros((N, M)), [], []
+    for n, word in enumerate(words):
+        parts = [one[n] for one in columns]
+        l, p, g = fused_output(word, *parts, output, gate)
+        s = output.W_o @ t[n][:, None] + output.b
+        assert_close(l, float(np.log(np.exp(s).sum()) - s[word, 0]))
+        ds = p.copy()
+        ds[word] -= 1.0
+        dt[n] = (output.W_o.T @ ds)[:, 0]
+        inputs, d_output, d_gate = fused_output_grad(word, p, g, *parts, output, gate)
+        expected.append(inputs)
+        sums.append((*d_output[1:5], *d_gate))
+    (*d_parts, d_gated), gradients = deep_backward(dt, cache)
+    d_lm, more = gate_backward("output", d_gated, gate_cache)
+    for ours, theirs in zip([*d_parts, d_lm], zip(*expected, strict=True), strict=True):
+        assert_close(ours, np.stack(theirs)[:, :, 0])
+    names = ("U_o", "V_o", "C_o", "b_t", "L_o", "v_g", "b_g")
+    for name, theirs in zip(names, zip(*sums, strict=True), strict=True):
+        ours = (gradients | more)[f"output.{name}"]
+        assert_close(ours, np.asarray(sum(theirs)).reshape(ours.shape))
+
+
+def test_the_kernel_of_factors_is_the_literal_step() -> None:
+    rng = np.random.default_rng(3)
+    tables = [rng.normal(size=shape) for shape in ((5, 2), (3, 1), (2, 3))]
+    ids = [np.array([[4, 2], [2, 2]]), np.array([[0, 1], [1, 1]]), np.array([[1, 0], [1, 1]])]
+    x, cache = factored_forward(tables, [row_index(one) for one in ids])
+    dx = rng.normal(size=x.shape)
+    found = factored_backward(dx, [2, 1, 3], cache)
+    expected = [np.zeros_like(table) for table in tables]
+    for place in np.ndindex(2, 2):
+        own = [one[place] for one in ids]
+        assert_close(x[place], factored_embed(own, tables)[:, 0])
+        for total, d in zip(expected, factored_embed_grad(dx[place][:, None], own, tables),
+                            strict=True):
+            total += d
+    for one, total in zip(found, expected, strict=True):
+        assert_close(one.dense(), total)

@@ -50,6 +50,7 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
     "nmt lm train": (("lm.yaml", "--output", "words"), "lines of train.de"),
     "nmt lm sample": (("--model", "words", "--length", 2), "drawing"),
     "nmt lm perplexity": (("test.de", "--model", "words"), "perplexity"),
+    "nmt lm tune": ((*PAIR, *MODEL, "--lm", "words"), "translating"),
     "grads check": (("own.py:cube",), "own.py:cube"),
     "grads matrix": (("-o", "matrix.md"), "checks"),
     "grads mutants": ((), "mutants"),
@@ -57,8 +58,7 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
     "grads equations": (("-o", "e.md"), "equations"),
 }
 OTHERS = {"nmt demo": "trains", "nmt init": "writes a file", "nmt recipe": "writes a page",
-          "nmt lm fuse": "trains", "nmt lm tune": "translates, as nmt evaluate",
-          "nmt serve": "waits", "nmt trees": "reads many small files",
+          "nmt serve": "waits", "nmt lm fuse": "trains", "nmt trees": "reads many small files",
           "grads walk": "is at once on the screen"}
 OWN = "import numpy as np\n\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \
     "\ndef cube(x):\n    return (x ** 3).sum()\n\ndef cube_gradient(x):\n    return 3 * x ** 2\n"
@@ -69,7 +69,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A directory with a corpus, a run and what else the calls read; we are there."""
     directory = tmp_path_factory.mktemp("bars")
     write_corpus(directory)
-    write_recipe(directory / "lm.yaml", TEXT_RECIPE)
+    write_recipe(directory / "lm.yaml", TEXT_RECIPE, text={"vocabulary": "run/target.vocab"})
     recipe = write_recipe(directory / "r.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("OPENBLAS_CORETYPE", raising=False)

@@ -59,9 +59,9 @@ def executed(path: Path) -> list[Cell]:
     book = nbformat.from_dict(make_notebooks.notebook(path.read_text("utf-8")))
     first = nbformat.v4.new_code_cell(f"{SHARP}\nformats('retina')", id="sharp")
     book.cells.insert(0, first)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as directory:
         kernel = AsyncKernelManager(kernel_name="python3", transport="ipc",  # no port is opened
-                                    connection_file=f"{folder}/kernel.json")
+                                    connection_file=f"{directory}/kernel.json")
         NotebookClient(book, km=kernel, timeout=600,
                        resources={"metadata": {"path": str(DIRECTORY)}}).execute()
     return list(book.cells[1:])

@@ -176,7 +176,7 @@ def hybrid_forward(
 ) -> tuple[Any, HybridTrace]:
     """J = J_w + alpha J_c for one pair, in nats; Eqs. 5.1-5.6.
 
-    Arguments: x (at least one word) and y, word numbers without end markers; rare, the rare source
+    Arguments: x (at least one word) and y, token ids without end markers; rare, the rare source
     words, each once: number V + r - 1 in x is the r-th; spellings, the rare target words by their
     time t, where y_t is <unk>; variant, how a_t is made.
     """

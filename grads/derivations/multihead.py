@@ -1,4 +1,4 @@
-"""Multi-head attention as Nguyen prints it, of one sentence, one head a turn, and back.
+"""Multi-head attention as Nguyen prints it, of one sentence, one head at a time, and back.
 
 As printed, a sentence is a matrix whose *rows* are its words: X (S, d), Y (T, d). So
 Q = Y W^Q, and the thesis's Corollary 1 reads: dY = dQ W^Q', dW^Q = Y' dQ.

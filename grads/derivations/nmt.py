@@ -113,7 +113,7 @@ def forward(
 ) -> tuple[Any, NMTTrace]:
     """J = -log p(y | x) for one pair, in nats; Algorithm 3, Eq. 2.51.
 
-    Arguments: x and y, word numbers without end markers; h_0, c_0 the encoder's first states by
+    Arguments: x and y, token ids without end markers; h_0, c_0 the encoder's first states by
     layer from 1, zero if None.
     """
     m_x, m_y = len(x), len(y)
@@ -180,7 +180,7 @@ def encode(parameters: Mapping[str, Array], x: Sequence[int]) -> tuple[Layers, L
 def greedy(
     parameters: Mapping[str, Array], x: Sequence[int], alpha: float = ALPHA
 ) -> list[int]:
-    """The greedy translation of x, word numbers without the end marker; Algorithm 5.
+    """The greedy translation of x, token ids without the end marker; Algorithm 5.
 
     It ends at the end marker, which y_{2..t} leaves out, or at alpha m_x words, when y_{2..t} is
     all there is (erratum 6).

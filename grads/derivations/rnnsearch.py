@@ -162,7 +162,7 @@ def forward(
 ) -> tuple[Any, SearchTrace]:
     """J = -log p(y | x) for one pair, in nats; A.2.
 
-    Arguments: x (at least one word) and y, word numbers without end markers; deep_state, "before"
+    Arguments: x (at least one word) and y, token ids without end markers; deep_state, "before"
     for s_{i-1} in t~_i as printed, "now" for s_i (erratum 18); query, "state" as printed, or
     "state-word" (Nair and Shah, 7.2).
     Raises ValueError for another `deep_state` or `query`.

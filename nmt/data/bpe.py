@@ -3,7 +3,7 @@
 A word begins as its characters, the last of them with `</w>`; the merge that was learned first of
 those that apply joins two neighbours, until none applies. Written, all pieces of a word but its
 last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1) leaves each merge out with some
-probability, drawn for each place and each round.
+probability, drawn for each place and each pass.
 """
 
 from __future__ import annotations

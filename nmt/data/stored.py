@@ -69,7 +69,7 @@ class StoredSentences(Lazy[Words]):
     """Tokenised sentences in the order in which they were appended.
 
     No word may be empty or hold a space: a sentence is kept as its words with spaces between. What
-    is over a block lies in a file without a name, in the folder of temporary files.
+    is over a block lies in a file without a name, in the directory of temporary files.
     """
 
     def __init__(self, sentences: Iterable[Words] = ()) -> None:

@@ -46,7 +46,7 @@ def unit_length(vectors: np.ndarray) -> np.ndarray:
 
 
 def t_sne(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
-    """The points (N, 2) of Barnes-Hut t-SNE, begun at the principal components.
+    """The points (N, 2) of Barnes-Hut t-SNE, starting at the principal components.
 
     vectors: (N, E), at least four. Raises UserError without scikit-learn, or for fewer.
     """

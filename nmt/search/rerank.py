@@ -52,7 +52,8 @@ def tune(lists: Lists, statistics: np.ndarray, starts: Sequence[np.ndarray]) -> 
     """Weights of the largest BLEU that a search of one weight after another finds.
 
     From each start: the best value of each weight in turn, found exactly, the others as they are
-    (`line_search`), until a round gains nothing. Nothing is drawn: the same lists give the same.
+    (`line_search`), until an iteration gains nothing. Nothing is drawn: the same lists give the
+    same.
 
     Arguments: statistics (N, 10), as `bleu_of` has them, of each translation; starts, weights (F,).
     """

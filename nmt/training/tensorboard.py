@@ -11,7 +11,7 @@ from backend.errors import UserError
 from nmt.training.meter import perplexities
 from nmt.training.progress import Observer, Progress
 
-FOLDER = "tensorboard"  # in the run directory
+DIRECTORY = "tensorboard"  # in the run directory
 MISSING = ("tensorboardX is not installed (pip install tensorboardX, or this package's extra "
            "'tensorboard')")
 
@@ -58,7 +58,7 @@ class TensorBoardObserver(Observer):
         """directory: the run's. Raises UserError without tensorboardX."""
         if importlib.util.find_spec("tensorboardX") is None:
             raise UserError(f"--tensorboard: {MISSING}")
-        self._directory = directory / FOLDER
+        self._directory = directory / DIRECTORY
         self._writer: Any = None
         self._step = 0
         self._speed: float | None = None

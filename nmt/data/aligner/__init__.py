@@ -19,28 +19,29 @@ from nmt.data.aligner.word_pairs import Floats, Words, word_pairs
 
 METHODS = ("model1", "hmm")
 Links = list[list[Link]]  # of each sentence pair
-Tell = Callable[[int, int], None]  # rounds of EM done, and in all
+Tell = Callable[[int, int], None]  # iterations of EM done, and in all
 
 
 @dataclass(frozen=True)
 class AlignerOptions:
     """How the corpus is aligned.
 
-    method: "model1", or "hmm", which Model 1 starts. model1_rounds, hmm_rounds: of EM. null: p_0 of
-    the HMM, the probability that a target word has no source word. uniform: share of 1 / I in the
-    HMM's jumps. Half of either, or twice the HMM's rounds, moves error rates by a point or two.
+    method: "model1", or "hmm", which Model 1 starts. model1_iterations, hmm_iterations: of EM.
+    null: p_0 of the HMM, the probability that a target word has no source word. uniform: share of
+    1 / I in the HMM's jumps. Half of either, or twice the HMM's iterations, moves error rates by a
+    point or two.
     """
 
     method: str = "hmm"
-    model1_rounds: int = 5
-    hmm_rounds: int = 5
+    model1_iterations: int = 5
+    hmm_iterations: int = 5
     null: float = 0.2
     uniform: float = 0.2
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method: expected {' or '.join(METHODS)}, got {self.method!r}")
-        for name in ("model1_rounds", "hmm_rounds"):
+        for name in ("model1_iterations", "hmm_iterations"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         for name in ("null", "uniform"):  # at 0 a word could be without any origin
@@ -48,9 +49,9 @@ class AlignerOptions:
                 raise ValueError(f"{name}: expected 0 < {name} < 1, got {getattr(self, name)}")
 
     @property
-    def rounds(self) -> int:
+    def iterations(self) -> int:
         """Of both models."""
-        return self.model1_rounds + (self.hmm_rounds if self.method == "hmm" else 0)
+        return self.model1_iterations + (self.hmm_iterations if self.method == "hmm" else 0)
 
 
 class _Direction:
@@ -79,8 +80,8 @@ def align(
     """Links of both directions: each target word's source word, each source word's target word.
 
     sources, targets: words of each sentence; a pair with an empty side has no links. tell: called
-    after each round of EM. Returns for each pair links (source word, target word) in both results,
-    each by the most probable posterior of its direction; `symmetrise` joins them.
+    after each iteration of EM. Returns for each pair links (source word, target word) in both
+    results, each by the most probable posterior of its direction; `symmetrise` joins them.
     Raises ValueError if the numbers of sentences differ.
     """
     if len(sources) != len(targets):
@@ -89,14 +90,14 @@ def align(
     options = options or AlignerOptions()
     forward, backward = _Direction(sources, targets, options), _Direction(targets, sources, options)
     agreement = Agreement(forward.corpus, backward.corpus)
-    for done in range(options.rounds):
-        by_hmm = done >= options.model1_rounds
+    for done in range(options.iterations):
+        by_hmm = done >= options.model1_iterations
         one, other = forward.expect(by_hmm), backward.expect(by_hmm)
         agreement.multiply(one, other)
         forward.maximise(one)
         backward.maximise(other)
         if tell is not None:
-            tell(done + 1, options.rounds)
+            tell(done + 1, options.iterations)
     by_hmm = options.method == "hmm"
     links, swapped_links = (model1.best_links(direction.corpus, direction.expect(by_hmm))
                             for direction in (forward, backward))

@@ -1,6 +1,6 @@
 """Two directions trained to agree.
 
-Source: Liang, Taskar and Klein (2006): in each round of EM the posteriors of both
+Source: Liang, Taskar and Klein (2006): in each iteration of EM the posteriors of both
 directions are multiplied, p(a_j = i) p(b_i = j), before the M-steps, so that either learns most
 from links that the other believes too. It is what the Berkeley aligner does, which the thesis used
 (section 3.3.1).

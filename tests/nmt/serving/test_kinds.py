@@ -1,4 +1,4 @@
-"""Runs of other kinds on the page: annotated text, hybrid, RNNsearch, a mixture of tasks."""
+"""Runs of other kinds on the page: annotated text, hybrid, fusion, Transformer, several tasks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def opened(serving: Any, visit: Any) -> Callable[[Service], Any]:  # noqa: F811
     return open_
 
 
-@pytest.mark.parametrize("kind", [*SYMBOLS, "hybrid", "rnnsearch"])
+@pytest.mark.parametrize("kind", [*SYMBOLS, "hybrid", "deep fusion", "transformer"])
 def test_the_page_translates(kind: str, opened: Any, tmp_path: Path) -> None:
     service = annotated(tmp_path, kind) if kind in SYMBOLS else service_of(tmp_path, kind)
     shown = opened(service)

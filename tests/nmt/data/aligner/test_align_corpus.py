@@ -117,12 +117,12 @@ def test_any_corpus_has_links_within_its_sentences(pairs, method) -> None:
 
 def test_progress_and_errors() -> None:
     told = []
-    align([["a"]], [["x"]], AlignerOptions(model1_rounds=2, hmm_rounds=1),
+    align([["a"]], [["x"]], AlignerOptions(model1_iterations=2, hmm_iterations=1),
           lambda done, rounds: told.append((done, rounds)))
     assert told == [(1, 3), (2, 3), (3, 3)]
     with pytest.raises(ValueError, match="equal numbers of sentences, got 1 and 0"):
         align([["a"]], [])
-    for options in ({"method": "model3"}, {"model1_rounds": 0}, {"hmm_rounds": 0}, {"null": 0.0},
-                    {"uniform": 1.0}):
+    for options in ({"method": "model3"}, {"model1_iterations": 0}, {"hmm_iterations": 0},
+                    {"null": 0.0}, {"uniform": 1.0}):
         with pytest.raises(ValueError, match=next(iter(options))):
             AlignerOptions(**options)

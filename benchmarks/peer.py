@@ -33,8 +33,9 @@ class Peer:
         self.options = {}
         if architecture == "luong":
             self.options["reverse_source"] = model.variant.reverse
-        clips = model.config.clip_elements is not None
-        self.unit = None if clips or architecture == "rnnsearch" else model.config.unit
+        clips = getattr(model.config, "clip_elements", None) is not None
+        own = clips or architecture in ("rnnsearch", "transformer")
+        self.unit = None if own else model.config.unit
         tensors = {name: torch.tensor(array) for name, array in parameters.items()}
         if self.unit in KERNELS:
             tensors = fused(self.unit, tensors)

@@ -2,7 +2,8 @@
 
 The model is that of the thesis's section 4.3 in small: two LSTM layers, global `general` attention
 or another variant, input feeding, sentences of one length. `--variants` goes through all but the
-renormalised Gaussian of local-p, and through RNNsearch (Bahdanau et al., 2015). Losses, gradients
+renormalised Gaussian of local-p, and through RNNsearch (Bahdanau et al., 2015) and a Transformer of
+four heads and as many layers a side, both with the same width. Losses, gradients
 and updated parameters must agree in float64 before anything is timed; timed is float32 on all
 cores.
 """
@@ -43,10 +44,11 @@ from benchmarks.training_step import (
 )
 from nmt.models.registry import make_model
 from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.transformer import TransformerConfig
 from nmt.models.translator import CHOICES, ModelConfig
 from nmt.training.options import TrainOptions
 
-Config = ModelConfig | RNNSearchConfig
+Config = ModelConfig | RNNSearchConfig | TransformerConfig
 
 SIZES = {"hidden": 512, "layers": 2, "batch": 64, "source": 20, "target": 20, "vocabulary": 10000}
 LEARNING_RATE, MAX_NORM = 0.1, 5.0  # of the normalised gradient (thesis, 4.3.1)
@@ -91,8 +93,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--no-feeding", action="store_true", help="without input feeding")
     parser.add_argument(
         "--variants", nargs="*", metavar="WORDS",
-        help="every attention variant, with and without feeding, and RNNsearch, or those with "
-             "such words in their names; one row each in results/variants-<kernels>.json")
+        help="every attention variant, with and without feeding, RNNsearch, a Transformer, or "
+             "those with such words in their names; "
+             "one row each in results/variants-<kernels>.json")
     parser.add_argument("--seed", type=natural, default=1,
                         help="of parameters and words, default 1")
     options = read_options(parser, arguments, free=("attention", "score", "no_feeding", "variants"))
@@ -185,6 +188,9 @@ def variants(options: argparse.Namespace, smaller: int = 1) -> dict[str, Config]
     width = max(2, options.hidden // smaller)
     found["RNNsearch"] = RNNSearchConfig(hidden_size=width, embedding_size=width,
                                          layer_size=width // 2)
+    width = 4 * max(1, width // 4)  # four heads, and the inner layer as wide as usual
+    found["Transformer"] = TransformerConfig(options.layers, options.layers, width, 4 * width,
+                                             dropout=0.0)
     return found
 
 

@@ -631,7 +631,7 @@ def test_nothing_is_written_where_the_check_refuses(tmp_path):
     ({"max_norm": 0.0}, "max_norm: expected a positive number or None"),
     ({"plateau_factor": 1.5}, "plateau_factor: expected a number between 0 and 1, got 1.5"),
     ({"optimizer": "adagrad"}, "optimizer: expected 'sgd', 'adam' or 'adadelta', got 'adagrad'"),
-    ({"schedule": "cosine"}, "schedule: expected 'thesis', 'plateau' or 'constant'"),
+    ({"schedule": "cosine"}, "schedule: expected one of thesis, plateau, constant"),
     ({"checkpoint_every": -1}, "checkpoint_every: expected at least 0"),
 ])
 def test_options_that_make_no_sense(changes, message):

@@ -1,4 +1,4 @@
-"""Runs of other kinds on the page: annotated text, hybrid, fusion, Transformer, several tasks."""
+"""Runs of other kinds on the page: annotated, hybrid, deep fusion, Transformer, mixed tasks."""
 
 from __future__ import annotations
 

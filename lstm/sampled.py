@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend import Array, array_module, to_device, to_host
+from backend import Array, array_module, to_device
 from backend.rows import RowGradient, check_ids
 from backend.workspace import Workspace
 from lstm.parameters import Parameters
@@ -33,8 +33,8 @@ SITE = "output.sample"  # of the noise
 def draw_sample(
     targets: np.ndarray, lengths: np.ndarray, vocabulary_size: int, count: int, weights: str,
     rng: np.random.Generator, dtype: Any,
-) -> Array:
-    """(V,) 1 / Q(k) of the words that are sampled for a batch, 0 of all others.
+) -> np.ndarray:
+    """(V,) host, 1 / Q(k) of the words that are sampled for a batch, 0 of all others.
 
     Arguments: targets (T, B) host ids; lengths (B,) host; count of words drawn beside those of the
     batch, all where there are no more; weights, "inverse" or "equal".
@@ -45,7 +45,7 @@ def draw_sample(
     others = np.flatnonzero(sample == 0.0)
     drawn = rng.choice(others, min(count, len(others)), replace=False)
     sample[drawn] = len(others) / max(len(drawn), 1) if weights == INVERSE else 1.0
-    return to_device(sample).astype(dtype)
+    return sample.astype(dtype)
 
 
 def check_sample(config: Any) -> None:
@@ -62,7 +62,7 @@ def check_sample(config: Any) -> None:
 
 def sample_of(
     config: Any, batch: Any, vocabulary_size: int, rng: np.random.Generator, dtype: Any
-) -> dict[str, Array]:
+) -> dict[str, np.ndarray]:
     """The noise of a configuration that samples: at SITE, `draw_sample` of the batch."""
     if config.target_sample is None:
         return {}
@@ -80,11 +80,11 @@ class SampledCache(NamedTuple):
 
 def predicted_forward(
     prefix: str, parameters: Mapping[str, Array], h: Array, targets: np.ndarray,
-    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", sample: Array | None = None,
+    lengths: np.ndarray, workspace: Workspace, name: str = "W_hy", sample: np.ndarray | None = None,
 ) -> tuple[Array, Any]:
     """The summed loss of a batch: `output_forward`, over the words of a sample where one is given.
 
-    Arguments as there; sample (V,), from `draw_sample`. Returns the loss in nats, 0-d, and the
+    Arguments as there; sample (V,) host, from `draw_sample`. Returns the loss in nats, 0-d, and the
     cache. Raises ValueError for a target that is no row of W_hy, or not in the sample.
     """
     if sample is None:
@@ -92,13 +92,13 @@ def predicted_forward(
     names, xp = (f"{prefix}.{name}", f"{prefix}.b"), array_module(h)
     W_hy, b = parameters[names[0]], parameters.get(names[1])
     check_ids(targets, len(W_hy), "targets")
-    ids = np.flatnonzero(to_host(sample))                                  # V'
+    ids = np.flatnonzero(sample)                                           # V'
     places = np.searchsorted(ids, targets).clip(max=len(ids) - 1)          # (T, B)
     real = np.arange(len(targets))[:, None] < lengths
     if (ids[places] != targets)[real].any():
         raise ValueError("sample: expected one that holds every word of the batch, got another")
     rows = to_device(ids)
-    shift = xp.log(sample[rows])                                           # -log Q(k)
+    shift = to_device(np.log(sample[ids]).astype(h.dtype))                 # -log Q(k)
     own = {f"{prefix}.{name}": xp.take(W_hy, rows, axis=0),
            names[1]: shift if b is None else b[rows] + shift}
     loss, cache = output_forward(prefix, own, h, places, lengths, workspace, name)  # (Jean 12)

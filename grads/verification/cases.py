@@ -22,6 +22,7 @@ from grads.verification.shapes import (
     with_factors,
 )
 from lstm.parameters import Weight
+from lstm.sampled import SITE
 from nmt.data.batches import Batch
 from nmt.models.contract import Architecture, Tables, character_tables
 from nmt.models.parametrization import Frozen, Parametrized
@@ -83,7 +84,7 @@ def model_case(made: RandomModel) -> Case:
         model = made.model if backend.module() is np else made.build()
         given = {**_moved(fixed, like), **a}
         loss, cache = model.loss(given, replace(batch, state=_moved(batch.state, like)),
-                                 _moved(made.noise, like))
+                                 _noise(made.noise, like))
         return {"loss": loss}, (model, cache)
 
     def vjp(d: Mapping[str, Any], kept: Any) -> dict[str, Any]:
@@ -93,6 +94,12 @@ def model_case(made: RandomModel) -> Case:
 
     labels = {name: labels_of(weight) for name, weight in made.model.weights().items()}
     return Case(trained, forward, vjp, labels={**labels, "loss": Labels(())})
+
+
+def _noise(noise: Mapping[str, Any] | None, like: Any) -> dict[str, Any] | None:
+    """Noise as constants, too; which words are sampled stays on the host."""
+    return None if noise is None else {site: one if site == SITE else _moved(one, like)
+                                       for site, one in noise.items()}
 
 
 def _moved(tree: Any, like: Any) -> Any:

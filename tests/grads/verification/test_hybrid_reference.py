@@ -32,7 +32,7 @@ def config(path="separate", **options):
         "character_layers": SIZES.layers, "hidden_size": SIZES.hidden, "input_feeding": True,
         "attention": "global", "score": "general", "concat_identity": False, "window": 1,
         "renormalise": False, "bidirectional": False, "bridge": False, "clip_elements": None,
-        "source_characters": True, "target_characters": True}
+        "source_characters": True, "target_characters": True, "factors": ()}
     return SimpleNamespace(**(fields | options))
 
 
@@ -75,7 +75,7 @@ def batch_of(pairs, groups=1, reverse=False):
               for t, word in enumerate(y) if isinstance(word, tuple)]
     side = made.sources[0]
     return SimpleNamespace(
-        sources=(SimpleNamespace(ids=side.ids, lengths=side.lengths,
+        sources=(SimpleNamespace(ids=side.ids, lengths=side.lengths, factors=None,
                                  characters=grouped(source, groups, types=True)),),
         target=SimpleNamespace(lengths=made.target.lengths,
                                characters=grouped(target, groups, types=False)),

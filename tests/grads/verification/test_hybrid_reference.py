@@ -32,7 +32,8 @@ def config(path="separate", **options):
         "character_layers": SIZES.layers, "hidden_size": SIZES.hidden, "input_feeding": True,
         "attention": "global", "score": "general", "concat_identity": False, "window": 1,
         "renormalise": False, "bidirectional": False, "bridge": False, "clip_elements": None,
-        "source_characters": True, "target_characters": True, "factors": ()}
+        "source_characters": True, "target_characters": True, "factors": (),
+        "output_norm": None}
     return SimpleNamespace(**(fields | options))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from backend.errors import UserError
 from nmt.language_models import LanguageSystem
+from nmt.search.combine import Ensemble
 from nmt.search.fusion import ShallowFusion
 from nmt.system import System
 
@@ -19,7 +20,7 @@ def with_language_model(system: System, language: LanguageSystem, beta: float, n
     """
     check_language_model(system, language, name)
     model: Any = ShallowFusion(system.model, language.model, beta)
-    parameters = ShallowFusion.joined([system.parameters, language.parameters])
+    parameters = Ensemble.joined([system.parameters, language.parameters])
     return replace(system, model=model, parameters=parameters, parametrized=None, stored={},
                    pruning=None)
 

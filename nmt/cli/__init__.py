@@ -19,13 +19,13 @@ from backend.command import (
     positive,
     run_command,
 )
-from nmt.checkpoint_option import add_checkpoint
 from nmt.cli import commands
 from nmt.cli.arguments import (
     add_aligned_word,
     add_commands,
     add_longest_word,
     add_model,
+    add_models,
     add_rarity,
     add_replace_unk,
 )
@@ -44,7 +44,6 @@ from nmt.cli.serving import add_serve
 from nmt.cli.translating import FREQUENT, translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
-from nmt.search.combine import AVERAGES
 
 # These take `--section.key VALUE`.
 RECIPE_COMMANDS = (commands.demo, commands.train, commands.recipe, commands.lm_train, run_prune,
@@ -153,12 +152,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
                         help="what to translate (default: stdin; at a terminal, what you type)")
-    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="a run directory, or a checkpoint of one; of several the ensemble "
-                             "translates")
-    add_checkpoint(parser)
-    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
-                        help="what an ensemble averages at each step (default: probabilities)")
+    add_models(parser)
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=positive, metavar="N",

@@ -40,6 +40,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
 
 
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """`--model DIR ...`, which of their checkpoints, and what an ensemble of them averages."""
+    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
+                        help="a run directory, or a checkpoint of one; of several the ensemble "
+                             "translates")
+    add_checkpoint(parser)
+    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
+                        help="what an ensemble averages at each step (default: probabilities)")
+
+
 def add_aligned_word(parser: argparse.ArgumentParser) -> None:
     """`--aligned-word`."""
     parser.add_argument("--aligned-word", choices=ALIGNED_WORDS, default=DEFAULT,

@@ -9,7 +9,7 @@ from typing import Any
 
 from backend.command import at_least_zero, positive
 from backend.errors import UserError
-from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.arguments import add_model, add_models
 from nmt.cli.commands import train_translator
 from nmt.data.corpora import check_lengths, tokenisers
 from nmt.data.corpus import read_parallel
@@ -18,7 +18,6 @@ from nmt.evaluation.scores import TOKENISATIONS, bleu
 from nmt.fusing import with_language_model
 from nmt.language_models import LanguageSystem
 from nmt.run_files import check_new
-from nmt.search.combine import AVERAGES
 from nmt.search.interface import chosen
 from nmt.system import System
 from nmt.translator_training import train
@@ -36,11 +35,7 @@ def add_tune(sub: Any) -> None:
     )
     parser.add_argument("source", type=Path, help="sentences of the dev set")
     parser.add_argument("references", type=Path, help="their translations")
-    parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR",
-                        help="a run directory; of several the ensemble")
-    add_checkpoint(parser)
-    parser.add_argument("--average", choices=AVERAGES, default=AVERAGES[0],
-                        help="what an ensemble averages at each step (default: probabilities)")
+    add_models(parser)
     parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
                         help="the run directory of a language model of the same target words")
     parser.add_argument("--weights", type=at_least_zero, nargs="+", default=WEIGHTS,
@@ -59,9 +54,7 @@ def add_fuse(sub: Any) -> None:
         "language model of the same target words beside its own (deep fusion). Both models stay as "
         "they are. The recipe is the translator's; --section.key VALUE changes it."
     )
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR",
-                        help="the run directory of the translator")
-    add_checkpoint(parser)
+    add_model(parser)
     parser.add_argument("--lm", type=Path, required=True, metavar="DIR",
                         help="the run directory of the language model")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",

@@ -45,6 +45,15 @@ class Ensemble:
         return {f"{number}/{name}": array for number, own in enumerate(parameters)
                 for name, array in own.items()}
 
+    @staticmethod
+    def divided(parameters: Mapping[str, Array], count: int) -> list[dict[str, Array]]:
+        """Each of `count` members' parameters, of what `joined` gave."""
+        own: list[dict[str, Array]] = [{} for _ in range(count)]
+        for name, array in parameters.items():
+            number, _, short = name.partition("/")
+            own[int(number)][short] = array
+        return own
+
     def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                rows: int) -> list[Any]:
         """Each member's state of the sources."""
@@ -85,11 +94,7 @@ class Ensemble:
         self, parameters: Mapping[str, Array]
     ) -> list[tuple[Searchable, dict[str, Array]]]:
         """Each member with its own parameters."""
-        own: list[dict[str, Array]] = [{} for _ in self.members]
-        for name, array in parameters.items():
-            number, _, short = name.partition("/")
-            own[int(number)][short] = array
-        return list(zip(self.members, own, strict=True))
+        return list(zip(self.members, self.divided(parameters, len(self.members)), strict=True))
 
 
 def mean_of_probabilities(logits: Sequence[Array]) -> Array:

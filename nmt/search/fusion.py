@@ -30,8 +30,8 @@ class FusedState(NamedTuple):
 class ShallowFusion:
     """A translator, or an ensemble, whose scores a language model of the same words adds to.
 
-    Its parameters are those of both in one mapping (`joined`). The language model begins each
-    sentence as it begins a text: it reads `</s>`.
+    Its parameters are those of both in one mapping (`Ensemble.joined`). The language model begins
+    each sentence as it begins a text: it reads `</s>`.
     """
 
     scores = True  # what `step` returns counts as it is
@@ -40,19 +40,17 @@ class ShallowFusion:
         """beta: weight of the language model, at least 0."""
         self.translator, self.language, self.beta = translator, language, beta
 
-    joined = staticmethod(Ensemble.joined)  # of [translator's, language model's]
-
     def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                rows: int) -> FusedState:
         """Both before the first word."""
-        own, language = _divided(parameters)
+        own, language = Ensemble.divided(parameters, 2)
         return FusedState(self.translator.encode(own, sources, rows),
                           self.language.encode(language, (), rows))
 
     def step(self, parameters: Mapping[str, Array], state: FusedState,
              tokens: np.ndarray) -> tuple[Array, FusedState, Array | None]:
         """Scores (N, V), nats, both states, the translator's alignment."""
-        own, language = _divided(parameters)
+        own, language = Ensemble.divided(parameters, 2)
         logits, one, alignment = self.translator.step(own, state.translator, tokens)
         more, other, _ = self.language.step(language, state.language, tokens)
         scores = log_p(logits) + self.beta * log_p(more)       # (Sennrich fusion)
@@ -66,18 +64,9 @@ class ShallowFusion:
     def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[Any, Any]:
         """The translator's alone."""
         translator: Any = self.translator
-        return translator.loss(_divided(parameters)[0], batch)
+        return translator.loss(Ensemble.divided(parameters, 2)[0], batch)
 
 
 def log_p(logits: Array) -> Array:
     """log softmax of rows (N, V)."""
     return logits - log_sum_exp(logits, logits.max(axis=1))[:, None]
-
-
-def _divided(parameters: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """The translator's parameters and the language model's."""
-    own: tuple[dict[str, Array], dict[str, Array]] = {}, {}
-    for name, array in parameters.items():
-        number, _, short = name.partition("/")
-        own[int(number)][short] = array
-    return own

@@ -243,7 +243,7 @@ class Recorder:
         """Notes the target that lies in a memory, until the memory is free for other arrays."""
         self.places[memory], self.memory[origin] = origin, memory
         owner = owner_of(leaf)
-        if np.size(owner) <= self.held:
+        if not isinstance(owner, np.ndarray) or owner.size <= self.held:
             self.alive[origin] = leaf
         else:
             self.references.append(weakref.ref(owner, partial(self.forget, origin)))

@@ -31,7 +31,6 @@ TOLERANCE = 1e-10  # relative error of a verified gradient
 LANES = 512  # perturbations in one run
 SUMMED = 20_000  # entries of a gradient whose stages are verified where not all entries are
 MEMORY = 2**21  # numbers of one array in all lanes
-ALL_MEMORY = 2**25  # of all arrays that a run may hold; half a gigabyte of complex numbers
 
 Loss = Callable[[Any], Any]  # from what the forward returned
 
@@ -226,12 +225,13 @@ def perturbed(
 def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
     """Numbers of bumps that are run together: as many entries as there are lanes, or one bump;
     fewer lanes where arrays are large, those perturbed or computed after it."""
-    after = lanes_after(forward)
-    most = [min(LANES, after[min((number for number, _ in one.places.steps), default=0)],
-                MEMORY // max(1, int(np.prod(one.shape)))) for one in bumps]
+    after = largest_after(forward)
+    sizes = [max(after[min((number for number, _ in one.places.steps), default=0)],
+                 int(np.prod(one.shape))) for one in bumps]
     group: list[int] = []
-    for i in sorted(range(len(bumps)), key=lambda i: -most[i]):
-        if group and sum(len(bumps[j].entries) for j in (*group, i)) > most[i]:
+    for i in sorted(range(len(bumps)), key=lambda i: sizes[i]):
+        lanes = sum(len(bumps[j].entries) for j in (*group, i))
+        if group and lanes > min(LANES, MEMORY // sizes[i]):
             yield group
             group = []
         group.append(i)
@@ -239,17 +239,15 @@ def groups(forward: Trace, bumps: Sequence[Bumps]) -> Iterator[list[int]]:
         yield group
 
 
-def lanes_after(forward: Trace) -> list[int]:
-    """For each step how many lanes there is room for in what the forward computes from it on: the
-    largest array and, since a cache may keep them, all together. What was computed before stays as
-    it is."""
-    found, largest, total = [], 1, 1
+def largest_after(forward: Trace) -> list[int]:
+    """For each step the size of the largest array that the forward computes from it on: lanes
+    multiply these, and leave as they are those computed before."""
+    found, largest = [], 1
     for step in reversed(forward.steps):
         if step.kind == "assign":
-            sizes = [int(np.prod(target.shape)) for target in step.targets
-                     if target.shape and target.same_as is None]
-            largest, total = max([largest, *sizes]), total + sum(sizes)
-        found.append(min(MEMORY // largest, ALL_MEMORY // total))
+            largest = max([largest, *(int(np.prod(target.shape)) for target in step.targets
+                                      if target.shape and target.same_as is None)])
+        found.append(largest)
     return found[::-1]
 
 

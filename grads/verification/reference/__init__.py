@@ -23,10 +23,23 @@ from grads.verification.reference import (
     rnnsearch,
     transformer,
 )
+from nmt.models.rnnsearch import RNNSearchConfig
+
+
+def sampled(
+    config: Any, parameters: Mapping[str, torch.Tensor], batch: Any,
+    noise: Mapping[str, Any] | None = None, *, reverse_source: bool = False,
+) -> torch.Tensor:
+    """The loss of the model that is trained over a sampled vocabulary."""
+    if isinstance(config, RNNSearchConfig):
+        return rnnsearch.loss(config, parameters, batch, noise)
+    return luong.loss(config, parameters, batch, noise, reverse_source=reverse_source)
+
 
 REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "luong": luong.loss,
     "factored": luong.loss,
+    "sampled": sampled,
     "hybrid": hybrid.loss,
     "rnnsearch": rnnsearch.loss,
     "deep_fusion": rnnsearch.loss,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -168,3 +169,34 @@ def test_the_modules_themselves_stay_as_they_are(module):
     before = dict(vars(module))
     DERIVATIONS["attention"].run()
     assert all(vars(module)[name] is value for name, value in before.items())
+
+
+# --- arrays that a trace does not hold -----------------------------------------------------------
+
+
+def test_a_trace_that_holds_no_array_sees_the_same():
+    """What an array was, where it came from and what shares its memory, though addresses of freed
+    arrays are used again."""
+    for name in ("attention", "rnnsearch"):
+        derivation = DERIVATIONS[name]
+        example = derivation.run().example
+        held, freed = (trace(derivation.forward, *example.arguments, follow=derivation.follow,
+                             held=most, **example.named) for most in (np.inf, 0))
+        assert freed.to_json() == held.to_json()
+        assert 0 < len(freed.memory) < len(held.memory) == len(held.alive)
+        assert not [one for one in freed.alive.values() if isinstance(one, np.ndarray) and one.size]
+
+
+def test_what_is_not_held_is_freed():
+    reference = []
+
+    def forward(x):
+        y = x + 1.0
+        reference.append(weakref.ref(y))
+        z = y.sum()
+        return z
+
+    found = trace(forward, np.ones(100), held=50)
+    assert reference[0]() is None and step_of(found, "z").targets[0].value == 200.0
+    kept = trace(forward, np.ones(100), held=100)
+    assert reference[1]() is kept.alive[step_of(kept, "y").number, 0]

@@ -33,7 +33,7 @@ def parts():
 def search(beta, **options):
     (translator, own), (language, theirs) = parts()
     model = ShallowFusion(translator, language, beta)
-    return beam_search(model, ShallowFusion.joined([own, theirs]),
+    return beam_search(model, Ensemble.joined([own, theirs]),
                        make_sources([SENTENCE], False),
                        SearchOptions(minimum_steps=STEPS, length_factor=0.1, **options))[0]
 
@@ -75,7 +75,7 @@ def test_weight_0_is_the_translator_and_an_ensemble_may_stand_for_it() -> None:
     together = Ensemble([translator, translator])
     model = ShallowFusion(together, language, 0.0)
     sources = make_sources([SENTENCE, [2]], False)
-    parameters = ShallowFusion.joined([Ensemble.joined([own, own]), theirs])
+    parameters = Ensemble.joined([Ensemble.joined([own, own]), theirs])
     ours = greedy(model, parameters, sources, SearchOptions())
     alone = greedy(translator, own, sources, SearchOptions())
     assert [one.tokens for one in ours] == [one.tokens for one in alone]

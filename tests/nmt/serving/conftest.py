@@ -19,6 +19,7 @@ from nmt.system import System
 
 DATA = {"corpus": "reverse", "source_language": "xx", "target_language": "yy"}
 MODEL = {"layers": 1, "hidden_size": 4, "embedding_size": 3}
+TEXTS = "all => all.map(x => x.textContent)"
 OPTIONS = SearchOptions(beam=3, minimum_steps=4)
 
 
@@ -54,3 +55,50 @@ def serving(system: System) -> Iterator[Callable[..., Server]]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class Visit:
+    """A window on the page, with what it asked for and complained of."""
+
+    def __init__(self, browser: Any, server: Server, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(server.url)
+        self.answers = 0
+
+    def translate(self, text: str) -> None:
+        """Type a sentence and wait for its answer."""
+        self.answers += 1
+        self.page.fill("#text", text)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_selector(f"html[data-answers='{self.answers}']")
+
+    def refused(self, text: str) -> str:
+        """Type a sentence and wait for what is wrong with it."""
+        self.page.fill("#text", text)
+        self.page.click("#go")
+        self.page.wait_for_selector("#problem:not(:empty)")
+        return str(self.page.inner_text("#problem"))
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of the elements."""
+        return list(self.page.eval_on_selector_all(selector, TEXTS))
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
+    """Opens the page of a server."""
+    visits: list[Visit] = []
+
+    def opened(server: Server, **options: Any) -> Visit:
+        visits.append(Visit(browser, server, **options))
+        return visits[-1]
+
+    yield opened
+    for one in visits:
+        one.context.close()

@@ -17,7 +17,6 @@ from nmt.serving.server import Server
 from nmt.serving.service import Limits, Service
 from nmt.system import System
 from tests.nmt.serving.conftest import DATA, MODEL, OPTIONS
-from tests.nmt.serving.test_browser import visit  # noqa: F401
 from tests.nmt.serving.test_service import service_of
 
 SYMBOLS = {"copyable": "<unk_1>", "posall": "<p_-1>", "posunk": "<unkpos_null>"}
@@ -39,7 +38,7 @@ def annotated(directory: Path, method: str) -> Service:
 
 
 @pytest.fixture
-def opened(serving: Any, visit: Any) -> Callable[[Service], Any]:  # noqa: F811
+def opened(serving: Any, visit: Any) -> Callable[[Service], Any]:
     """Opens the page of a service in the browser."""
     def open_(service: Service) -> Any:
         server: Server = serving()

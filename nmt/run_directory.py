@@ -40,6 +40,7 @@ from nmt.run_files import (
     vocabulary_file,
 )
 from nmt.training import checkpoint
+from nmt.training.batch_source import BatchSource
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
@@ -47,7 +48,6 @@ from nmt.training.trainer import (
     BEST,
     LAST,
     LOG,
-    BatchSource,
     Trainer,
     Validate,
     saved_step,

@@ -94,7 +94,7 @@ class BaseSystem:
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
                                                 **characters,
                                                 factors=factor_sizes(recipe.model, vocabularies)))
-        return model, parametrized(model, recipe.parametrize)
+        return model, parametrized(model, recipe.parametrize, recipe.shared_vocabulary)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
         """The model's parameters, from those that are trained."""

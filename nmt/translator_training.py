@@ -20,7 +20,7 @@ from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
 from nmt.data.corpus import Pair
 from nmt.data.factors import Factors, factor_tables
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
-from nmt.data.vocabulary import UNKNOWN, Vocabulary
+from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
 from nmt.models.contract import CHARACTERS, character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
@@ -33,9 +33,13 @@ def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Voca
     """Source and target vocabularies of the training pairs, by frequency.
 
     Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
+    A shared vocabulary is the source's: the target's words, and behind them what else sources have.
     """
     sides = [side_vocabularies([corpus], recipe, side) for side in range(len(System.names))]
     found = {name: one for own in sides for name, one in own.items()}
+    if recipe.shared_vocabulary:
+        source, target = System.names
+        found[source] = found[target].extended(found[source].words[len(SPECIALS):])
     return {name: found[name] for name in System.names_of(recipe)}
 
 

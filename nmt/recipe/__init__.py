@@ -30,6 +30,7 @@ REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
+TABLES = ("W_e", "W_hy")  # last parts of the names of parameters that have a row for each word
 BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
 MISSING = {BLEU: ", which evaluate.bleu measures",
            CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
@@ -42,6 +43,7 @@ class AnyRecipe:
     parametrize: ParametrizeConfig
     train: TrainOptions
     reverse_source = False  # whether the model reads its source from the end
+    shared_vocabulary = False  # whether the target's words are the first of the source's
 
 
 class TranslationRecipe(AnyRecipe):
@@ -76,6 +78,11 @@ class SubwordsConfig:
         """Whether words are cut."""
         return self.merges is not None or bool(self.source_codes)
 
+    @property
+    def alike(self) -> bool:
+        """Whether both sides' words are cut by the same merges, or not at all."""
+        return self.source_codes == self.target_codes and (self.joint or self.merges is None)
+
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -101,6 +108,8 @@ class DataConfig:
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
+    shared_vocabulary: bool = False  # the source's is of both sides' words, the target's first
+    word_dropout: float = 0.0  # in training, the chance to read a word as <unk>; anew each epoch
     max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
     reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
@@ -122,6 +131,12 @@ class DataConfig:
                      "dev_size", "max_characters")
         _check_least(self, 0, "test_size", "seed")
         _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        if not 0.0 <= self.word_dropout < 1.0:
+            raise ValueError(f"word_dropout: expected 0 <= word_dropout < 1, got "
+                             f"{self.word_dropout}")
+        if self.shared_vocabulary and not self.subwords.alike:
+            raise ValueError("shared_vocabulary: expected both sides cut by the same codes "
+                             "(subwords.joint, or one file of codes), got two")
         for name in REQUIRED.get(self.corpus, ()):
             if not getattr(self, name):
                 raise ValueError(f"{name}: expected the name of a file, got nothing")
@@ -166,6 +181,11 @@ class Recipe(TranslationRecipe):
         if self.data.reverse_target and tables:
             raise ValueError("data.reverse_target: expected false with a model of characters, got "
                              "true")
+        for name in ("word_dropout", "shared_vocabulary"):
+            if getattr(self.data, name) and tables:
+                raise ValueError(f"data.{name}: expected none with a model of characters, got "
+                                 f"{str(getattr(self.data, name)).lower()}")
+        _check_tied(self)
         if factor_tables(self.model) and self.data.tokenise != "none":
             raise ValueError("data.tokenise: expected 'none' where words have tags "
                              f"(model.factors), got {self.data.tokenise!r}")
@@ -180,6 +200,11 @@ class Recipe(TranslationRecipe):
     def reverse_source(self) -> bool:  # type: ignore[override]
         """Whether the model reads its source from the end."""
         return self.data.reverse_source
+
+    @property
+    def shared_vocabulary(self) -> bool:  # type: ignore[override]
+        """Whether the target's words are the first of the source's."""
+        return self.data.shared_vocabulary
 
 
 @dataclass(frozen=True)
@@ -250,6 +275,15 @@ def _check_positions(data: DataConfig, model: Any) -> None:
     if data.max_translate_length > most:
         raise ValueError(f"data.max_translate_length: expected at most model.positions, {most}, "
                          f"got {data.max_translate_length}")
+
+
+def _check_tied(recipe: Recipe) -> None:
+    """Raise ValueError for a source's table that is a target's too, where words have other ids."""
+    for pair in recipe.parametrize.tied.items():
+        sides = {name.startswith("encoder.") for name in pair if name.endswith(TABLES)}
+        if len(sides) == 2 and not recipe.shared_vocabulary:
+            raise ValueError("parametrize.tied: expected tables of one side, or "
+                             f"data.shared_vocabulary, got {pair[0]}: {pair[1]}")
 
 
 def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:

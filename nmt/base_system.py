@@ -54,6 +54,7 @@ class BaseSystem:
     parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained, and
     stored: dict[str, Array] = field(default_factory=dict)  # the parameters that it is trained by
     pruning: Pruning | None = None  # where weights are pruned
+    origin: dict[str, Any] | None = None  # of a new run: what it begins with (training.transfer)
 
     kind: ClassVar[str]  # as messages and checkpoints name it
     recipes: ClassVar[type[AnyRecipe]]

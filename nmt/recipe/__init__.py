@@ -58,6 +58,8 @@ class SubwordsConfig:
     joint: bool = True  # merges learned from both sides' words together; false: of each side's own
     source_codes: str = ""  # a file of merges by subword-nmt, in data.directory; none are learned
     target_codes: str = ""  # the same of the target; may be the same file
+    more_text: list[str] = field(default_factory=list)  # files in data.directory, learned from too
+    parent_codes: bool = False  # the merges are those of the run that --init names
     threshold: int = 1  # a piece that a side's training text has less often is cut further
     dropout: float = 0.0  # in training, the chance to leave a merge out, drawn anew each epoch
 
@@ -69,14 +71,18 @@ class SubwordsConfig:
             raise ValueError("merges: expected null beside source_codes, whose merges are learned")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
+        if self.more_text and (self.merges is None or not self.joint):
+            raise ValueError("more_text: expected merges, joint ones, to learn from it, got none")
+        if self.parent_codes and (self.merges is not None or self.source_codes):
+            raise ValueError("parent_codes: expected no merges and no codes beside it, got some")
         for name in ("threshold", "dropout"):
             if getattr(self, name) > (name == "threshold") and not self.used:
-                raise ValueError(f"{name}: expected merges or source_codes beside it, got neither")
+                raise ValueError(f"{name}: expected merges or codes beside it, got neither")
 
     @property
     def used(self) -> bool:
         """Whether words are cut."""
-        return self.merges is not None or bool(self.source_codes)
+        return self.merges is not None or bool(self.source_codes) or self.parent_codes
 
     @property
     def alike(self) -> bool:
@@ -99,6 +105,7 @@ class DataConfig:
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     target_language: str = "fr"  # the same of the target
     tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
+    transliterate: bool = False  # the source's Arabic letters, of Uyghur, become Latin ones
     train_size: int = 20000  # cldr, reverse: pairs to generate
     dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0

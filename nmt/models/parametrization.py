@@ -79,7 +79,7 @@ class Leading:
         return {self.to: Weight((Axis(first.name, self.size), *others), weight.initial)}
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
-        return stored[self.to][: self.rows]                        # (Nguyen 3.3.3.1 one table)
+        return stored[self.to][: self.rows]                        # (Nguyen 3.3.3.1 table)
 
     def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
         shape = stored[self.to].shape

@@ -137,7 +137,7 @@ def run_command(
         if threads := getattr(options, "threads", None):
             use_threads(threads)
         if heavy:
-            for warning in filter(None, (slow_blas(), not threads and crowded())):
+            for warning in filter(None, (slow_blas(), None if threads else crowded())):
                 _complain(name, warning, 0)
         with progress.shown():
             status: int | None = options.run(options)

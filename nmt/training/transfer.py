@@ -58,7 +58,10 @@ class Parent:
 
     def _check_same(self, recipe: Any) -> None:
         """Raise UserError unless the parent's vocabularies can be the recipe's."""
-        theirs = self.system.recipe
+        theirs, names = self.system.recipe, self.system.names_of(recipe)
+        if set(names) != set(self.system.vocabularies):
+            raise UserError(f"--init-words same: expected a parent with the vocabularies "
+                            f"{', '.join(names)}, got {', '.join(self.system.vocabularies)}")
         for key, ours, other in (
                 ("data.shared_vocabulary", recipe.shared_vocabulary, theirs.shared_vocabulary),
                 ("data.subwords", recipe.data.subwords.used, theirs.data.subwords.used)):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tiny_run import Crash, CrashAt, complaint, nmt, printed, write_recipe
 
+from backend.errors import UserError
 from nmt.models.hybrid import HybridConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
@@ -185,3 +186,8 @@ def test_a_hybrid_models_characters_are_matched_too(parent) -> None:
         size = len(vocabularies[table])
         order = [0, 1, *range(size - 1, 1, -1)]
         np.testing.assert_array_equal(child.parameters[name], first.parameters[name][order])
+    alone = replace(recipe, model=replace(model, target_characters=False))
+    with pytest.raises(UserError, match="expected a parent with the vocabularies source, target, "
+                                        "source_characters, got source, target, source_characters, "
+                                        "target_characters$"):
+        Parent(first, parent, words="same").check(alone)

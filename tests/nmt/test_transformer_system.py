@@ -9,6 +9,7 @@ from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt
 
 import nmt as library
 from backend.errors import UserError
+from nmt.evaluation.curves import read_curve
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
@@ -86,6 +87,8 @@ def test_word_dropout_and_one_vocabulary_resume_exactly(corpus) -> None:
         np.testing.assert_array_equal(whole.parameters[name], table[:len(target)])
     assert len({*np.round(np.linalg.norm(table, axis=1), 5)}) == 1
     assert set(whole.stored) - set(whole.parameters) == {"encoder.W_e.radius"}
+    bleu = read_curve(corpus / "whole", "run").scores["bleu"]
+    assert [step for step, _ in bleu] == [3 * n for n in range(1, len(bleu) + 1)] and len(bleu) > 2
 
 
 def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:

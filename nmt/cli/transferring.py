@@ -48,8 +48,9 @@ def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | Non
         raise UserError("--init: expected the recipe of one translator, got one of several tasks")
     path = checkpoint_path(options.init, DEFAULT)
     system = System.open(options.init)
-    parent = Parent(system, path, checkpoint.load_metadata(path).get("step"),
-                    options.init_words or MATCH)
+    known = checkpoint.load_metadata(path)
+    step = known.get("step", known.get("training", {}).get("counters", {}).get("step"))
+    parent = Parent(system, path, step, options.init_words or MATCH)
     parent.check(recipe)
     frozen = [*recipe.parametrize.frozen, *(options.freeze or ())]
     return replace(recipe, parametrize=replace(recipe.parametrize, frozen=frozen)), parent

@@ -72,7 +72,8 @@ def drop_words(batch: Batch, rate: float, rng: np.random.Generator) -> Batch:
     """The batch with words replaced by `<unk>`, each with the chance `rate`, wherever one is read.
 
     Source: Nguyen 3.3.3.1, "we randomly replace tokens with UNK", of both sides. What the decoder
-    predicts stays as it is (so the author's code): it need not learn to write `<unk>`.
+    predicts stays as it is (so the author's code): it need not learn to write `<unk>`. `</s>` stays
+    too, which in the author's code is replaced like any word.
     """
     def dropped(ids: np.ndarray) -> np.ndarray:
         lost = (rng.random(ids.shape) < rate) & (ids != END)

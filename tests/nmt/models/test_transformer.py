@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from literal import draw_parameters
+from literal import assert_close, assert_same_gradients, draw_parameters, total
 
+from attention.norms import NORMS
+from grads.derivations.transformer import PLACED
+from grads.derivations.transformer_model import (
+    Shape,
+    transformer_backward,
+    transformer_forward,
+)
 from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.transformer import Transformer, TransformerConfig, build
@@ -38,6 +45,19 @@ def test_steps_have_the_loss_of_the_whole(norm, pre_norm):
         np.testing.assert_allclose(alignment.sum(axis=1), 1.0, rtol=1e-14)
         assert not alignment[1, 2:].any()  # the padding of the second sentence
     assert total == pytest.approx(float(model.loss(parameters, batch)[0]), rel=1e-13)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("placed", PLACED)
+def test_the_model_is_the_derivation(norm, placed):
+    """Its loss and every gradient: the sums of those of each sentence by itself."""
+    model, parameters = make(norm=norm, pre_norm=placed == "pre")
+    loss, cache = model.loss(parameters, make_batch(PAIRS, range(3), False))
+    found = [(*pair, transformer_forward(parameters, *pair, shape=Shape(3, norm, placed)))
+             for pair in PAIRS]
+    assert_close(loss, np.asarray(sum(J for *_, (J, _) in found)))
+    assert_same_gradients(model.backward(cache), total(
+        transformer_backward(parameters, x, y, trace) for x, y, (_, trace) in found), 1e-10)
 
 
 def test_hypotheses_are_what_they_would_be_alone():

@@ -20,6 +20,7 @@ from grads.derivations.multihead import (
     multihead,
     multihead_grad,
 )
+from grads.derivations.smoothing import predict_smoothed, predict_smoothed_grad
 from grads.derivations.transformer import Attention
 from grads.derivations.transformer_model import (
     SUBLAYERS,
@@ -59,6 +60,15 @@ def multihead_example(request: Request) -> Example:
     return Example((Y, X, *weights, dead, D), upstream=dZ)
 
 
+def smoothing_example(request: Request) -> Example:
+    """A word to be predicted from a state, among six; eps = 0.1."""
+    no_sentence(request)
+    d, V = width(request.sizes), 6
+    values = draw(request.rng, {"h": (d, 1), "W_hy": (V, d), "b": (V, 1)})
+    b = values["b"] if request.sizes.biases else 0.0
+    return Example((3, values["h"], values["W_hy"], b, 0.1))
+
+
 def drawn(request: Request) -> tuple[Array, Array, Attention, Array, dict[int, Array], Array]:
     """What asks, what is asked, weights, the future, no dropout, and an upstream gradient."""
     no_sentence(request)
@@ -82,8 +92,8 @@ def width(sizes: Sizes) -> int:
 
 
 def transformer_example(placed: str, request: Request) -> Example:
-    """A sentence and its translation; the feed-forward layers are wider than d by the embedding's
-    size."""
+    """A sentence and its translation; half of the layers are the encoder's, at least one; the
+    feed-forward layers are wider than d by the embedding's size."""
     ids, words = pair_of(request)
     V_s, V_t = map(len, words.values())
     parameters = dict(request.parameters or draw(request.rng, transformer_shapes(
@@ -99,7 +109,7 @@ def transformer_shapes(
     found: dict[str, tuple[int, ...]] = {}
     for side, V in (("encoder", V_s), ("decoder", V_t)):
         found[f"{side}.W_e"] = (V, d)
-        for l in range(sizes.layers):
+        for l in range(max(sizes.layers // 2, 1)):
             for one in SUBLAYERS[side]:
                 name = f"{side}.{l}.{one}"
                 attends = {**{f"W_{map_}": (d, d) for map_ in "qkvo"},
@@ -124,12 +134,13 @@ PAIRS = {
     "pre_norm_grad.dx_N": "x in n", "post_norm_grad.dx_F": "x in z",
 }
 NORM_MISTAKES = {
-    "mean forgotten": Mistake(
-        f"{HERE}.norms.layer_norm_jacobian", "- ones @ ones.T / d ", "",
-        "the mean is taken for a constant: every entry of x moves it."),
-    "deviation forgotten": Mistake(
-        f"{HERE}.norms.layer_norm_jacobian", " - x_hat @ x_hat.T / d", "",
-        "s is taken for a constant: what lengthens x is not taken out of dx."),
+    "constants of x": Mistake(
+        f"{HERE}.norms.layer_norm_grad", "dx = J.T @ dx_hat",
+        "dx = dx_hat / np.sqrt((z.T @ z) / d + EPS)",
+        "mean and deviation are taken for constants: every entry of x moves them."),
+    "gain of what is not divided": Mistake(
+        f"{HERE}.norms.layer_norm_grad", "dg = x_hat * dy", "dg = z * dy",
+        "the gain multiplies x_hat, not x - mu."),
     "gain forgotten": Mistake(
         f"{HERE}.norms.layer_norm_grad", "g * dy ", "dy ",
         "dy reaches x_hat as if y were x_hat + b."),
@@ -142,17 +153,30 @@ ATTENTION_MISTAKES = {
     "scale forgotten": Mistake(
         f"{HERE}.multihead.head_forward_grad", "dQ = dE @ K / Q.shape[1] ** 0.5", "dQ = dE @ K",
         "the scores were divided by sqrt(d_k), and so are their gradients."),
-    "keys and queries exchanged": Mistake(
-        f"{HERE}.multihead.head_forward_grad", "dK = dE.T @ Q", "dK = dE.T @ K[: len(Q)]",
-        "K's gradient is made of what asked, Q."),
+    "keys forgotten": Mistake(
+        f"{HERE}.multihead.head_forward_grad", " + dK @ W_K.T", "",
+        "X serves as keys and as values: two gradients."),
 }
-MODEL_MISTAKES = ATTENTION_MISTAKES | {
+MODEL_MISTAKES = {
+    "softmax without A A^T": ATTENTION_MISTAKES["softmax without A A^T"],
     "residual forgotten": Mistake(
         f"{HERE}.transformer.pre_norm_grad", "dx = dy + dx_N", "dx = dx_N",
         "the way around the sublayer is forgotten, by which gradients reach the lowest layer."),
     "self-attention asked only": Mistake(
         f"{HERE}.transformer.self_attention_grad", "dx = dY + dX", "dx = dY",
         "a word asks, and is asked: two gradients."),
+}
+SMOOTHING_MISTAKES = {
+    "right word only": Mistake(
+        f"{HERE}.smoothing.predict_smoothed_grad", "p - smoothed(y, len(p), eps)",
+        "p - smoothed(y, len(p), 0.0)", "the gradient of the loss without smoothing (2.21)."),
+    "the right word left out": Mistake(
+        f"{HERE}.smoothing.predict_smoothed_grad", "p - smoothed(y, len(p), eps)",
+        "p - smoothed(y, len(p), eps) + eps / len(p) * one_hot(y, len(p))",
+        "eps is spread over all words, the right one too (the author's code)."),
+    "probabilities alone": Mistake(
+        f"{HERE}.smoothing.predict_smoothed_grad", "dW_hy = ds @ h.T", "dW_hy = p @ h.T",
+        "the gradient of log sum e^s, without that of q' s."),
 }
 SETTINGS = ("sentence", "target", "layers", "model", "checkpoint")
 
@@ -187,7 +211,10 @@ DECLARATIONS = (
         "multihead", "Multi-head attention, Nguyen Eqs. 1.7 to 1.12", multihead, multihead_grad,
         multihead_example, None, (), {}, returns=OUTPUT_TRACE, attentive=False,
         recurrent=False, mistakes=ATTENTION_MISTAKES),
+    Declaration(
+        "smoothing", "One prediction with label smoothing, Nguyen 3.3.3.1", predict_smoothed,
+        predict_smoothed_grad, smoothing_example, None, (), {}, {"predict_smoothed_grad.ds": "s"},
+        attentive=False, recurrent=False, mistakes=SMOOTHING_MISTAKES),
     model("transformer", "pre", "Transformer, PreNorm, Nguyen 1.2 and 3.3", MODEL_MISTAKES),
-    model("transformer-postnorm", "post", "Transformer, PostNorm, Nguyen 1.2 and 3.3",
-          ATTENTION_MISTAKES),
+    model("transformer-postnorm", "post", "Transformer, PostNorm, Nguyen 1.2 and 3.3", {}),
 )

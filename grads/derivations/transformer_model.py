@@ -168,7 +168,8 @@ def stack_grad(
     X, layers = trace
     L, dX, d_memory, found = len(layers), {}, {}, {}
     if shape.placed == "pre":
-        dX[L], dw_N = norm_rows_grad(shape.norm, dy, X[L], norm_of(parameters, side))
+        w_N = norm_of(parameters, side)
+        dX[L], dw_N = norm_rows_grad(shape.norm, dy, X[L], w_N)
         found[0] = norm_named(side, dw_N)
     else:
         dX[L] = dy

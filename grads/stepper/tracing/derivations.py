@@ -20,6 +20,7 @@ from grads.derivations import (
     rnn,
     rnnsearch,
     scores,
+    transformer,
 )
 from grads.derivations.declaration import LOSS, OUTPUT, OUTPUT_TRACE, Declaration
 from grads.derivations.examples import (
@@ -44,6 +45,7 @@ DECLARED: list[Declaration] = [one for module in MODULES
                                for one in getattr(module, "DECLARATIONS", ())]
 FOLLOW = tuple(dict.fromkeys((
     calculus, rnn, lstm, nmt, attention, attention_step, scores, local, gru, deep_output, rnnsearch,
+    transformer,
     *(import_module(one.forward.__module__) for one in DECLARED if not one.apart))))
 
 # --- which backward belongs to which forward, and names that do not follow the rule -------------

@@ -94,7 +94,7 @@ def head_forward_grad(
     dH: Array, Y: Array, X: Array, head: Head, dead: Array, D: Array, trace: HeadTrace
 ) -> tuple[Array, Array, Head]:
     """dY (T, d), dX (S, d) and the gradients of the weights, given dH (T, d_k)."""
-    W_Q, W_K, W_V, b_Q, b_V = head
+    W_Q, W_K, W_V, *_ = head
     Q, K, V, A = trace
     dV = (D * A).T @ dH                                          # (2.13) on H = (D o A) V
     dA = D * (dH @ V.T)                                          # (2.14) on it, (2.18) on D o A

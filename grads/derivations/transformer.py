@@ -70,7 +70,7 @@ def feed_forward_grad(
     dY: Array, X: Array, w: FeedForward, reads: Reads, Z: Array
 ) -> tuple[Array, Reads, FeedForward]:
     """dX (T, d), nothing for what is not read, and the weights' gradients, given dY (T, d)."""
-    W_1, b_1, W_2, b_2 = w
+    W_1, _, W_2, _ = w
     U = relu(Z)
     db_2 = dY.sum(axis=0, keepdims=True)                         # b_2 stands in every row
     dW_2 = U.T @ dY                                              # (2.14) on U W_2
@@ -102,9 +102,9 @@ def self_attention_grad(
 ) -> tuple[Array, Reads, Attention]:
     """dx (T, d), nothing for what is not read, and the weights' gradients, given dz (T, d)."""
     D = undropped(w, reads["dead"])
-    dY, dX, *dw = multihead_grad(dz, x, x, *w, reads["dead"], D, trace)
+    dY, dX, d_heads, dW_O, db_O = multihead_grad(dz, x, x, *w, reads["dead"], D, trace)
     dx = dY + dX                                                 # x asks and is attended to
-    return dx, {}, Attention(*dw)
+    return dx, {}, Attention(d_heads, dW_O, db_O)
 
 
 def source_attention(x: Array, w: Attention, reads: Reads) -> tuple[Array, Any]:
@@ -119,8 +119,9 @@ def source_attention_grad(
 ) -> tuple[Array, Reads, Attention]:
     """dx (T, d), that of the memory (S, d), and the weights' gradients, given dz (T, d)."""
     D = undropped(w, reads["dead"])
-    dx, d_memory, *dw = multihead_grad(dz, x, reads["memory"], *w, reads["dead"], D, trace)
-    return dx, {"memory": d_memory}, Attention(*dw)
+    dx, d_memory, d_heads, dW_O, db_O = multihead_grad(
+        dz, x, reads["memory"], *w, reads["dead"], D, trace)
+    return dx, {"memory": d_memory}, Attention(d_heads, dW_O, db_O)
 
 
 LAYERS = {

@@ -126,7 +126,7 @@ def decode_grad(
     dH = np.hstack(list(dh.values())).T                          # a row for each word
     d_reads, gradients = stack_grad(
         dH, "decoder", parameters, [END, *y], decoder_reads(y, memory), shape, trace)
-    d_memory = sum(d_reads.values())                             # every layer reads the source
+    d_memory = np.sum(list(d_reads.values()), axis=0)            # every layer reads the source
     return d_memory, {**gradients, "output.W_hy": dW_hy, "output.b": db_hy[:, 0]}
 
 
@@ -202,8 +202,9 @@ def layer_grad(
     shape: Shape, trace: Any,
 ) -> tuple[Array, Reads, dict[str, Array]]:
     """dx (T, d), the gradients of what is read, and those of the weights, by name."""
-    (u, kept), d_reads, found = trace, {}, {}
-    du = {len(kept): dy}
+    u, kept = trace
+    d_reads: Reads = {}
+    found, du = {}, {len(kept): dy}
     for k in range(len(kept), 0, -1):
         F = SUBLAYERS[side][k - 1]
         w_F, w_N = weights_of(F, parameters, f"{side}.{l - 1}.{F}", shape)

@@ -70,7 +70,8 @@ class Drawn:
         D = (np.ones((self.heads, T, len(X))) if self.mask is None
              else self.mask.reshape(B, self.heads, T, -1)[b])
         return (self.x[:, b], X, heads_of(self.parameters, "m", self.heads),
-                self.parameters["m.W_o"].T, self.parameters["m.b_o"][None], dead, dict(enumerate(D, start=1)))
+                self.parameters["m.W_o"].T, self.parameters["m.b_o"][None], dead,
+                dict(enumerate(D, start=1)))
 
 
 # --- against the derivation -----------------------------------------------------------------------
@@ -120,8 +121,13 @@ def test_one_head_of_the_derivation():
     dH = np.random.default_rng(3).normal(size=(T, X.shape[1]))
     trace = head_forward(Y, X, head, dead, D)[1]
     dY, dX, d_head = head_forward_grad(dH, Y, X, head, dead, D, trace)
+
+    def loss(a):
+        own = head._replace(W_V=a["W_V"])
+        return (dH * head_forward(a["Y"], a["X"], own, dead, D)[0]).sum()
+
     check_gradients(
-        lambda a: (dH * head_forward(a["Y"], a["X"], head._replace(W_V=a["W_V"]), dead, D)[0]).sum(),
+        loss,
         {"Y": Y, "X": X, "W_V": head.W_V}, {"Y": dY, "X": dX, "W_V": d_head.W_V}).raise_if_wrong()
 
 

@@ -84,7 +84,8 @@ def of_example(example: RunExample) -> dict[str, Any]:
         "verifications": verified, "curve_steps": flat(H), "line_offsets": flat(X),
         "sums": sums_json(table), "variants": variants_json(example, table, steps, verifications),
         "flow": flow_json() if run.derivation.recurrent else None, "network": network(run),
-        "vocabularies": vocabularies(run), "attention": weights_of_attention(table, steps), "heads": heads_json(table, steps),
+        "vocabularies": vocabularies(run), "attention": weights_of_attention(table, steps),
+        "heads": heads_json(table, steps),
         "loss": number(run.loss(run.forward.result)), "loss_said": run.loss_said,
         "tensors": table.entries,
     }

@@ -6,11 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from grads.derivations.examples import END
 from grads.stepper.explorer.formulas import functions
 from grads.stepper.explorer.steps import Steps
 from grads.stepper.explorer.tensors import BACKWARD, FORWARD, Table, flat
-from grads.stepper.trace import Step
+from grads.stepper.trace import Step, Trace
 
 HEAD = "head_forward"  # the function that is a head
 WEIGHTS, GRADIENTS = "A", "dE"  # what is drawn of it, forward and backward
@@ -30,7 +32,7 @@ class Place(NamedTuple):
 def heads_json(table: Table, steps: Steps) -> list[dict[str, Any]]:
     """A map for each head: side, source, layer and head; words of rows and columns; and of both
     passes the tensor, the first and the last step of the head, and all numbers where the tensor has
-    the first only. Empty where there are no heads."""
+    the first only; of the forward pass what is masked. Empty where there are no heads."""
     found = {place: heading(table, place) | {"weights": one}
              for place, one in maps(table, steps, FORWARD, WEIGHTS)}
     for place, one in maps(table, steps, BACKWARD, GRADIENTS):
@@ -58,7 +60,19 @@ def maps(
                 "first": min(frames[step.frame]), "last": max(frames[step.frame])}
             if step.targets[0].sliced:
                 one["numbers"] = flat(trace.alive.get((step.number, 0), ()), ROUGH)
+            if name == FORWARD:
+                one["dead"] = masked(trace, step.frame)
             yield place_of(functions(trace, step), step), one
+
+
+def masked(trace: Trace, frame: int) -> list[int]:
+    """Where a head's words must not look, counted row by row."""
+    for step in trace.steps:
+        for i, target in enumerate(step.targets):
+            if (step.kind, step.frame, target.name) == ("call", frame, "dead"):
+                mask = trace.alive.get((step.number, i), target.value)
+                return [int(one) for one in np.flatnonzero(mask)]
+    return []
 
 
 def place_of(called: Sequence[str], step: Step) -> Place:

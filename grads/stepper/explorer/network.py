@@ -40,8 +40,8 @@ CALLED = re.compile(r"(\w+)\(")
 
 def network(run: Run) -> dict[str, Any]:
     """Columns from left to right with their words, the number of layers, whether there is
-    attention and whether it is fed to the next step; no columns for a single step, and nothing drawn
-    of what reads all words at once."""
+    attention and whether it is fed to the next step; no columns for a single step, nothing drawn of
+    what reads all words at once."""
     words, arguments = run.example.words, run.example.arguments
     name = run.derivation.name
     if "W_e" in words:

@@ -30,13 +30,14 @@ const numbersOf = (known) => known.numbers ?? valuesOf(known.tensor);
 function mapOf(head) {
   const weights = numbersOf(head.weights);
   const gradients = head.gradients ? numbersOf(head.gradients) : [];
+  const dead = new Set(head.weights.dead);
   const largest = Math.max(1e-300, ...gradients.map(Math.abs));
   const cells = [];
   const rows = head.rows.map((row, t) => el("tr", {}, el("th", { scope: "row" }, row), head.columns.map((column, s) => {
     const k = t * head.columns.length + s;
     const cell = el("td", { "--weight": weights[k], "--size": Math.abs(gradients[k] ?? 0) / largest,
-      class: weights[k] === 0 ? "dead" : (gradients[k] ?? 0) < 0 ? "negative" : "positive",
-      title: `${row}, ${column}: ${weights[k] === 0 ? "masked" : short(weights[k])}` });
+      class: dead.has(k) ? "dead" : (gradients[k] ?? 0) < 0 ? "negative" : "positive",
+      title: `${row}, ${column}: ${dead.has(k) ? "masked" : short(weights[k])}` });
     cells.push(cell);
     return cell;
   })));
@@ -45,6 +46,13 @@ function mapOf(head) {
     el("thead", {}, el("tr", {}, el("td"), head.columns.map((word) => el("th", { scope: "col" }, el("span", {}, word))))), el("tbody", {}, rows));
   maps.push({ head, table });
   return table;
+}
+
+/** Scroll the box to a map that is out of its sight; the page stays where it is. */
+function show(table) {
+  const box = table.closest(".heads");
+  const [own, all] = [table.getBoundingClientRect(), box.getBoundingClientRect()];
+  if (own.top < all.top || own.bottom > all.bottom) box.scrollTop += own.top - all.top - 24;
 }
 
 /** Of a head the pass that the reader is in. */
@@ -57,6 +65,8 @@ export function showHeads() {
     const { first, last } = placeOf(head);
     table.classList.toggle("known", weights.last <= state.step);
     table.classList.toggle("back", Boolean(gradients) && gradients.last <= state.step);
-    table.classList.toggle("now", first <= state.step && state.step <= last);
+    const now = first <= state.step && state.step <= last;
+    if (now && !table.classList.contains("now")) show(table);
+    table.classList.toggle("now", now);
   }
 }

@@ -1,4 +1,4 @@
-"""A whole Transformer, of one sentence and its translation, and back (Nguyen 1.2, 3.3).
+"""A whole Transformer, of one sentence and its translation, and back: Nguyen, sections 1.2 and 3.3.
 
 Layers l and the sublayers k of a layer count from 1; `X[0]` is what the first layer reads. Words
 are the rows of all matrices, so that nothing here is a loop over time but the predictions.
@@ -155,7 +155,7 @@ def stack(
     x = X[len(layers)]
     if shape.placed == "pre":
         w_N = norm_of(parameters, side)
-        y = norm_rows(shape.norm, x, w_N)                        # one more norm, 3.3.1
+        y = norm_rows(shape.norm, x, w_N)                        # one more norm, above all
         return y, StackTrace(X, layers)
     return x, StackTrace(X, layers)
 

@@ -5,16 +5,16 @@ import { el } from "./format.js";
 
 /** Fill the panel. */
 export function drawGuide(panel) {
-  const kind = data.network.drawn ? "a network unrolled in time: above its cells, below the line of the algorithm that runs now" : data.network.columns.length ? "a network that reads all words at once: above its attention heads, below the line that runs now" : "one step of a network, line by line";
+  const kind = data.network.drawn ? "a network unrolled in time, with its cells above and the current line of the algorithm below" : data.network.columns.length ? "a network that reads all words at once, with its attention heads above and the current line below" : "one step of a network, line by line";
   panel.append(el("summary", {}, "How to read this page"), el("div", {},
-    el("p", { class: "note" }, `You see ${kind}, with its equation, its numbers, and the tensors it reads and writes. The forward pass runs to the loss; then the backward pass runs back, and each gradient is compared with a numerical derivative. Each number can be chosen: the page then says what it was computed from.`),
-    ...(data.heads.length ? [el("p", { class: "note" }, "Attention heads: a row for each word that asks, a column for each word that is asked; a crossed place is masked. Forward they hold the weights, backward the gradients of the scores: orange positive, blue negative, by the largest of the head. Choose a head to go to it.")] : []),
+    el("p", { class: "note" }, `You see ${kind}, with its equation, its numbers, and the tensors it reads and writes. The forward pass runs to the loss; then the backward pass runs, and each gradient is compared with a numerical derivative. Select a number to see what it was computed from.`),
+    ...(data.heads.length ? [el("p", { class: "note" }, "Attention heads: a row for each query, a column for each key; masked places are crossed. In the forward pass a map holds the weights, in the backward pass the gradients of the scores: orange positive, blue negative, relative to the largest of the head. Select a head to go to it.")] : []),
     el("p", { class: "note" }, "A short tour: ", ...tour().flatMap(([number, text], k) => [k ? "; " : "", el("a", { href: `#step=${number + 1}` }, text)]), "."),
     el("p", { class: "note" }, "Cells and lines: ", ...[["now", "this step"], ["forward", "forward done"], ["backward", "gradient computed"], ["kept", "cached from forward"]]
       .flatMap(([name, text]) => [el("span", { class: `sample ${name}` }, text), " "]), "Numbers: orange is positive, blue negative in a gradient; grey is the size of any other number.")));
 }
 
-/** Some steps worth a visit, in order. */
+/** Some important steps, in order. */
 function tour() {
   const first = (test, from = 0) => steps.findIndex((step, number) => number >= from && !isBookkeeping(number) && test(step, number));
   const complete = (data.verifications ?? []).findLast((one) => one.lines && one.status === "verified");

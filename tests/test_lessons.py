@@ -106,6 +106,16 @@ WRONG: dict[str, dict[int, Answers]] = {
         3: [lambda _: lambda T, B, E, H: T * B * 4 * H * (E + H),
             lambda _: lambda T, B, E, H: 2 * T * B * H * (E + H)],
     },
+    "07_transformer": {
+        1: [lambda _: lambda T: np.arange(T) >= np.arange(T)[:, None],
+            lambda _: lambda T: np.arange(T) < np.arange(T)[:, None],
+            lambda _: lambda T: np.triu(np.ones((T, T)), 1)],
+        2: [lambda _: lambda x_hat, s, d: d / s, lambda _: lambda x_hat, s, d: (d - d.mean()) / s,
+            lambda _: lambda x_hat, s, d: (d - x_hat * (x_hat * d).mean()) / s],
+        3: [lambda _: lambda dE, Q, K: (dE @ K, dE.T @ Q),
+            lambda _: lambda dE, Q, K: (dE @ K / 2, dE.T @ Q),
+            lambda _: lambda dE, Q, K: (dE.T @ Q / 2, dE @ K / 2)],
+    },
 }
 
 
@@ -157,7 +167,7 @@ def lesson(request: pytest.FixtureRequest) -> Iterator[Lesson]:
     plt.close("all")
 
 
-def test_there_are_six() -> None:
+def test_there_are_seven() -> None:
     assert [path.stem for path in LESSONS] == sorted(WRONG)
     readme = (DIRECTORY / "README.md").read_text("utf-8")
     assert all(f"({path.name})" in readme for path in LESSONS)

@@ -55,11 +55,11 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
     "grads matrix": (("-o", "matrix.md"), "checks"),
     "grads mutants": ((), "mutants"),
     "grads explore": (("lstm",), "verifying lstm"),
+    "grads walk": (("gru",), "verifying gru"),
     "grads equations": (("-o", "e.md"), "equations"),
 }
 OTHERS = {"nmt demo": "trains", "nmt init": "writes a file", "nmt recipe": "writes a page",
-          "nmt serve": "waits", "nmt lm fuse": "trains", "nmt trees": "reads many small files",
-          "grads walk": "is at once on the screen"}
+          "nmt serve": "waits", "nmt lm fuse": "trains", "nmt trees": "reads many small files"}
 OWN = "import numpy as np\n\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \
     "\ndef cube(x):\n    return (x ** 3).sum()\n\ndef cube_gradient(x):\n    return 3 * x ** 2\n"
 

@@ -19,7 +19,7 @@ transposed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,25 @@ class Head(NamedTuple):
     W_V: Array
     b_Q: Array
     b_V: Array
+
+
+Heads = Mapping[int, Head]  # from 1
+
+
+class HeadTrace(NamedTuple):
+    """What the forward pass of one head computed."""
+
+    Q: Array
+    K: Array
+    V: Array
+    A: Array
+
+
+class MultiheadTrace(NamedTuple):
+    """What the forward pass computed."""
+
+    H_all: Array  # (T, d), all H_i side by side
+    traces: dict[int, HeadTrace]
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -56,8 +75,11 @@ def softmax_rows_grad(A: Array, dA: Array) -> Array:
 # --- one head -----------------------------------------------------------------------------------
 
 
-def head_forward(Y: Array, X: Array, head: Head, dead: Array, D: Array) -> Array:
-    """H_i (T, d_k); dead (T, S) bool, True where row t must not look."""
+def head_forward(
+    Y: Array, X: Array, head: Head, dead: Array, D: Array
+) -> tuple[Array, HeadTrace]:
+    """H_i (T, d_k), and what the backward reads; dead (T, S) bool, True where row t must not look.
+    """
     W_Q, W_K, W_V, b_Q, b_V = head
     Q = Y @ W_Q + b_Q                                            # (Nguyen 1.7, Nguyen 1.10)
     K = X @ W_K                                                  # (Nguyen 1.7, Nguyen 1.11)
@@ -65,27 +87,25 @@ def head_forward(Y: Array, X: Array, head: Head, dead: Array, D: Array) -> Array
     E = Q @ K.T / Q.shape[1] ** 0.5                              # Q K^T / sqrt(d_k)
     A = softmax_rows(np.where(dead, -np.inf, E))                 # (Nguyen 1.8)
     H = (D * A) @ V                                              # (Nguyen 1.8)
-    return H
+    return H, HeadTrace(Q, K, V, A)
 
 
 def head_forward_grad(
-    dH: Array, Y: Array, X: Array, head: Head, dead: Array, D: Array
+    dH: Array, Y: Array, X: Array, head: Head, dead: Array, D: Array, trace: HeadTrace
 ) -> tuple[Array, Array, Head]:
     """dY (T, d), dX (S, d) and the gradients of the weights, given dH (T, d_k)."""
-    W_Q, W_K, W_V, b_Q, b_V = head
-    Q = Y @ W_Q + b_Q
-    K = X @ W_K
-    V = X @ W_V + b_V
-    E = Q @ K.T / Q.shape[1] ** 0.5
-    A = softmax_rows(np.where(dead, -np.inf, E))
+    W_Q, W_K, W_V, *_ = head
+    Q, K, V, A = trace
     dV = (D * A).T @ dH                                          # (2.13) on H = (D o A) V
     dA = D * (dH @ V.T)                                          # (2.14) on it, (2.18) on D o A
     dE = softmax_rows_grad(A, dA)                                # (Nguyen 1.8); zero where dead
     dQ = dE @ K / Q.shape[1] ** 0.5                              # (2.14) on E = Q K^T / sqrt(d_k)
     dK = dE.T @ Q / Q.shape[1] ** 0.5                            # (2.13) on E = Q K^T / sqrt(d_k)
-    dW_V, db_V = X.T @ dV, dV.sum(axis=0, keepdims=True)         # (2.14) on V = X W_V + b_V
+    dW_V = X.T @ dV                                              # (2.14) on V = X W_V + b_V
+    db_V = dV.sum(axis=0, keepdims=True)                         # b_V stands in every row
     dW_K = X.T @ dK                                              # (2.14) on K = X W_K
-    dW_Q, db_Q = Y.T @ dQ, dQ.sum(axis=0, keepdims=True)         # (2.14) on Q = Y W_Q + b_Q
+    dW_Q = Y.T @ dQ                                              # (2.14) on Q = Y W_Q + b_Q
+    db_Q = dQ.sum(axis=0, keepdims=True)                         # b_Q stands in every row
     dX = dV @ W_V.T + dK @ W_K.T                                 # (2.13) on V and K
     dY = dQ @ W_Q.T                                              # (2.13) on Q
     return dY, dX, Head(dW_Q, dW_K, dW_V, db_Q, db_V)
@@ -95,53 +115,56 @@ def head_forward_grad(
 
 
 def multihead(
-    Y: Array, X: Array, heads: Sequence[Head], W_O: Array, b_O: Array, dead: Array,
-    D: Sequence[Array],
-) -> Array:
-    """[H_1 .. H_n] W^O (T, d); D, the dropout of each head's weights."""
-    H = [head_forward(Y, X, head, dead, D_i) for head, D_i in zip(heads, D, strict=True)]
-    Z = np.hstack(H) @ W_O + b_O                                 # (Nguyen 1.9)
-    return Z
+    Y: Array, X: Array, heads: Heads, W_O: Array, b_O: Array, dead: Array, D: Mapping[int, Array]
+) -> tuple[Array, MultiheadTrace]:
+    """[H_1 .. H_n] W^O (T, d), and what the backward reads; D, the dropout of each head's weights.
+    """
+    H, traces = {}, {}
+    for i in range(1, len(heads) + 1):                           # (Nguyen 1.7), (Nguyen 1.8)
+        H[i], traces[i] = head_forward(Y, X, heads[i], dead, D[i])
+    H_all = np.hstack(list(H.values()))                          # [H_1; ..; H_n]
+    Z = H_all @ W_O + b_O                                        # (Nguyen 1.9)
+    return Z, MultiheadTrace(H_all, traces)
 
 
 def multihead_grad(
-    dZ: Array, Y: Array, X: Array, heads: Sequence[Head], W_O: Array, b_O: Array, dead: Array,
-    D: Sequence[Array],
-) -> tuple[Array, Array, list[Head], Array, Array]:
+    dZ: Array, Y: Array, X: Array, heads: Heads, W_O: Array, b_O: Array, dead: Array,
+    D: Mapping[int, Array], trace: MultiheadTrace,
+) -> tuple[Array, Array, dict[int, Head], Array, Array]:
     """dY (T, d), dX (S, d), the heads' gradients, dW_O and db_O, given dZ (T, d)."""
-    H = [head_forward(Y, X, head, dead, D_i) for head, D_i in zip(heads, D, strict=True)]
-    db_O = dZ.sum(axis=0, keepdims=True)
-    dW_O = np.hstack(H).T @ dZ                                   # (2.14) on (Nguyen 1.9)
-    dH = np.hsplit(dZ @ W_O.T, len(heads))                       # (2.13) on (Nguyen 1.9)
-    dY, dX, d_heads = 0.0 * Y, 0.0 * X, []
-    for i in range(len(heads)):                                  # every head reads Y and X
-        dY_i, dX_i, d_head = head_forward_grad(dH[i], Y, X, heads[i], dead, D[i])
-        dY = dY + dY_i
-        dX = dX + dX_i
-        d_heads.append(d_head)
+    H_all, traces = trace
+    db_O = dZ.sum(axis=0, keepdims=True)                         # b_O stands in every row
+    dW_O = H_all.T @ dZ                                          # (2.14) on (Nguyen 1.9)
+    dH_all = dZ @ W_O.T                                          # (2.13) on (Nguyen 1.9)
+    parts = np.hsplit(dH_all, len(heads))
+    dY, dX, d_heads = np.zeros_like(Y), np.zeros_like(X), {}
+    for i in range(1, len(heads) + 1):
+        dY_i, dX_i, d_heads[i] = head_forward_grad(
+            parts[i - 1], Y, X, heads[i], dead, D[i], traces[i])
+        dY = dY + dY_i                                           # every head reads Y
+        dX = dX + dX_i                                           # and X
     return dY, dX, d_heads, dW_O, db_O
 
 
 # --- parameters ---------------------------------------------------------------------------------
 
 
-def heads_of(parameters: Mapping[str, Array], prefix: str, n: int) -> list[Head]:
+def heads_of(parameters: Mapping[str, Array], prefix: str, n: int) -> dict[int, Head]:
     """The heads among a kernel's parameters: W_i^Q (d, d_k) are rows of W_q (d, d), transposed."""
     def part(name: str, i: int) -> Array:
         rows: Array = np.split(parameters[f"{prefix}.{name}"], n)[i]
         return rows
 
-    return [Head(*(part(f"W_{one}", i).T for one in "qkv"),
-                 *(part(f"b_{one}", i)[None] for one in "qv")) for i in range(n)]
+    return {i + 1: Head(*(part(f"W_{one}", i).T for one in "qkv"),
+                        *(part(f"b_{one}", i)[None] for one in "qv")) for i in range(n)}
 
 
-def parameters_of(
-    prefix: str, d_heads: Sequence[Head], dW_O: Array, db_O: Array
-) -> dict[str, Array]:
+def parameters_of(prefix: str, d_heads: Heads, dW_O: Array, db_O: Array) -> dict[str, Array]:
     """Gradients by the kernels' names and in their shapes: `heads_of`, undone."""
+    heads = d_heads.values()
     found = {f"{prefix}.W_o": dW_O.T, f"{prefix}.b_o": db_O[0]}
     for one in "qkv":
-        found[f"{prefix}.W_{one}"] = np.vstack([getattr(d, f"W_{one.upper()}").T for d in d_heads])
+        found[f"{prefix}.W_{one}"] = np.vstack([getattr(d, f"W_{one.upper()}").T for d in heads])
     for one in "qv":
-        found[f"{prefix}.b_{one}"] = np.hstack([getattr(d, f"b_{one.upper()}")[0] for d in d_heads])
+        found[f"{prefix}.b_{one}"] = np.hstack([getattr(d, f"b_{one.upper()}")[0] for d in heads])
     return found

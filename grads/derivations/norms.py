@@ -92,8 +92,8 @@ def scale_norm_jacobian(x: Array) -> Array:
     """J = (I - u u') / n of u = x / n: dn = u' dx. I / n where n is EPS."""
     n = length(x)
     u = x / n
-    dn = np.where(n.real > EPS, u, 0)                            # the gradient of n
-    J = (np.eye(len(x)) - u @ dn.T) / n
+    n_prime = np.where(n.real > EPS, u, 0)                       # the gradient of n
+    J = (np.eye(len(x)) - u @ n_prime.T) / n
     return J
 
 

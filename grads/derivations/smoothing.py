@@ -14,8 +14,8 @@ from grads.derivations.calculus import Array, log_sum_exp, one_hot, softmax
 
 def predict_smoothed(
     y: int, h: Array, W_hy: Array, b: Array | float, eps: float
-) -> tuple[Any, Any, Array]:
-    """The loss l_t = -q' log p_t and -log p_t(y), both in nats, and p_t.
+) -> tuple[Any, Array, Any]:
+    """The loss l_t = -q' log p_t, p_t, and -log p_t(y); both losses in nats.
 
     Arguments: y, the word to be predicted; h (H, 1); W_hy (V, H); b (V, 1) or zero; eps.
     """
@@ -24,7 +24,7 @@ def predict_smoothed(
     log_p = s - log_sum_exp(s)                                   # as in (2.19)
     q = smoothed(y, len(s), eps)
     l = -(q.T @ log_p)[0, 0]                                     # (Nguyen 3.3.3.1 smoothing)
-    return l, -log_p[y, 0], p
+    return l, p, -log_p[y, 0]
 
 
 def smoothed(y: int, V: int, eps: float) -> Array:
@@ -34,7 +34,7 @@ def smoothed(y: int, V: int, eps: float) -> Array:
 
 
 def predict_smoothed_grad(
-    y: int, p: Array, h: Array, W_hy: Array, eps: float
+    y: int, h: Array, W_hy: Array, b: Array | float, eps: float, p: Array
 ) -> tuple[Array, Array, Array]:
     """dh_t (H, 1), dW_hy (V, H) and db (V, 1) of l_t.
 

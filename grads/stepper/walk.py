@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from backend import progress
 from backend.terminal import Console
 from grads.stepper.explorer.examples import open_example
 from grads.stepper.explorer.own import is_own, trace_alone
@@ -55,7 +56,8 @@ def walk(
     """
     settings = Settings(sentence, target, hidden, embedding, layers, score, window, feeding, seed,
                         model, checkpoint)
-    shown, notes = open_shown(name, settings)
+    with progress.busy(f"verifying {name}"):
+        shown, notes = open_shown(name, settings)
     if all or not has_keys():
         print_all(shown, notes)
     else:

@@ -116,7 +116,7 @@ def make_case(entry: Entry, seed: int = SEED) -> Case:
 def leaves(name: str, tree: Any) -> dict[str, np.ndarray]:
     """The arrays of floating numbers in nested mappings and named tuples, by dotted name."""
     if isinstance(tree, np.ndarray):
-        return {name: tree}
+        return {name: tree} if tree.dtype.kind in "fc" else {}
     return {leaf: array for key, branch in _branches(tree)
             for leaf, array in leaves(f"{name}.{key}", branch).items()}
 

@@ -34,7 +34,10 @@ LIMITS = {"torch": 1e-10, "float32": FLOAT32, "cupy": 1e-10}  # more is wrong; c
 NO_GPU, NO_TORCH = "not run: no GPU", "not run: no PyTorch"
 EXACT = 1e-17  # errors below are shown as none
 UNSPLIT = ("unit", "norm", "path", "context")  # options whose values are one family
-UNITS = ("rnn", "lstm", "gru")  # derivations of language models that are one family
+TOGETHER = {  # derivations that are one family, by the first words of their names
+    "rnn, lstm, gru": ("rnn", "lstm", "gru"), "nmt, multitask": ("nmt", "multitask"),
+    "transformer": ("transformer", "multihead", "smoothing", "layer", "scale", "rms"),
+}
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
 Errors = dict[str, float | str]  # by column; or why there is none
@@ -92,9 +95,9 @@ def family_of(entry: catalogue.Entry) -> str:
 
 
 def family_of_derivation(name: str) -> str:
-    """That of its first word, `attention-step` being one of `attention`; units are one family."""
+    """That of its first word, `attention-step` being one of `attention`, or that of several."""
     first = name.partition("-")[0]
-    return f"derivation {', '.join(UNITS) if first in UNITS else first}"
+    return f"derivation {next((f for f, names in TOGETHER.items() if first in names), first)}"
 
 
 def against_reference(

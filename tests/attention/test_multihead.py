@@ -17,6 +17,7 @@ from attention.multihead import (
 )
 from grads.check import check_gradients, check_pair
 from grads.derivations.multihead import (
+    Head,
     head_forward,
     head_forward_grad,
     heads_of,
@@ -66,10 +67,11 @@ class Drawn:
         dead = np.zeros((T, len(X)), bool)
         if self.dead is not None:
             dead = dead | self.dead[b if len(self.dead) > 1 else 0]
-        D_i = ([np.ones((T, len(X)))] * self.heads if self.mask is None
-               else self.mask.reshape(B, self.heads, T, -1)[b])
+        D = (np.ones((self.heads, T, len(X))) if self.mask is None
+             else self.mask.reshape(B, self.heads, T, -1)[b])
         return (self.x[:, b], X, heads_of(self.parameters, "m", self.heads),
-                self.parameters["m.W_o"].T, self.parameters["m.b_o"][None], dead, D_i)
+                self.parameters["m.W_o"].T, self.parameters["m.b_o"][None], dead,
+                dict(enumerate(D, start=1)))
 
 
 # --- against the derivation -----------------------------------------------------------------------
@@ -84,8 +86,9 @@ def test_kernels_are_the_derivation(heads, kind, dropout, dtype):
     expected = {name: np.zeros_like(one) for name, one in found.items()}
     for b in range(B):
         given = drawn.literal(b)
-        assert_close(y[:, b], multihead(*given))
-        dY, dX, *weights = multihead_grad(drawn.dy[:, b], *given)
+        Z, trace = multihead(*given)
+        assert_close(y[:, b], Z)
+        dY, dX, *weights = multihead_grad(drawn.dy[:, b], *given, trace)
         expected["x"][:, b] += dY
         expected["x" if drawn.itself else "memory"][:, b] += dX
         for name, d in parameters_of("m", *weights).items():
@@ -96,32 +99,35 @@ def test_kernels_are_the_derivation(heads, kind, dropout, dtype):
 @pytest.mark.parametrize("heads", [1, 2])
 def test_derivations(heads):
     """Of one head and of many, of everything they read, dropped weights and dead places too."""
-    drawn = Drawn(heads, "words", True)
-    Y, X, all_heads, W_O, b_O, dead, dropped = drawn.literal(2)
-    dZ = drawn.dy[:, 2]
-    names = [f"{name}{i}" for i in range(heads) for name in all_heads[0]._fields]
+    Y, X, own, W_O, b_O, *rest = Drawn(heads, "words", True).literal(2)
+    dZ = np.random.default_rng(3).normal(size=Y.shape)
+    names = [f"{name}{i}" for i in own for name in Head._fields]
 
     def loss(a):
-        own = [type(all_heads[0])(*(a[f"{name}{i}"] for name in all_heads[0]._fields))
-               for i in range(heads)]
-        return (dZ * multihead(a["Y"], a["X"], own, a["W_O"], a["b_O"], dead, dropped)).sum()
+        drawn = {i: Head(*(a[f"{name}{i}"] for name in Head._fields)) for i in own}
+        return (dZ * multihead(a["Y"], a["X"], drawn, a["W_O"], a["b_O"], *rest)[0]).sum()
 
-    dY, dX, d_heads, dW_O, db_O = multihead_grad(dZ, Y, X, all_heads, W_O, b_O, dead, dropped)
-    flat = [d for one in d_heads for d in one]
-    inputs = {"Y": Y, "X": X, "W_O": W_O, "b_O": b_O,
-              **dict(zip(names, [w for one in all_heads for w in one], strict=True))}
-    gradients = {"Y": dY, "X": dX, "W_O": dW_O, "b_O": db_O,
-                 **dict(zip(names, flat, strict=True))}
+    given = (Y, X, own, W_O, b_O, *rest)
+    dY, dX, d_heads, dW_O, db_O = multihead_grad(dZ, *given, multihead(*given)[1])
+    inputs, gradients = ({"Y": y, "X": x, "W_O": w, "b_O": b, **dict(zip(
+        names, [leaf for one in heads_.values() for leaf in one], strict=True))}
+        for y, x, heads_, w, b in (given[:5], (dY, dX, d_heads, dW_O, db_O)))
     check_gradients(loss, inputs, gradients).raise_if_wrong()
 
 
 def test_one_head_of_the_derivation():
-    Y, X, (head,), *_, dead, dropped = Drawn(1, "words", True).literal(0)
-    dH = np.random.default_rng(3).normal(size=(T, D))
-    dY, dX, d_head = head_forward_grad(dH, Y, X, head, dead, dropped[0])
+    Y, X, heads, *_, dead, dropped = Drawn(1, "words", True).literal(0)
+    head, D = heads[1], dropped[1]
+    dH = np.random.default_rng(3).normal(size=(T, X.shape[1]))
+    trace = head_forward(Y, X, head, dead, D)[1]
+    dY, dX, d_head = head_forward_grad(dH, Y, X, head, dead, D, trace)
+
+    def loss(a):
+        own = head._replace(W_V=a["W_V"])
+        return (dH * head_forward(a["Y"], a["X"], own, dead, D)[0]).sum()
+
     check_gradients(
-        lambda a: (dH * head_forward(a["Y"], a["X"], head._replace(W_V=a["W_V"]), dead,
-                                     dropped[0])).sum(),
+        loss,
         {"Y": Y, "X": X, "W_V": head.W_V}, {"Y": dY, "X": dX, "W_V": d_head.W_V}).raise_if_wrong()
 
 

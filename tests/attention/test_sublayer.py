@@ -15,20 +15,11 @@ from attention.norms import NORMS, norm_weights
 from attention.positions import positions
 from attention.sublayer import Placement, sublayer_backward, sublayer_forward
 from grads.check import check_gradients
-from grads.derivations.transformer import (
-    feed_forward,
-    feed_forward_grad,
-    position_encoding,
-    post_norm,
-    post_norm_grad,
-    pre_norm,
-    pre_norm_grad,
-    relu,
-)
+from grads.derivations.positions import position_encoding
+from grads.derivations.transformer import PLACED, FeedForward, relu
 from lstm.parameters import uniform
 
 T, B, D, F = 3, 2, 4, 5
-LITERAL = {True: (pre_norm, pre_norm_grad), False: (post_norm, post_norm_grad)}
 
 
 def make(norm, dtype=np.float64):
@@ -39,13 +30,11 @@ def make(norm, dtype=np.float64):
     return draw(rng, (T, B, D), dtype), draw(rng, (T, B, D), dtype), parameters
 
 
-def literal_layer(parameters):
-    """F and its backward, of a sentence; the weights of the norm as columns."""
+def literal(parameters):
+    """The weights of the layer, and of the norm as columns."""
     w = [parameters[f"f.{name}"] for name in ("W_1", "b_1", "W_2", "b_2")]
-    given = [one.T if one.ndim == 2 else one[None] for one in w]
-    norm = tuple(value[:, None] for name, value in parameters.items() if name.startswith("n."))
-    return (lambda x: feed_forward(x, *given), lambda dz, x: feed_forward_grad(dz, x, *given),
-            norm)
+    return (FeedForward(*(one.T if one.ndim == 2 else one[None] for one in w)),
+            tuple(value[:, None] for name, value in parameters.items() if name.startswith("n.")))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -56,39 +45,36 @@ def test_a_sublayer_is_the_derivation(norm, pre, dtype):
     y, cache = sublayer_forward("n", Placement(norm, pre), parameters, x,
                                 lambda read: feed_forward_forward("f", parameters, read))
     dx, found = sublayer_backward(dy, cache, feed_forward_backward)
-    layer, layer_grad, w = literal_layer(parameters)
-    forward, grad = LITERAL[pre]
+    w_F, w_N = literal(parameters)
+    forward, grad = PLACED["pre" if pre else "post"]
     expected = dict.fromkeys(parameters, 0.0)
     for b in range(B):
-        assert_close(y[:, b], forward(x[:, b], layer, norm, w))
-        d_sentence, dw, weights = grad(dy[:, b], x[:, b], layer, layer_grad, norm, w)
+        y_b, kept = forward("feed_forward", x[:, b], w_F, {}, norm, w_N)
+        assert_close(y[:, b], y_b)
+        d_sentence, reads, d_F, d_N = grad(
+            "feed_forward", dy[:, b], x[:, b], w_F, {}, norm, w_N, kept)
         assert_close(dx[:, b], d_sentence)
-        own = [d.T if k % 2 == 0 else d[0] for k, d in enumerate(weights)]
-        for name, d in zip(parameters, [*own, *(d[:, 0] for d in dw)], strict=True):
+        assert reads == {}
+        own = [d.T if k % 2 == 0 else d[0] for k, d in enumerate(d_F)]
+        for name, d in zip(parameters, [*own, *(d[:, 0] for d in d_N)], strict=True):
             expected[name] = expected[name] + d
     assert_same_gradients(found, expected)
 
 
-@pytest.mark.parametrize("pre", [True, False], ids=["PreNorm", "PostNorm"])
-def test_derivations(pre):
+@pytest.mark.parametrize("placed", PLACED)
+def test_derivations(placed):
     x, dy, parameters = make("layer")
-    names = ("x", "W_1", "b_1", "W_2", "b_2", "g", "b")
-    given = [x[:, 0], *(parameters[f"f.{name}"].reshape(-1, D if name == "W_1" else F).T
-                        if name[0] == "W" else parameters[f"f.{name}"][None]
-                        for name in names[1:5]),
-             parameters["n.g"][:, None], parameters["n.b"][:, None]]
-    forward, grad = LITERAL[pre]
+    w_F, w_N = literal(parameters)
+    given = dict(zip(("x", *FeedForward._fields, "g", "b"), (x[:, 0], *w_F, *w_N), strict=True))
+    forward, grad = PLACED[placed]
 
-    def loss(a):
-        w = [a[name] for name in names]
-        return (dy[:, 0] * forward(w[0], lambda x: feed_forward(x, *w[1:5]), "layer",
-                                   tuple(w[5:]))).sum()
+    def run(a):
+        w = [a[name] for name in given]
+        return forward("feed_forward", w[0], FeedForward(*w[1:5]), {}, "layer", tuple(w[5:]))
 
-    dx, dw, weights = grad(dy[:, 0], given[0], lambda x: feed_forward(x, *given[1:5]),
-                           lambda dz, x: feed_forward_grad(dz, x, *given[1:5]), "layer",
-                           tuple(given[5:]))
-    check_gradients(loss, dict(zip(names, given, strict=True)),
-                    dict(zip(names, [dx, *weights, *dw], strict=True)),
+    dx, _, d_F, d_N = grad("feed_forward", dy[:, 0], x[:, 0], w_F, {}, "layer", w_N, run(given)[1])
+    check_gradients(lambda a: (dy[:, 0] * run(a)[0]).sum(), given,
+                    dict(zip(given, [dx, *d_F, *d_N], strict=True)),
                     vanish=False).raise_if_wrong()
 
 

@@ -31,9 +31,9 @@ def test_the_kernel_is_the_derivation(dtype, bias):
     column = 0.0 if b is None else b[:, None]
     found = [(int(y), row[:, None], *predict_smoothed(int(y), row[:, None], W_hy, column, EPS))
              for y, row in zip(targets, h, strict=True)]
-    gradients = [predict_smoothed_grad(y, p, row, W_hy, EPS) for y, row, _, _, p in found]
+    gradients = [predict_smoothed_grad(y, row, W_hy, column, EPS, p) for y, row, _, p, _ in found]
     assert_close(loss, sum(one[2] for one in found))
-    assert_close(cache.nll, sum(one[3] for one in found))
+    assert_close(cache.nll, sum(one[4] for one in found))
     assert_close(dh, np.hstack([d[0] for d in gradients]).T)
     assert_close(dW_hy, sum(d[1] for d in gradients))
     if bias:
@@ -46,12 +46,12 @@ def test_the_derivation_is_its_loss_s_gradient():
     given = {"h": draw(rng, (H, 1)), "W_hy": draw(rng, (V, H)), "b": draw(rng, (V, 1))}
 
     def forward(v):
-        l, _, p = predict_smoothed(3, v["h"], v["W_hy"], v["b"], EPS)
+        l, p, _ = predict_smoothed(3, v["h"], v["W_hy"], v["b"], EPS)
         return l, (p, v)
 
     def backward(d, cache):
         p, v = cache
-        found = predict_smoothed_grad(3, p, v["h"], v["W_hy"], EPS)
+        found = predict_smoothed_grad(3, v["h"], v["W_hy"], v["b"], EPS, p)
         return {name: d * one for name, one in zip(given, found, strict=True)}
 
     check_pair(forward, backward, given, method="complex").raise_if_wrong()

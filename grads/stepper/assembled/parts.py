@@ -7,6 +7,7 @@ from typing import Any
 from grads.derivations.scores import Variant
 from grads.stepper.assembled.models import Model
 from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.transformer import TransformerConfig
 from nmt.models.translator import ModelConfig
 
 
@@ -40,6 +41,13 @@ def search(config: RNNSearchConfig) -> Model:
 def stacked(config: Any) -> str:
     """How deep a stack is, and of what."""
     return f"{config.layers} layer{'s' * (config.layers > 1)} of {config.unit}"
+
+
+def described_transformer(config: TransformerConfig) -> str:
+    """What a Transformer is, for a page's title."""
+    placed = "PreNorm" if config.pre_norm else "PostNorm"
+    return (f"Transformer: {config.encoder_layers} + {config.decoder_layers} layers, "
+            f"{config.heads} head{'s' * (config.heads > 1)}, {placed}, norm {config.norm}")
 
 
 def described(config: Any) -> str:

@@ -102,6 +102,9 @@ class RunExample:
             sizes = sizes_of(self.settings)
             made |= {"hidden": sizes.hidden, "embedding": sizes.embedding,
                      "layers": depth(self.run)}
+        shape = self.run.example.named.get("shape")
+        if shape is not None:  # of a Transformer: all vectors are as wide as the embeddings
+            made["hidden"] = made["embedding"] = arguments[0]["decoder.W_e"].shape[1]
         said = [[vocabulary[i] for i in ids]
                 for vocabulary, ids in zip(words.values(), arguments[1:], strict=False)]
         made |= dict(zip(("sentence", "target"), said, strict=False))

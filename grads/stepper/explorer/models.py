@@ -16,6 +16,7 @@ import numpy as np
 from backend import to_host
 from backend.errors import UserError
 from grads.derivations.examples import END, UNKNOWN, Example
+from grads.derivations.transformer_model import Shape
 from grads.stepper.assembled import derivation as assembled
 from grads.stepper.assembled import parts
 from grads.stepper.assembled.units import gates
@@ -25,6 +26,7 @@ from nmt.language_models import LanguageSystem, tokens_of
 from nmt.models.hybrid import HybridConfig
 from nmt.models.registry import name_of
 from nmt.models.rnnsearch import RNNSearchConfig
+from nmt.models.transformer import TransformerConfig
 from nmt.models.translator import ModelConfig
 from nmt.pages.search import said_unknown
 from nmt.search.interface import SearchOptions
@@ -92,9 +94,9 @@ def translation(
 ) -> Trained:
     """A translator; where no target is given, its own greedy translation is."""
     config, data = system.recipe.model, system.recipe.data
-    if name_of(config) not in ("luong", "rnnsearch", "hybrid"):
+    if name_of(config) not in ("luong", "rnnsearch", "hybrid", "transformer"):
         raise UserError(f"{directory}: expected a model of the architecture luong, rnnsearch, "
-                        f"hybrid or language_model, got {name_of(config)}")
+                        f"hybrid, transformer or language_model, got {name_of(config)}")
     if getattr(config, "factors", None):
         raise UserError(f"{directory}: expected a model without factors (model.factors), got "
                         f"{', '.join(config.factors)}")
@@ -119,6 +121,8 @@ def translation(
     columns = system.source_columns(x)
     if isinstance(config, HybridConfig):
         derivation = of_hybrid(system, directory, example, columns, y)
+    elif isinstance(config, TransformerConfig):
+        derivation = of_transformer(config, example, directory)
     else:
         derivation = of_translator(config, example, data.reverse_source)
     by_characters = {side: side in system.spellings for side in ("source", "target")}
@@ -187,6 +191,19 @@ def of_translator(
         example, named={"model": parts.translator(config, reverse)}))
 
 
+def of_transformer(config: TransformerConfig, example: Example, directory: Path) -> Derivation:
+    """The derivation that is the model; `UserError` where it has parts that are in none."""
+    others = [name for name in example.arguments[0]
+              if not name.startswith(("encoder.", "decoder.", "output."))]
+    if others:
+        raise UserError(f"{directory}: expected a Transformer of encoder, decoder and output, got "
+                        f"{', '.join(others)} too")
+    placed = "pre" if config.pre_norm else "post"
+    derivation = on(find("transformer" if config.pre_norm else "transformer-postnorm"), replace(
+        example, named={"shape": Shape(config.heads, config.norm, placed)}))
+    return replace(derivation, title=parts.described_transformer(config))
+
+
 def on(derivation: Derivation, example: Example) -> Derivation:
     """A derivation that is run on an example."""
     return replace(derivation, example=lambda request: example)
@@ -230,9 +247,13 @@ def trained(
     """The model with what is to be said about it."""
     notes = ("Trained weights; computed in float64.",
              "Without the dropout of training." if getattr(config, "dropout", 0.0) else "",
-             "Without the clipping of dh in training." if config.clip_elements is not None else "",
+             "Without the clipping of dh in training."
+             if getattr(config, "clip_elements", None) is not None else "",
+             "Without the label smoothing of training."
+             if getattr(config, "label_smoothing", 0.0) else "",
              *more)
-    return Trained(derivation, config.hidden_size, config.embedding_size, size,
+    E = getattr(config, "embedding_size", config.hidden_size)
+    return Trained(derivation, config.hidden_size, E, size,
                    unknown(words, ids), tuple(note for note in notes if note))
 
 

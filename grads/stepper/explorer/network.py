@@ -40,7 +40,8 @@ CALLED = re.compile(r"(\w+)\(")
 
 def network(run: Run) -> dict[str, Any]:
     """Columns from left to right with their words, the number of layers, whether there is
-    attention and whether it is fed to the next step; no columns for a single step."""
+    attention and whether it is fed to the next step; no columns for a single step, nothing drawn of
+    what reads all words at once."""
     words, arguments = run.example.words, run.example.arguments
     name = run.derivation.name
     if "W_e" in words:
@@ -53,7 +54,8 @@ def network(run: Run) -> dict[str, Any]:
         columns += decoder_columns([END, *y], [*y, END], words["decoder.W_e"], shift)
     else:
         columns = []
-    return {"columns": columns, "layers": depth(run), **kind(run)}
+    drawn = bool(columns) and run.derivation.recurrent
+    return {"columns": columns, "drawn": drawn, "layers": depth(run), **kind(run)}
 
 
 def kind(run: Run) -> dict[str, bool]:
@@ -64,9 +66,10 @@ def kind(run: Run) -> dict[str, bool]:
     named = run.example.named
     model: Model | None = named.get("model")
     search = run.derivation.name == "rnnsearch"
+    attentive = run.derivation.attentive and run.derivation.recurrent
     variant = named.get("variant") if model is None else model.variant
     return {
-        "attention": run.derivation.attentive if model is None else model.decoder != "plain",
+        "attention": attentive if model is None else model.decoder != "plain",
         "fed": run.fed if model is None else is_fed(run.example.arguments[0]),
         "search": search if model is None else model.decoder == "context",
         "both_ends": search if model is None else model.encoder == "both ends",
@@ -106,7 +109,7 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
     """Where in the unrolled network a step works: side, time, layer and part; None if nowhere."""
     update, *inner = step.loops or [("", 0)]
     time = (inner or [("", 0)])[0] if update == (UPDATE, 1) else update
-    if not run.example.words or time[0] not in TIME:
+    if not run.example.words or not run.derivation.recurrent or time[0] not in TIME:
         return None
     found = part(step, trace)
     layer = next((value for name, value in step.loops if name == LAYER and found == "unit"), None)

@@ -20,8 +20,9 @@ from grads.derivations import (
     rnn,
     rnnsearch,
     scores,
+    transformer,
 )
-from grads.derivations.declaration import Declaration
+from grads.derivations.declaration import LOSS, OUTPUT, OUTPUT_TRACE, Declaration
 from grads.derivations.examples import (
     PAIR,
     Example,
@@ -44,7 +45,8 @@ DECLARED: list[Declaration] = [one for module in MODULES
                                for one in getattr(module, "DECLARATIONS", ())]
 FOLLOW = tuple(dict.fromkeys((
     calculus, rnn, lstm, nmt, attention, attention_step, scores, local, gru, deep_output, rnnsearch,
-    *(import_module(one.forward.__module__) for one in DECLARED))))
+    transformer,
+    *(import_module(one.forward.__module__) for one in DECLARED if not one.apart))))
 
 # --- which backward belongs to which forward, and names that do not follow the rule -------------
 
@@ -96,19 +98,34 @@ def upstream_second(example: Example, result: Any) -> tuple[Any, ...]:
     return (example.arguments[0], example.upstream, *example.arguments[1:])
 
 
+def upstream_and_trace(example: Example, result: Any) -> tuple[Any, ...]:
+    """The same, and what the forward returned beside its output."""
+    return (example.upstream, *example.arguments, result[1])
+
+
 # --- what declares itself ------------------------------------------------------------------------
 
 
 def declared(one: Declaration) -> Derivation:
     """A model's derivation as it declares itself; it may call those of attention."""
+    own = import_module(one.forward.__module__)
+    partners = {f"{name}_grad": name for name in vars(own) if f"{name}_grad" in vars(own)}
     mistakes = tuple(
         breaks.change(name, wrong.why, wrong.function.rpartition(".")[2], wrong.old, wrong.new)
         for name, wrong in one.mistakes.items())
     return Derivation(
         one.name, one.title, one.forward, one.backward,
-        Pairing({**ATTENTIONAL, **one.partners}, {**PAIRS, **one.pairs}, SHARES), one.example,
-        FOLLOW, mistakes, settings=one.settings, sentence=one.sentence, recurrent=True,
-        attentive=one.attentive)
+        Pairing({**ATTENTIONAL, **partners, **one.partners}, {**PAIRS, **one.pairs},
+                SHARES), one.example,
+        (*FOLLOW, own) if one.apart else FOLLOW, mistakes, settings=one.settings,
+        sentence=one.sentence, recurrent=one.recurrent, attentive=one.attentive,
+        **RETURNED[one.returns])
+
+
+RETURNED: dict[str, dict[str, Any]] = {
+    LOSS: {}, OUTPUT: {"loss": of_all, "given": upstream_first},
+    OUTPUT_TRACE: {"loss": of_first, "given": upstream_and_trace},
+}
 
 
 # --- the table ----------------------------------------------------------------------------------

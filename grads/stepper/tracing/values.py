@@ -16,7 +16,7 @@ import numpy as np
 from grads.stepper.tracing.syntax import Pattern, Star, Written
 
 KEEP = 4096  # numbers of one array that a trace keeps
-DEPTH = 8  # containers inside containers that are searched
+DEPTH = 12  # containers inside containers that are searched
 
 Path = tuple[Any, ...]
 

@@ -6,6 +6,8 @@ The gradients that the tracer lists are compared with a count of the assignments
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -29,16 +31,19 @@ MODELS = [
     *[("attention-step", Sizes(score=score)) for score in SCORES],
     *[("attention-step", Sizes(score=score, window=window))
       for score in CONTENT for window in ("local-m", "local-p")],
+    *[(name, Sizes(layers=1)) for name in (
+        "layer-norm", "scale-norm", "rms-norm", "attention-head", "multihead", "smoothing",
+        "transformer", "transformer-postnorm")],
     *[(name, Sizes(biases=biases)) for name in ("gru", "gru-context") for biases in (True, False)],
 ]
 LISTED = {"verified", "partial", "same", "share", "zero"}
 
 
 def gradients_assigned(run):
-    """The places where the backward assigns a number to a name that begins with d."""
+    """The places where the backward assigns a number to a name that begins with d; d is a width."""
     return {(step.number, i) for step in run.backward.steps if step.kind == "assign"
             for i, target in enumerate(step.targets)
-            if root_of(target.name).startswith("d") and target.shape is not None}
+            if re.match("d.", root_of(target.name)) and target.shape is not None}
 
 
 def carried(run, origin):

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from literal import draw_parameters
+from literal import assert_close, assert_same_gradients, draw_parameters, total
 
+from attention.norms import NORMS
+from grads.derivations.transformer import PLACED
+from grads.derivations.transformer_model import (
+    Shape,
+    transformer_backward,
+    transformer_forward,
+)
 from nmt.data.batches import make_batch
 from nmt.models.contract import Tables
 from nmt.models.transformer import Transformer, TransformerConfig, build
+from nmt.training.optimizers import Adam, gradient_scale
 
 PAIRS = [([2, 3, 4, 5], [3, 2, 4]), ([5, 2], [4, 4, 2]), ([3, 3, 2], [2, 5, 3])]
 VARIED = pytest.mark.parametrize("norm, pre_norm", [
@@ -38,6 +46,45 @@ def test_steps_have_the_loss_of_the_whole(norm, pre_norm):
         np.testing.assert_allclose(alignment.sum(axis=1), 1.0, rtol=1e-14)
         assert not alignment[1, 2:].any()  # the padding of the second sentence
     assert total == pytest.approx(float(model.loss(parameters, batch)[0]), rel=1e-13)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("placed", PLACED)
+def test_the_model_is_the_derivation(norm, placed):
+    """Its loss and every gradient: the sums of those of each sentence by itself."""
+    model, parameters = make(norm=norm, pre_norm=placed == "pre")
+    loss, cache = model.loss(parameters, make_batch(PAIRS, range(3), False))
+    found = [(*pair, transformer_forward(parameters, *pair, shape=Shape(3, norm, placed)))
+             for pair in PAIRS]
+    assert_close(loss, np.asarray(sum(J for *_, (J, _) in found)))
+    assert_same_gradients(model.backward(cache), total(
+        transformer_backward(parameters, x, y, trace) for x, y, (_, trace) in found), 1e-10)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "scale", "pre_norm": False,
+                                          "label_smoothing": 0.1}], ids=["PreNorm", "PostNorm"])
+def test_twenty_updates_are_those_of_pytorch(options):
+    """Of the reference's loss by torch.optim.Adam, the norm of each gradient clipped to 1."""
+    torch = pytest.importorskip("torch", reason="PyTorch, the oracle (extra `oracle`)")
+    from grads.verification.reference import REFERENCES
+
+    model, parameters = make(**options)
+    batch = make_batch(PAIRS, range(3), False)
+    theirs = {name: torch.tensor(value, requires_grad=True) for name, value in parameters.items()}
+    tokens, own, adam = int(batch.target.lengths.sum()), Adam(0.01), torch.optim.Adam(
+        theirs.values(), 0.01)
+    for _ in range(20):
+        loss, cache = model.loss(parameters, batch)
+        gradients = model.backward(cache)
+        own.update(parameters, gradients, gradient_scale(gradients, tokens, 1.0)[0])
+        adam.zero_grad()
+        expected = REFERENCES["transformer"](model.config, theirs, batch)
+        (expected / tokens).backward()
+        torch.nn.utils.clip_grad_norm_(theirs.values(), 1.0)
+        adam.step()
+        assert float(loss) == pytest.approx(expected.item(), rel=1e-6)
+    for name, value in parameters.items():
+        np.testing.assert_allclose(value, theirs[name].detach(), rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_hypotheses_are_what_they_would_be_alone():

@@ -126,13 +126,15 @@ export const functionOf = (id) => sources.get(steps[makerOf(id)]?.source)?.funct
 /** The rows or columns of a tensor that are words, or null. */
 export function wordsOf(id, axis, step) {
   const { shape, name } = tensors[id];
+  const head = data.heads.find((one) => [one.weights.tensor, one.gradients?.tensor].some((map) => map === id || map === original(id)));
+  if (head) return axis ? head.columns : head.rows;
   const variable = /(^|\.)d?W_e(_source)?$/.test(name) ? "W_e" : /\['output\.(b|W_o)'\]$/.test(name) ? "b_hy" : root(name).replace(/^d_?(?=\w)/, "");
   const vocabulary = data.vocabularies ?? {};
   const source = data.network.columns.filter((column) => column.side === "encoder").map((column) => column.word);
   if (data.network.mirrored) source.reverse(); // by written words
   const part = step?.cell?.part;
   const { cell } = steps[makerOf(id)] ?? {};
-  const predicted = cell?.part === "output" && (variable === "p" || /^predict/.test(functionOf(id)));
+  const predicted = (cell ? cell.part === "output" : !data.network.drawn) && (variable === "p" || /^predict/.test(functionOf(id)));
   let words = null;
   if (axis === 1) words = ["h_bar", "score", "source"].includes(variable) ? source : null;
   else if (variable === "s" && cell?.part === "attention") words = functionOf(id) === "positions" ? source : null;

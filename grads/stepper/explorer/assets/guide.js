@@ -5,9 +5,10 @@ import { el } from "./format.js";
 
 /** Fill the panel. */
 export function drawGuide(panel) {
-  const kind = data.network.columns.length ? "a network unrolled in time, with its cells above and the current line of the algorithm below" : "one step of a network, line by line";
+  const kind = data.network.drawn ? "a network unrolled in time, with its cells above and the current line of the algorithm below" : data.network.columns.length ? "a network that reads all words at once, with its attention heads above and the current line below" : "one step of a network, line by line";
   panel.append(el("summary", {}, "How to read this page"), el("div", {},
     el("p", { class: "note" }, `You see ${kind}, with its equation, its numbers, and the tensors it reads and writes. The forward pass runs to the loss; then the backward pass runs, and each gradient is compared with a numerical derivative. Select a number to see what it was computed from.`),
+    ...(data.heads.length ? [el("p", { class: "note" }, "Attention heads: a row for each query, a column for each key; masked places are crossed. In the forward pass a map holds the weights, in the backward pass the gradients of the scores: orange positive, blue negative, relative to the largest of the head. Select a head to go to it.")] : []),
     el("p", { class: "note" }, "A short tour: ", ...tour().flatMap(([number, text], k) => [k ? "; " : "", el("a", { href: `#step=${number + 1}` }, text)]), "."),
     el("p", { class: "note" }, "Cells and lines: ", ...[["now", "this step"], ["forward", "forward done"], ["backward", "gradient computed"], ["kept", "cached from forward"]]
       .flatMap(([name, text]) => [el("span", { class: `sample ${name}` }, text), " "]), "Numbers: orange is positive, blue negative in a gradient; grey is the size of any other number.")));

@@ -8,7 +8,7 @@ const WIDTH = 96; // of a column
 const ROW = 38;
 const BOX = { width: 52, height: 26 };
 // search: attention comes before the unit; mirrored: the encoder reads the last of the written words first
-const { columns, layers, attention, fed, search, both_ends: bothEnds, mirrored } = data.network;
+const { columns, drawn, layers, attention, fed, search, both_ends: bothEnds, mirrored } = data.network;
 
 const parts = [ // from the bottom up
   { part: "embed", layer: null, name: "x" },
@@ -30,7 +30,11 @@ const yOf = (row) => top + ROW * (parts.length - 1 - row) + ROW / 2;
 
 /** Draw the network once; its states are set by `showNetwork`. */
 export function drawNetwork(box) {
-  if (!columns.length) { box.closest(".stage").hidden = true; return; } // a single step has no time
+  if (!drawn) { // a single step has no time, nor what reads all words at once
+    box.closest(".drawing").hidden = true;
+    box.closest(".stage").hidden = !data.heads.length;
+    return;
+  }
   const width = WIDTH * columns.length + 40;
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": summary(),
     "--natural": `${width}px` });
@@ -197,7 +201,7 @@ function wrongCells() {
 
 /** Set every cell to what the steps so far have made of it, and the playhead to its place. */
 export function showNetwork(box, legend) {
-  if (!columns.length) return;
+  if (!drawn) return;
   const now = steps[state.step];
   const here = keys[state.step];
   const wrong = wrongCells();

@@ -9,6 +9,7 @@ import { count, el, short, iterations } from "./format.js";
 import { listenToCells, showPicked, showTensors } from "./heatmap.js";
 import { listen, otherCell } from "./keys.js";
 import { drawAlignment, showAlignment } from "./alignment.js";
+import { drawHeads, showHeads } from "./heads.js";
 import { drawGuide } from "./guide.js";
 import { drawJumps, firstWrong, showJumps } from "./jumps.js";
 import { drawNetwork, showNetwork } from "./network.js";
@@ -24,6 +25,7 @@ function show(what) {
   } else {
     showNetwork(byId("network"), byId("legend"));
     showAlignment();
+    showHeads();
     showJumps(byId("all"));
     showCode(byId("algorithm"));
     showTensors(byId("tensors"));
@@ -89,6 +91,7 @@ function start() {
   showAbout();
   drawGuide(byId("guide"));
   drawNetwork(byId("network"));
+  drawHeads(byId("heads"));
   drawAlignment(byId("alignment"));
   drawJumps(byId("jump"), byId("all"));
   listenToCells(byId("tensors"));

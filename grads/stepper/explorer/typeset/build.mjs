@@ -28,7 +28,7 @@ const macros = {
   "\\onehot": "\\boldsymbol{1}", "\\dd": "d", "\\hhat": "\\hat{\\boldsymbol{h}}",
   "\\htilde": "\\tilde{\\boldsymbol{h}}", "\\hbars": "\\bar{\\boldsymbol{H}}",
 };
-for (const name of "acefhimopqrsuvxyzCTUVW") macros["\\" + name] = `\\boldsymbol{${name}}`;
+for (const name of "acefhimopqrsuvxyzACEHJKQTUVWXYZ") macros["\\" + name] = `\\boldsymbol{${name}}`;
 
 function blocks(text) {
   const found = [];

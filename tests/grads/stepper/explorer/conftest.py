@@ -30,6 +30,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "rnnsearch": {"name": "rnnsearch", "sentence": "da ist die Seite ||| a page", "hidden": 4},
     "local": {"name": "attention", "sentence": "da ist die Seite ||| a page", "layers": 1,
               "hidden": 1, "window": "local-p"},
+    "transformer": {"name": "transformer", "sentence": "die Seite ||| a page", "hidden": 2},
     "gru": {"name": "gru"}, "gru-context": {"name": "gru-context"},
     **{score: {"name": "attention-step", "score": score} for score in SCORES},
     "trained": {"name": "attention"},  # the default page

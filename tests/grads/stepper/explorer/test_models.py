@@ -22,6 +22,8 @@ from nmt.training.trainer import BEST
 BOTH = {"bidirectional": True, "bridge": True}
 SEARCH = {"architecture": "rnnsearch", "layer_size": 2}
 HYBRID = {"architecture": "hybrid", "character_embedding_size": 2, "output_bias": True}
+TRANSFORMER = {"architecture": "transformer", "hidden_size": 4, "inner_size": 5, "heads": 2,
+               "encoder_layers": 1, "decoder_layers": 1}
 KINDS = {  # model and data sections of translators, and the derivation, if one is the whole model
     "both ends": ({**BOTH, "layers": 2}, {}, None),
     "both ends, reversed, of gru": (
@@ -45,6 +47,9 @@ KINDS = {  # model and data sections of translators, and the derivation, if one 
     "search, asked with the word": ({**SEARCH, "query": "state-word"}, {}, "rnnsearch"),
     "search, of rnn, asked with the word": (
         {**SEARCH, "query": "state-word", "unit": "rnn"}, {}, None),
+    "PreNorm": (TRANSFORMER, {}, "transformer"),
+    "PostNorm": ({**TRANSFORMER, "pre_norm": False, "norm": "scale", "heads": 1,
+                  "output_bias": False}, {}, "transformer-postnorm"),
     "last": ({**SEARCH, "context": "last", "biases": False}, {}, None),
 }
 LANGUAGE_KINDS = {"gru": ({"unit": "gru", "layers": 1}, None), "rnn": ({"unit": "rnn"}, None),
@@ -83,7 +88,7 @@ def checked(path, sentence, target):
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_translator(name, tmp_path):
     model, data, derivation = KINDS[name]
-    sizes = {"hidden_size": 2, "embedding_size": 3}
+    sizes = {} if "inner_size" in model else {"hidden_size": 2, "embedding_size": 3}
     sizes |= {} if "architecture" in model else {"layers": 1}
     recipe = {"data": {"corpus": "cldr", **data}, "model": {**sizes, **model}}
     system = fresh(tmp_path / "run", recipe, System, Recipe)
@@ -104,7 +109,8 @@ def test_an_architecture_that_is_not_covered(tmp_path, monkeypatch):
     fresh(tmp_path / "run", recipe, System, Recipe)
     monkeypatch.setattr(models, "name_of", lambda config: "another")
     with pytest.raises(UserError, match="run: expected a model of the architecture luong, "
-                                        "rnnsearch, hybrid or language_model, got another"):
+                                        "rnnsearch, hybrid, transformer or language_model, got "
+                                        "another"):
         open_model(tmp_path / "run", "one", None, "best")
 
 

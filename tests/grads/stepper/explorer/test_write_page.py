@@ -23,7 +23,7 @@ from grads.stepper.explorer.cited import ERRATA, cited, errata, names, said
 from grads.stepper.explorer.expand import expansions
 from grads.stepper.explorer.formulas import formulas, key
 from grads.stepper.explorer.page import DERIVATION
-from grads.stepper.tracing.derivations import DERIVATIONS, FOLLOW
+from grads.stepper.tracing.derivations import DERIVATIONS, MODULES
 from nmt.pages import page as page_module
 from nmt.pages.page import (
     LIMIT,
@@ -63,7 +63,7 @@ PLACE = re.compile(r"^\{([\w-]+)\} ")
 def test_equations_belong_to_lines_that_exist() -> None:
     assert {PLACE.sub("", one) for one in formulas()} - statements() == set()
     places = {found[1] for one in formulas() if (found := PLACE.match(one))}
-    functions = {name.removesuffix("_grad") for module in FOLLOW for name in vars(module)}
+    functions = {name.removesuffix("_grad") for module in MODULES for name in vars(module)}
     assert places - functions - {*DERIVATIONS, *SCORES, "unfed"} == set()
 
 

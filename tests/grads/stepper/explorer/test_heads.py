@@ -1,0 +1,78 @@
+"""Attention heads: their maps in the data, and as the page draws them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grads.stepper.explorer import build, heads
+from tests.grads.stepper.explorer.test_page import values
+
+DRAWN = """() => [...document.querySelectorAll(".heads-map")].map((map) =>
+    ["known", "back", "now"].map((name) => map.classList.contains(name)))"""
+CELLS = """() => [...document.querySelectorAll(".heads-map")].map((map) =>
+    [...map.querySelectorAll("td[class]")].map((cell) => [
+        cell.className, parseFloat(cell.style.getPropertyValue("--weight"))]))"""
+
+
+def matrix(data: dict[str, Any], head: dict[str, Any], which: str) -> np.ndarray:
+    """The numbers of a map."""
+    return np.reshape(values(data, head[which]["tensor"]), (len(head["rows"]), -1))
+
+
+def test_a_map_for_each_head(made: Any) -> None:
+    data, _ = made("transformer")
+    x, read, predicted = ["die", "Seite"], ["</s>", "a", "page"], ["a", "page", "</s>"]
+    found = {(one["side"], one["source"], one["head"]): one for one in data["heads"]}
+    assert list(found) == [(side, source, head) for side, source in (
+        ("encoder", False), ("decoder", False), ("decoder", True)) for head in (1, 2)]
+    for (side, source, _), one in found.items():
+        rows = x if side == "encoder" else predicted if source else read
+        assert (one["rows"], one["columns"]) == (rows, x if source else rows)
+        weights, gradients = (matrix(data, one, name) for name in ("weights", "gradients"))
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-8)
+        np.testing.assert_allclose(gradients.sum(axis=1), 0.0, atol=1e-8)
+        causal = side == "decoder" and not source
+        assert one["weights"]["dead"] == ([1, 2, 5] if causal else [])
+        assert not weights.ravel()[one["weights"]["dead"]].any()
+        for place, function in ((one["weights"], "head_forward"),
+                                (one["gradients"], "head_forward_grad")):
+            first, last = (data["sources"][data["steps"][place[end]]["source"]]["function"]
+                           for end in ("first", "last"))
+            assert first == last == function
+
+
+def test_of_many_cells_the_ends_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "CELLS", 20)
+    found = build("transformer", sentence="a ||| b", layers=6, hidden=2, seed=1)["heads"]
+    assert {one["layer"] for one in found} == {1, 3}
+
+
+def test_heads_by_themselves_have_numbered_words() -> None:
+    [one] = build("attention-head", seed=1)["heads"]
+    assert one["rows"] == one["columns"] == ["1", "2", "3"] and one["weights"]["dead"] == [1, 2, 5]
+
+
+def test_the_maps_fill_forward_and_backward(opened: Any, made: Any) -> None:
+    data, _ = made("transformer")
+    window = opened("transformer", "#step=1")
+    for number in (1, data["heads"][2]["weights"]["first"] + 2,
+                   data["heads"][3]["gradients"]["last"] + 1):
+        window.page.evaluate(f"location.hash = '#step={number}'")
+        window.page.wait_for_selector(f"#where b:text-is('Step {number}')")
+        here = number - 1
+        backward = data["steps"][here]["pass"] == "backward"
+        expected = []
+        for one in data["heads"]:
+            now = one["gradients" if backward else "weights"]
+            expected.append([one["weights"]["last"] <= here, one["gradients"]["last"] <= here,
+                             now["first"] <= here <= now["last"]])
+        assert window.page.evaluate(DRAWN) == expected
+    for one, cells in zip(data["heads"], window.page.evaluate(CELLS), strict=True):
+        crossed = [k for k, (name, _) in enumerate(cells) if name == "dead"]
+        assert crossed == one["weights"]["dead"]
+        np.testing.assert_allclose([weight for _, weight in cells],
+                                   matrix(data, one, "weights").ravel(), atol=1e-6)
+    assert window.page.locator(".drawing").is_hidden()

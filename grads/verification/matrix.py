@@ -35,6 +35,7 @@ NO_GPU, NO_TORCH = "not run: no GPU", "not run: no PyTorch"
 EXACT = 1e-17  # errors below are shown as none
 UNSPLIT = ("unit", "norm", "path", "context")  # options whose values are one family
 UNITS = ("rnn", "lstm", "gru")  # derivations of language models that are one family
+PARTS = ("sampled", "factored", "lexical")  # parts of translators whose models are one family
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
 Errors = dict[str, float | str]  # by column; or why there is none
@@ -88,7 +89,8 @@ def family_of(entry: catalogue.Entry) -> str:
     option, values = next(iter(choices.items()), ("", ()))
     split = option not in UNSPLIT and 1 < len(values) <= FAMILIES
     value = [f"{option} {entry.options[option]}"] if split else []
-    return ", ".join([entry.architecture, *value, entry.tier])
+    names = PARTS if entry.architecture in PARTS else (entry.architecture,)
+    return ", ".join([*names, *value, entry.tier])
 
 
 def family_of_derivation(name: str) -> str:

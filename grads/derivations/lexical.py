@@ -8,8 +8,8 @@ Parameters: those of `grads.derivations.attention`, and
 | `output.W_hy`, `output.W_l` | (V, H), (V, E) | W^o, W^l |
 | `output.b` | (V,) | b^o + b^l: their gradients are equal, and they are one (erratum 33) |
 
-Fixnorm, which brings h~_t, h^l_t and the rows of both matrices to one length, is not here: ScaleNorm
-in `grads.derivations.norms` is its Jacobian.
+Fixnorm, which brings h~_t, h^l_t and the rows of both matrices to one length, is not here: its
+Jacobian is that of ScaleNorm in `grads.derivations.norms`.
 
 The paper prints no backward. What the module adds to the translator's: a_t is read by c_t and by
 f_t, and f_s by the encoder and by f_t.
@@ -88,7 +88,7 @@ def predict_both(
 
 
 def predict_both_grad(y: int, p: Array, h_l: Array, W_l: Array) -> tuple[Array, Array]:
-    """dh^l_t (E, 1) and dW_l (V, E); h~_t, W_o and b are `predict_grad`'s, as without the module."""
+    """dh^l_t (E, 1) and dW_l (V, E); the rest is `predict_grad`, as without the module."""
     ds = p - one_hot(y, len(p))                                  # (2.20), (2.21)
     dW_l = ds @ h_l.T                                            # (2.14) on W_l h^l
     dh_l = W_l.T @ ds                                            # (2.13) on W_l h^l

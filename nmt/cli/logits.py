@@ -5,23 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from backend.command import Parser, natural
+from backend.command import Parser, natural, positive
 from backend.errors import UserError
 from backend.terminal import Console
-from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.arguments import add_model
 from nmt.data.corpora import tokenisers
 from nmt.data.corpus import read_lines, write_lines
 from nmt.evaluation.logits import headings, lexicon, logits_of, norms, table_of
 from nmt.evaluation.pictures import draw_norms, require_drawing
 from nmt.system import System
-
-positive = partial(natural, least=1)
 
 
 def add_logits(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +48,7 @@ def add_logits(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run directory")
-    add_checkpoint(parser)
+    add_model(parser)
     parser.add_argument("--output", "-o", type=Path, metavar="FILE",
                         help="write the table there, between tabs")
 
@@ -73,7 +69,7 @@ def run_steps(options: argparse.Namespace) -> None:
 
 def _line(path: Path, number: int) -> str:
     """A line of a file, from 1."""
-    lines = list(read_lines(path))
+    lines = read_lines(path)
     if number > len(lines):
         raise UserError(f"--line: expected a line of {path} from 1 to {len(lines)}, got {number}")
     return lines[number - 1]
@@ -83,9 +79,9 @@ def run_lexicon(options: argparse.Namespace) -> None:
     """`nmt logits lexicon`: a row for each pair of words, as Table 3.9."""
     system = System.open(options.model, options.checkpoint)
     words = options.words or list(system.source.words)
-    _write(["source", "target", "p"], (
-        [word, translation, f"{p:.4f}"]
-        for word, found in lexicon(system, words, options.top) for translation, p in found), options)
+    rows = ([word, translation, f"{p:.4f}"]
+            for word, found in lexicon(system, words, options.top) for translation, p in found)
+    _write(["source", "target", "p"], rows, options)
 
 
 def run_norms(options: argparse.Namespace) -> None:

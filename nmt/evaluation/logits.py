@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backend import to_host
+from backend import array_module, to_host
 from backend.errors import UserError
 from nmt.data.corpus import Pair
 from nmt.data.vocabulary import SPECIALS
@@ -62,7 +62,8 @@ def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
     """
     output_weights(system)
     batch = next(system.batches([pair], 1).in_order())
-    _, cache = system.model.loss(system.parameters, batch)
+    model: Any = system.model
+    _, cache = model.loss(system.parameters, batch)
     prediction = cache.output.prediction
     h, W = (np.asarray(to_host(one), np.float64) for one in (prediction.h, prediction.W_hy))
     b = _bias(system, len(W))
@@ -137,9 +138,9 @@ def lexicon(
                         f"{', '.join(unknown[:5])}")
     for word, i in zip(words, system.source.ids(words), strict=True):
         f = system.parameters["encoder.W_e"][i][None, None]                # (1, 1, E)
-        share = lexical_step("lexical", system.parameters, f, f[:, :, 0] * 0.0 + 1.0,
+        alone = lexical_step("lexical", system.parameters, f, array_module(f).ones_like(f[:, :, 0]),
                              config.output_norm)
-        logits = np.asarray(to_host(share), np.float64)[0]
+        logits = np.asarray(to_host(alone), np.float64)[0]
         logits = logits + 0.5 * _bias(system, len(logits))
         p = np.exp(logits - logits.max())
         p /= p.sum()
@@ -166,13 +167,5 @@ def table_of(steps: Iterable[Sequence[Logit]]) -> Iterator[list[str]]:
 
 def headings(lexical: bool) -> list[str]:
     """Those of a model's rows."""
-    return [name for name in HEADINGS if lexical or not ("_l" in name)]
+    return [name for name in HEADINGS if lexical or "_l" not in name]
 
-
-def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Middles of bins of so many neighbours (N,), and of each the least, median and largest value
-    (N, 3): what Figure 3.2 shows, with bins of 256."""
-    starts = range(0, len(values), size)
-    bins = [values[start : start + size] for start in starts]
-    middles = [start + (len(one) - 1) / 2 for start, one in zip(starts, bins, strict=True)]
-    return np.array(middles), np.array([np.quantile(one, (0.0, 0.5, 1.0)) for one in bins])

@@ -61,7 +61,7 @@ def paired_bootstrap(
     """
     for one in systems:
         _check_lines(one, references)
-    named = [(str(i), list(one)) for i, one in enumerate(systems)]
+    named: list[tuple[str, Sequence[str]]] = [(str(i), list(one)) for i, one in enumerate(systems)]
     with busy("paired bootstrap"):
         signatures, found = PairedTest(named, {"BLEU": _metric(tokenize)}, [list(references)],
                                        test_type="bs", n_samples=samples)()

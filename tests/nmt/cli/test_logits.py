@@ -110,7 +110,7 @@ def test_paired_bootstrap(tmp_path, capsys) -> None:
     (baseline, same, right), signature = paired_bootstrap(
         [wrong, wrong, references], references, "none", 200)
     assert baseline.p is None and same.p > 0.9 and right.p < 0.02
-    assert baseline.score == bleu(wrong, references, "none").score and right.score == 100.0
+    assert baseline.score == bleu(wrong, references, "none").score and right.score > 99.99
     assert "bs:200" in signature and "seed:" in signature
     for name, lines in (("ref", references), ("wrong", wrong)):
         (tmp_path / name).write_text("\n".join(lines) + "\n")

@@ -39,7 +39,7 @@ from grads.derivations.declaration import Declaration
 from grads.derivations.errata import Mistake
 from grads.derivations.examples import PAIR, Example, Request, draw, pair_of, translation_shapes
 from grads.derivations.nmt import END, multi_layer_lstm, weights
-from grads.derivations.rnn import embed, embed_grad
+from grads.derivations.rnn import embed
 
 W_NAME, W_L_NAME = "lexical.W", "output.W_l"
 
@@ -54,27 +54,27 @@ class LexicalTrace(NamedTuple):
 # --- one step -----------------------------------------------------------------------------------
 
 
-def lexical(a: Array, F: Array, W: Array) -> Array:
+def lexical(a: Array, F: Array, W_lex: Array) -> Array:
     """h^l_t (E, 1) from a_t (S, 1), the embeddings f_s as columns of F (E, S), and W (E, E)."""
     m = F @ a                                                    # sum over s of a_t(s) f_s
     f = np.tanh(m)                                               # (Nguyen 3.2.4 average)
-    v = W @ f                                                    # W f_t
+    v = W_lex @ f                                                # W f_t
     h_l = np.tanh(v) + f                                         # (Nguyen 3.2.4 lexical)
     return h_l
 
 
-def lexical_grad(dh_l: Array, a: Array, F: Array, W: Array) -> tuple[Array, Array, Array]:
+def lexical_grad(dh_l: Array, a: Array, F: Array, W_lex: Array) -> tuple[Array, Array, Array]:
     """da_t (S, 1), dF (E, S) and dW (E, E), given dh^l_t (E, 1)."""
     m = F @ a
     f = np.tanh(m)
-    v = W @ f
+    v = W_lex @ f
     dv = tanh_prime(v) * dh_l                                    # tanh' o dh^l_t
-    dW = dv @ f.T                                                # (2.12) on tanh(W f_t)
-    df = dh_l + W.T @ dv                                         # f_t is added; (2.11)
+    dW_lex = dv @ f.T                                            # (2.12) on tanh(W f_t)
+    df = dh_l + W_lex.T @ dv                                     # f_t is added; (2.11)
     dm = tanh_prime(m) * df                                      # tanh' (Nguyen 3.2.4 average)
     da = F.T @ dm                                                # (2.13) on F a_t
     dF = dm @ a.T                                                # (2.14) on F a_t
-    return da, dF, dW
+    return da, dF, dW_lex
 
 
 def predict_both(
@@ -98,9 +98,18 @@ def predict_both_grad(y: int, p: Array, h_l: Array, W_l: Array) -> tuple[Array, 
 # --- the model ----------------------------------------------------------------------------------
 
 
-def source_words(parameters: Mapping[str, Array], x: Sequence[int], variant: Variant) -> Array:
-    """F (E, S): f_1 .. f_S as columns, in the order of the written words."""
-    return as_written(np.hstack([embed(word, parameters["encoder.W_e"]) for word in x]), variant)
+def source_words(W_f: Array, x: Sequence[int], variant: Variant) -> Array:
+    """F (E, S): f_1 .. f_S as columns, in the order of the written words; W_f (V, E)."""
+    X = np.hstack([one_hot(word, len(W_f)) for word in x])       # 1_x of each word, (V, S)
+    F = W_f.T @ as_written(X, variant)                           # f_s, the row of word s
+    return F
+
+
+def source_words_grad(dF: Array, W_f: Array, x: Sequence[int], variant: Variant) -> Array:
+    """dW_f (V, E), given dF (E, S)."""
+    X = np.hstack([one_hot(word, len(W_f)) for word in x])
+    dW_f = as_written(X, variant) @ dF.T                         # (2.14) on W_f' X
+    return dW_f
 
 
 def lexical_forward(
@@ -114,8 +123,9 @@ def lexical_forward(
     W_e, T, b = weights(parameters, "decoder")
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(W_e, T)
     W_hy, W_l, b_hy = parameters["output.W_hy"], parameters[W_L_NAME], bias(parameters, "output.b")
+    W_lex, W_f = parameters[W_NAME], parameters["encoder.W_e"]
     g, k = run_encoder(parameters, x)
-    h_bar, F = as_written(source_states(g), variant), source_words(parameters, x, variant)
+    h_bar, F = as_written(source_states(g), variant), source_words(W_f, x, variant)
     h, c, h_tilde = {0: g[len(x)]}, {0: k[len(x)]}, {0: np.zeros((len(W_c), 1))}
     a, context, h_l, p, l = {}, {}, {}, {}, {}
     for t, (word, following) in enumerate(zip([END, *y], [*y, END], strict=True), start=1):
@@ -124,7 +134,7 @@ def lexical_forward(
         z = np.vstack([v, fed])                                  # Figure 4.4 (4.2.3 feeding)
         h[t], c[t] = multi_layer_lstm(h[t - 1], c[t - 1], z, T, b)
         h_tilde[t], a[t], context[t] = attend(variant, h[t][len(T)], h_bar, W_c, w, t)
-        h_l[t] = lexical(a[t], F, parameters[W_NAME])            # (Nguyen 3.2.4 lexical)
+        h_l[t] = lexical(a[t], F, W_lex)                         # (Nguyen 3.2.4 lexical)
         l[t], p[t] = predict_both(following, h_tilde[t], h_l[t], W_hy, W_l, b_hy)
     J = sum(l.values())                                          # -log p(y | x), (4.1)
     return J, LexicalTrace(AttentionTrace(g, k, h, c, context, h_tilde, a, p, l, variant), h_l)
@@ -134,20 +144,20 @@ def lexical_backward(
     parameters: Mapping[str, Array], x: Sequence[int], y: Sequence[int], trace: LexicalTrace
 ) -> dict[str, Array]:
     """The gradient of J for every parameter."""
-    W, W_l, words = parameters[W_NAME], parameters[W_L_NAME], trace.words
-    F = source_words(parameters, x, words.variant)
-    dW, dW_l, dF, seeds = np.zeros_like(W), np.zeros_like(W_l), np.zeros_like(F), {}
+    W_lex, W_l, words = parameters[W_NAME], parameters[W_L_NAME], trace.words
+    W_f = parameters["encoder.W_e"]
+    F = source_words(W_f, x, words.variant)
+    dW_lex, dW_l, dF, seeds = np.zeros_like(W_lex), np.zeros_like(W_l), np.zeros_like(F), {}
     for t in range(len(y) + 1, 0, -1):
         dh_l, dW_l_t = predict_both_grad([*y, END][t - 1], words.p[t], trace.h_l[t], W_l)
-        da, dF_t, dW_t = lexical_grad(dh_l, words.a[t], F, W)
+        da, dF_t, dW_lex_t = lexical_grad(dh_l, words.a[t], F, W_lex)
         seeds[t] = Seeds(da=da)                                  # a_t is read by c_t too
-        dW, dW_l, dF = dW + dW_t, dW_l + dW_l_t, dF + dF_t
+        dW_lex, dW_l, dF = dW_lex + dW_lex_t, dW_l + dW_l_t, dF + dF_t
     decoder, d_read, dg_last, dk_last = decoder_grad(parameters, y, words, seeds)
     encoder, _, _ = encoder_grad(parameters, x, words.g, words.k, d_read, dg_last, dk_last)
-    dW_e, dF = encoder["encoder.W_e"], as_written(dF, words.variant)
-    for s in range(len(x), 0, -1):                               # f_s is read by the encoder too
-        dW_e = embed_grad(x[s - 1], dF[:, [s - 1]], dW_e)
-    gradients = {**encoder, **decoder, "encoder.W_e": dW_e, W_NAME: dW, W_L_NAME: dW_l}
+    dW_f = source_words_grad(dF, W_f, x, words.variant)
+    gradients = {**encoder, **decoder, W_NAME: dW_lex, W_L_NAME: dW_l,
+                 "encoder.W_e": encoder["encoder.W_e"] + dW_f}   # f_s is read by the encoder too
     return {name: gradients[name] for name in parameters}
 
 
@@ -172,12 +182,11 @@ MISTAKES = {
     "alignment read once": Mistake(
         f"{HERE}.attention_step.attend_grad", "h_bar.T @ dc + da_seed", "h_bar.T @ dc",
         "a_t gets its gradient through c_t only, not through f_t."),
-    "source words read once": Mistake(
-        f"{HERE}.lexical.lexical_backward", "(x[s - 1], dF[:, [s - 1]], dW_e)",
-        "(x[s - 1], 0 * dF[:, [s - 1]], dW_e)",
-        "f_s gets its gradient through the encoder only, not through f_t."),
+    "source words of one step": Mistake(
+        f"{HERE}.lexical.lexical_backward", "dW_l + dW_l_t, dF + dF_t", "dW_l + dW_l_t, dF_t",
+        "f_s gets its gradient from one step, not the sum over all that attend to it."),
     "skip connection dropped": Mistake(
-        f"{HERE}.lexical.lexical_grad", "dh_l + W.T @ dv", "W.T @ dv",
+        f"{HERE}.lexical.lexical_grad", "dh_l + W_lex.T @ dv", "W_lex.T @ dv",
         "f_t gets its gradient through W only, not through the sum."),
 }
 DECLARATIONS = (Declaration(

@@ -93,8 +93,7 @@ def memory_forward(
     """
     xp, (S, B, _) = array_module(states), states.shape
     rows = written_rows(S, B, padding) if variant.reverse else None
-    hbar = (xp.ascontiguousarray(states.transpose(1, 0, 2)) if rows is None  # (B, S, He)
-            else xp.take(states.reshape(S * B, -1), rows, axis=0))
+    hbar = by_words(states, rows)                                          # (B, S, He)
     mask = None if padding is None else padding.mask.transpose(1, 2, 0)    # (B, 1, S)
     lengths, dtype = None, states.real.dtype
     if variant.local:
@@ -104,6 +103,14 @@ def memory_forward(
          if name.startswith(f"{prefix}.")}
     memory = Memory(hbar, hbar, mask, lengths, rows, variant, prefix, W)
     return memory._replace(keys=map_forward(hbar, memory.matrix(maps_of(variant)[1])))
+
+
+def by_words(states: Array, rows: Array | None) -> Array:
+    """States or embeddings (S, B, A) sentence by sentence, (B, S, A), in the order of the written
+    words; rows, `Memory.rows` of a reversed source."""
+    if rows is None:
+        return array_module(states).ascontiguousarray(states.transpose(1, 0, 2))
+    return array_module(states).take(states.reshape(-1, states.shape[2]), rows, axis=0)
 
 
 def written_rows(S: int, B: int, padding: Padding | None) -> Array:
@@ -230,14 +237,16 @@ def accumulators(memory: Memory) -> Sums | None:
 
 
 def attention_backward(
-    dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None
+    dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None, da: Array | None = None
 ) -> tuple[Array, ScoreGradients]:
     """Gradient of h that a decoder step needs at once; that of the memory can wait.
 
-    Arguments: dc (B, Q, He); sums, from `accumulators`, added to. Returns dh (B, Q, H), and what
+    Arguments: dc (B, Q, He); sums, from `accumulators`, added to; da (B, Q, S), gradient of
+    `alignment_of` where more than c_t reads a_t, or None. Returns dh (B, Q, H), and what
     `memory_backward` reads.
     """
-    parts = [_attend_backward(part(dc, some), part(cache, some), memory, sums)
+    more = None if da is None else alignment_backward(da, cache)
+    parts = [_attend_backward(part(dc, some), part(cache, some), memory, sums, part(more, some))
              for some in _blocks(cache.rows, memory)]
     de, dq, dp = joined(parts)
     dh = map_backward(dq, memory.matrix(maps_of(memory.variant)[0]))       # (2.13)
@@ -249,13 +258,18 @@ def attention_backward(
 
 
 def _attend_backward(
-    dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None
+    dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None, more: Array | None = None
 ) -> tuple[Array, Array, Array | None]:
-    """Gradients at energies (B, Q, W), queries (B, Q, A) and, in local-p, positions (B, Q)."""
+    """Gradients at energies (B, Q, W), queries (B, Q, A) and, in local-p, positions (B, Q).
+
+    more (B, Q, W): what else reaches a_t.
+    """
     (B, Q, W), A, xp = cache.a.shape, cache.q.shape[2], array_module(dc)
     states, keys, shared = _gathered(cache.rows, cache.q, memory)
     da = xp.matmul(dc.reshape(*shared, -1), states.transpose(0, 2, 1))     # dc_t' hbar_s (2.13)
     d_align, dp, score = da.reshape(B, Q, W), None, SCORES[memory.variant.score]
+    if more is not None:
+        d_align = d_align + more
     if score.by_position:
         d_align = top_part_backward(d_align, cache.align, memory.mask)
     if cache.gaussian is not None:
@@ -313,11 +327,11 @@ def memory_backward(
         dk, du = joined([one.dk for one in steps]), joined([one.du for one in steps])
         u = joined([one.u for one in caches])
         gradients["W_p"], gradients["v_p"] = position_weights(dk, du, u, h)
-    return _by_steps(dhbar, memory.rows), {
+    return by_steps(dhbar, memory.rows), {
         f"{memory.prefix}.{name}": d for name, d in gradients.items()}
 
 
-def _by_steps(dhbar: Array, rows: Array | None) -> Array:
+def by_steps(dhbar: Array, rows: Array | None) -> Array:
     """Gradients of the states (S, B, He), in the order of the encoder's steps."""
     if rows is None:
         return dhbar.transpose(1, 0, 2)
@@ -427,6 +441,18 @@ def alignment_of(cache: AttentionCache, memory: Memory) -> Array:
     if cache.rows is None:
         full[:, :, :W] = cache.a
         return full
-    start = (xp.arange(B)[:, None] * (Q - 1) + xp.arange(Q)) * S  # rows count (B, S), not (B, Q, S)
-    full.reshape(-1)[cache.rows + start[..., None]] = cache.a
+    full.reshape(-1)[_places(cache.rows, S)] = cache.a
     return full
+
+
+def alignment_backward(da: Array, cache: AttentionCache) -> Array:
+    """The gradient of a_t where it was attended to (B, Q, W), from that of `alignment_of`."""
+    if cache.rows is None:
+        return da[:, :, : cache.a.shape[2]]
+    return array_module(da).take(da, _places(cache.rows, da.shape[2]))
+
+
+def _places(rows: Array, S: int) -> Array:
+    """Where among (B, Q, S) the columns of windows stand, whose rows (B, Q, W) count (B, S)."""
+    xp, (B, Q, _) = array_module(rows), rows.shape
+    return rows + ((xp.arange(B)[:, None] * (Q - 1) + xp.arange(Q)) * S)[..., None]

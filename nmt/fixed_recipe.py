@@ -11,7 +11,7 @@ from backend.errors import UserError
 from nmt.checkpoint_option import DEFAULT
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import as_mapping, load_recipe
-from nmt.recipe.tasks import RATIOS, SHARE, TASKS, VOCABULARIES
+from nmt.recipe.tasks import PRIVATE, RATIOS, SHARE, TASKS, VOCABULARIES
 from nmt.run_files import RECIPE, checkpoint_path
 from nmt.training import checkpoint
 
@@ -22,7 +22,7 @@ FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_cod
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
-MIXED_BY = (RATIOS, SHARE, VOCABULARIES)  # keys that a mixture of tasks is made by
+MIXED_BY = (RATIOS, SHARE, VOCABULARIES, PRIVATE)  # keys that a mixture of tasks is made by
 RESUME = "resume"
 NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # whose keys are names
 SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too

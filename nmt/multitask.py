@@ -71,7 +71,7 @@ class TasksSystem(BaseSystem):
             made[task] = within or model
         several = Several(made)
         try:
-            return several, Parametrized(several, shared(made, recipe.share))
+            return several, Parametrized(several, shared(made, recipe.share, recipe.private))
         except ValueError as error:
             raise UserError(f"share.{error}") from None
 

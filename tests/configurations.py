@@ -39,6 +39,9 @@ LUONG: dict[str, dict[str, Any]] = {
     "gru, feeding": {"unit": "gru"},
     "rnn, both ends": {"unit": "rnn", **BOTH_ENDS, "input_feeding": False},
     "rnn, no attention": {"unit": "rnn", **NO_ATTENTION},
+    "lexical": {"lexical": True, "output_norm": 2.0, "dropout": 0.3},
+    "lexical, no feeding, local-p": {"lexical": True, "output_bias": True, "input_feeding": False,
+                                     "attention": "local-p", "window": 1},
     "gru": {"unit": "gru", "input_feeding": False},
     "gru, both ends, dropout": {"unit": "gru", **BOTH_ENDS, "input_feeding": False, "dropout": 0.3},
 }

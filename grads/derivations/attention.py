@@ -57,11 +57,13 @@ class AttentionTrace(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """What reaches a time step of the decoder from the words spelled there (chapter 5)."""
+    """What reaches a time step of the decoder beside its word's loss: from a word spelled there
+    (chapter 5), from the lexical module (Nguyen 3.2.4)."""
 
     dh_tilde: Array | float = 0.0  # (H, 1)
     dc: Array | float = 0.0  # of c_t, (He, 1)
     dh: Array | float = 0.0  # (H, 1)
+    da: Array | float = 0.0  # of a_t, (S, 1)
 
 
 def run_encoder(
@@ -158,10 +160,10 @@ def decoder_grad(
     for t in range(len(y) + 1, 0, -1):
         dh_tilde, dW, d_hy = predict_grad([*y, END][t - 1], trace.p[t], trace.h_tilde[t], W_hy)
         dW_hy, db_hy = dW_hy + dW, db_hy + d_hy                  # (4.6), Algorithm 4 line 11
-        seed = seeds.get(t, Seeds())                             # nothing outside chapter 5
+        seed = seeds.get(t, Seeds())                             # nothing in chapter 4
         dh_tilde = dh_tilde + P.T @ d_fed + seed.dh_tilde        # (2.13) on fed = P h~_t
         d_vertical, d_source, dW, dw_t = attend_grad(
-            trace.variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t, seed.dc)
+            trace.variant, dh_tilde, trace.h[t][L], h_bar, W_c, w, t, seed.dc, seed.da)
         dw = {name: dw[name] + dw_t[name] for name in dw}
         dW_c, dh_bar = dW_c + dW, dh_bar + d_source
         dh[t] = {**dh[t], L: dh[t][L] + d_vertical + seed.dh}    # Algorithm 4 line 10

@@ -104,11 +104,12 @@ def attend(
 
 def attend_grad(
     variant: Variant, dh_tilde: Array, h: Array, h_bar: Array, W_c: Array, w: Mapping[str, Array],
-    t: int = 1, dc_seed: Array | float = 0.0,
+    t: int = 1, dc_seed: Array | float = 0.0, da_seed: Array | float = 0.0,
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     """dh_t (H, 1), dh_bar (He, S), dW_c and the gradients of w by name, given dh~_t (H, 1).
 
-    dc_seed: what reaches c_t (He, 1) from a reader of its own, as in Eq. 5.6.
+    dc_seed, da_seed: what reaches c_t (He, 1) and a_t (S, 1) from readers of their own, as in
+    Eq. 5.6 and in Nguyen's lexical module.
     """
     a = align(variant, h, h_bar, w, t)
     c = h_bar @ a
@@ -117,7 +118,7 @@ def attend_grad(
     dW_c = dv @ np.vstack([c, h]).T                              # (2.12) on (4.5)
     dc_joined, dh_joined = np.split(W_c.T @ dv, [len(c)])        # (2.11) on (4.5)
     dc = dc_joined + dc_seed                                     # read by W_c, and by W' of (5.6)
-    da = h_bar.T @ dc                                            # (2.13) on (4.2.1 context)
+    da = h_bar.T @ dc + da_seed                                  # (2.13) on (4.2.1 context)
     dh_bar_context = dc @ a.T                                    # (2.14) on (4.2.1 context)
     dh_align, dh_bar_align, dw = align_grad(                     # (4.7), (4.8), (4.10)
         variant, da, h, h_bar, w, t)

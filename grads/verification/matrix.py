@@ -38,6 +38,7 @@ TOGETHER = {  # derivations that are one family, by the first words of their nam
     "rnn, lstm, gru": ("rnn", "lstm", "gru"), "nmt, multitask": ("nmt", "multitask"),
     "transformer": ("transformer", "multihead", "smoothing", "layer", "scale", "rms"),
 }
+PARTS = ("sampled", "factored", "lexical")  # parts of translators whose models are one family
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
 Errors = dict[str, float | str]  # by column; or why there is none
@@ -91,7 +92,8 @@ def family_of(entry: catalogue.Entry) -> str:
     option, values = next(iter(choices.items()), ("", ()))
     split = option not in UNSPLIT and 1 < len(values) <= FAMILIES
     value = [f"{option} {entry.options[option]}"] if split else []
-    return ", ".join([entry.architecture, *value, entry.tier])
+    names = PARTS if entry.architecture in PARTS else (entry.architecture,)
+    return ", ".join([*names, *value, entry.tier])
 
 
 def family_of_derivation(name: str) -> str:

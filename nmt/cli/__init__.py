@@ -34,6 +34,7 @@ from nmt.cli.back_translating import add_back_translate
 from nmt.cli.bpe import add_bpe
 from nmt.cli.factoring import add_factors
 from nmt.cli.fusing import add_fuse, add_tune, run_fuse
+from nmt.cli.logits import add_logits
 from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
@@ -72,6 +73,10 @@ def build_parser() -> Parser:
     score.add_argument("--tokenize", default="13a", help="sacrebleu's tokenisation (default: 13a)")
     score.add_argument("--source", type=Path, metavar="FILE",
                        help="with --rarity: the sentences that were translated, in tokens")
+    score.add_argument("--against", type=Path, nargs="+", metavar="FILE",
+                       help="other translations: BLEU, its interval and p by paired bootstrap")
+    score.add_argument("--samples", type=positive, default=1000, metavar="N",
+                       help="... of so many resampled test sets (default: 1000)")
     add_rarity(score)
     score.add_argument("--trees", type=Path, metavar="WORDS",
                        help="bracketing F1 instead, of linear trees over the sentences of this "
@@ -84,6 +89,7 @@ def build_parser() -> Parser:
     perplexity.set_defaults(run=commands.perplexity)
     add_commands(sub)
     add_plot(sub.add_parser("plot", help="draw the learning curves of runs"))
+    add_logits(sub.add_parser("logits", help="take logits apart; a lexical module's lexicon"))
     add_pruning(sub)
     add_redundancy(sub)
     add_trees(sub)

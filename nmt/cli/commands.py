@@ -31,7 +31,7 @@ from nmt.data.corpus import (
     split_words,
 )
 from nmt.evaluation.rare import bleu_by_rarity, is_position, perplexities_by_class, rarities
-from nmt.evaluation.scores import Score, bleu, chrf
+from nmt.evaluation.scores import Score, bleu, chrf, paired_bootstrap
 from nmt.evaluation.scores import perplexity as perplexity_of
 from nmt.recipe import AnyRecipe, LanguageModelRecipe, Recipe, TranslationRecipe
 from nmt.recipe import page as recipe_page
@@ -170,6 +170,8 @@ def score(options: argparse.Namespace) -> None:
     hypotheses, references = read_parallel(options.hypotheses, options.references)
     print(_described("BLEU", bleu(hypotheses, references, options.tokenize)))
     print(_described("chrF", chrf(hypotheses, references)))
+    if options.against is not None:
+        _compare(hypotheses, references, options)
     if options.rarity is not None:
         sources, _ = read_parallel(options.source, options.references)
         rarity = rarities([split_words(line) for line in sources],
@@ -177,6 +179,19 @@ def score(options: argparse.Namespace) -> None:
                           options.rarity_order)
         for group in bleu_by_rarity(rarity, hypotheses, references, options.tokenize):
             print(f"BLEU {group.bleu:.2f} of sentences {group.label} by rarity")
+
+
+def _compare(
+    baseline: list[str], references: list[str], options: argparse.Namespace
+) -> None:
+    """`--against`: a line for each file, the baseline first."""
+    others = [read_parallel(path, options.references)[0] for path in options.against]
+    found, signature = paired_bootstrap([baseline, *others], references, options.tokenize,
+                                        options.samples)
+    print(f"paired bootstrap ({signature})")
+    for path, one in zip([options.hypotheses, *options.against], found, strict=True):
+        p = "baseline" if one.p is None else f"p = {one.p:.4f}"
+        print(f"BLEU {one.score:.2f} ({one.mean:.2f} ± {one.interval:.2f}) {p} {path}")
 
 
 def _described(name: str, score: Score) -> str:

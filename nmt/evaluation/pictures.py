@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from backend.errors import UserError
 from backend.files import write_file
 from backend.progress import busy
@@ -142,6 +144,31 @@ def draw_scores(curves: Sequence[Curve], score: str, path: Path) -> None:
             axes.plot(*zip(*curve.scores[score], strict=True), label=curve.name, **style(number))
     axes.set(xlabel="updates", ylabel=f"{NAMES.get(score, score.replace('_', ' '))}, dev set")
     finish(figure, axes, path)
+
+
+def draw_norms(columns: Mapping[str, np.ndarray], size: int, path: Path) -> None:
+    """Norms and biases of words from the most frequent on: the median and the range of bins of so
+    many words (Nguyen, 2019, Figure 3.2). columns: (V,) by heading.
+
+    Raises UserError without matplotlib.
+    """
+    require_drawing(str(path))
+    figure, axes = _axes()
+    for number, (name, values) in enumerate(columns.items()):
+        middles, (least, median, largest) = binned(values, size)
+        axes.plot(middles + 1, median, label=name, **style(number))
+        axes.fill_between(middles + 1, least, largest, color=f"C{number}", alpha=0.2)
+    axes.set(xlabel="rank by frequency", ylabel=f"median and range of {size} words")
+    finish(figure, axes, path)
+
+
+def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Middles of bins of so many neighbours (N,), from 0, and of each the least, median and largest
+    value, (3, N)."""
+    starts = range(0, len(values), size)
+    bins = [values[start : start + size] for start in starts]
+    middles = [start + (len(one) - 1) / 2 for start, one in zip(starts, bins, strict=True)]
+    return np.array(middles), np.array([np.quantile(one, (0.0, 0.5, 1.0)) for one in bins]).T
 
 
 def _axes(width: float = 0.0) -> tuple[Any, Any]:

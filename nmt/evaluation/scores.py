@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
 
 from backend.errors import UserError
 from backend.progress import busy
@@ -26,12 +27,50 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
     plain text, none for text that is already tokenised (as the thesis reports its BLEU).
     Raises UserError for another tokenisation, or if the numbers of lines differ or are zero.
     """
+    _check_lines(hypotheses, references)
+    return _score(_metric(tokenize), hypotheses, references)
+
+
+def _metric(tokenize: str) -> BLEU:
+    """BLEU with a tokenisation that is known."""
     if tokenize not in TOKENISATIONS:
         known = ", ".join(TOKENISATIONS)
         raise UserError(f"tokenize: expected one of {known}, got {tokenize!r}")
-    _check_lines(hypotheses, references)
-    metric = BLEU(tokenize=tokenize, force=tokenize == "none")  # force: no warning about tokens
-    return _score(metric, hypotheses, references)
+    return BLEU(tokenize=tokenize, force=tokenize == "none")  # force: no warning about tokens
+
+
+class Compared(NamedTuple):
+    """A system's BLEU beside a baseline's."""
+
+    score: float  # on the test set
+    mean: float  # over the resampled test sets
+    interval: float  # half the width of 95 % of these
+    p: float | None  # of so large a difference by chance, either way; None for the baseline
+
+
+def paired_bootstrap(
+    systems: Sequence[Sequence[str]], references: Sequence[str], tokenize: str = "13a",
+    samples: int = 1000,
+) -> tuple[list[Compared], str]:
+    """BLEU of systems on one test set, and whether they differ from the first (Koehn, 2004).
+
+    sacrebleu's paired bootstrap: test sets of the same size are drawn with replacement, the same
+    for all systems. Arguments: systems, lines in the order of the references, the baseline first;
+    samples, how many test sets. Returns the systems in order, and the signature with the seed.
+    Raises UserError as `bleu`.
+    """
+    for one in systems:
+        _check_lines(one, references)
+    named: list[tuple[str, Sequence[str]]] = [(str(i), list(one)) for i, one in enumerate(systems)]
+    with busy("paired bootstrap"):
+        signatures, found = PairedTest(named, {"BLEU": _metric(tokenize)}, [list(references)],
+                                       test_type="bs", n_samples=samples)()
+    rows: Any = found["BLEU"]
+    results = [Compared(float(one.score), float(one.mean), float(one.ci), one.p_value)
+               for one in rows]
+    same = results[0].score  # sacrebleu counts larger differences only: of none it says p = 0.001
+    return [one._replace(p=1.0) if i and one.score == same else one
+            for i, one in enumerate(results)], str(signatures["BLEU"])
 
 
 def bleu_statistics(

@@ -72,6 +72,11 @@ class DecoderCache(NamedTuple):
         assert self.joined is not None
         return self.joined[b, t]
 
+    def alignment(self, memory: Memory) -> Array:
+        """a_t (B, T, S) over the source's words as they are written."""
+        assert self.attention is not None
+        return alignment_of(self.attention, memory)
+
 
 def decoder_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
@@ -111,13 +116,14 @@ def decoder_forward(
 
 def decoder_backward(
     d_out: Array, memory: Memory | None, cache: DecoderCache, parameters: Mapping[str, Array],
-    clip: float | None, d_joined: Array | None = None,
+    clip: float | None, d_joined: Array | None = None, da: Array | None = None,
 ) -> tuple[list[State], Array | None, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
     Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned; d_joined
-    (T, B, He + H), of [c_t; h_t] where more than W_c reads it, or None. Returns the gradients
-    of the initial states, of the encoder's states (S, B, He) or None, and of the parameters.
+    (T, B, He + H), of [c_t; h_t] where more than W_c reads it, or None; da (B, T, S), of the
+    alignment where more than c_t reads it, or None. Returns the gradients of the initial states, of
+    the encoder's states (S, B, He) or None, and of the parameters.
     """
     gradients: Parameters = {}
     dstates = None
@@ -125,14 +131,14 @@ def decoder_backward(
         d_top = d_out if cache.mask is None else d_out * cache.mask
     else:
         d_top, dstates, gradients = _attention_backward(
-            d_out, d_joined, memory, cache, parameters)
+            d_out, d_joined, da, memory, cache, parameters)
     dx, d_initial, stack_gradients = stack_backward(d_top, None, cache.stack, clip=clip)
     gradients[f"{cache.prefix}.W_e"] = embedding_backward(dx, cache.embedding)
     return [states[0] for states in d_initial], dstates, gradients | stack_gradients
 
 
 def _attention_backward(
-    d_out: Array, d_more: Array | None, memory: Memory, cache: DecoderCache,
+    d_out: Array, d_more: Array | None, da: Array | None, memory: Memory, cache: DecoderCache,
     parameters: Mapping[str, Array],
 ) -> tuple[Array, Array, Parameters]:
     """From dh~ (T, B, H) to dh (T, B, H), gradients of the encoder's states and of the weights."""
@@ -153,7 +159,7 @@ def _attention_backward(
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
     sums = accumulators(memory)
-    dh_attention, step = attention_backward(dc, attention, memory, sums)
+    dh_attention, step = attention_backward(dc, attention, memory, sums, da)
     dstates, gradients = memory_backward(dc, h, [attention], [step], memory, sums)
     gradients[f"{memory.prefix}.W_c"] = dW_c
     return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients

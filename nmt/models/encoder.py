@@ -32,6 +32,11 @@ class EncoderCache(NamedTuple):
     stack: StackCache
     composed: list[Composed]  # of the words that their characters make, by group
 
+    @property
+    def x(self) -> Array:
+        """What the first layer read (S, B, E): the words' vectors after dropout."""
+        return self.stack.layers[0][0][1].x
+
 
 def encoder_weights(
     prefix: str, stack: Stack, vocabulary_size: int, embedding_size: int, scheme: Scheme,
@@ -95,10 +100,17 @@ def vectors_forward(
 
 
 def encoder_backward(
-    dstates: Array | None, d_last: list[list[State]], cache: EncoderCache, clip: float | None
+    dstates: Array | None, d_last: list[list[State]], cache: EncoderCache, clip: float | None,
+    df: Array | None = None,
 ) -> Parameters:
-    """Algorithm 4 from time m_x down to 1: "without any prediction losses"."""
+    """Algorithm 4 from time m_x down to 1: "without any prediction losses".
+
+    df (S, B, E): gradient of the embeddings after dropout, where more than the stack reads them.
+    """
     dx, _, gradients = stack_backward(dstates, d_last, cache.stack, clip=clip)
+    if df is not None:
+        mask = cache.stack.masks[0]
+        dx += df if mask is None else df * mask
     gradients |= composed_backward(dx, cache.composed, clip)
     found = factored_backward(dx, list(cache.tables.values()), cache.embedding)
     return {**dict(zip(cache.tables, found, strict=True)), **gradients}

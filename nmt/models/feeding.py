@@ -19,6 +19,7 @@ from attention.attention import (
     Memory,
     ScoreGradients,
     accumulators,
+    alignment_of,
     attention_backward,
     attention_forward,
     attentional_backward,
@@ -26,6 +27,7 @@ from attention.attention import (
     join,
     memory_backward,
 )
+from attention.blocks import joined as joined_parts
 from backend import Array, array_module
 from backend.buffering import row_by_row
 from backend.rows import RowIndex, row_index
@@ -230,20 +232,22 @@ class AttentionalFeedback:
         self.caches.append(cache)
 
     def gradient(
-        self, workspace: Workspace, d_joined: Array | None = None
+        self, workspace: Workspace, d_joined: Array | None = None, da: Array | None = None
     ) -> AttentionalFeedbackGradient:
-        """For one pass backward; d_joined (T, B, He + H), of [c_t; h_t] where more reads it."""
-        return AttentionalFeedbackGradient(self, workspace, d_joined)
+        """For one pass backward; d_joined (T, B, He + H), of [c_t; h_t] where more reads it, and da
+        (B, T, S), of the alignment."""
+        return AttentionalFeedbackGradient(self, workspace, d_joined, da)
 
 
 class AttentionalFeedbackGradient:
     """The gradient of an `AttentionalFeedback`."""
 
     def __init__(
-        self, of: AttentionalFeedback, workspace: Workspace, d_joined: Array | None = None
+        self, of: AttentionalFeedback, workspace: Workspace, d_joined: Array | None = None,
+        da: Array | None = None,
     ) -> None:
         xp, (T, B, _), dtype = array_module(of.W_c), of.joined.shape, of.W_c.dtype
-        self._of, self._workspace, self._d_joined = of, workspace, d_joined
+        self._of, self._workspace, self._d_joined, self._da = of, workspace, d_joined, da
         self._dz = workspace.empty(xp, (T, B, of.width), dtype)  # at the pre-activation of h~
         self._dc = workspace.empty(xp, (T, B, of.memory.hbar.shape[2]), dtype)
         self._sums = accumulators(of.memory)
@@ -259,7 +263,8 @@ class AttentionalFeedbackGradient:
         if of.mask is not None:
             d_joined *= of.mask[t - 1]
         dc[...] = d_joined[:, :He]
-        dh, step = attention_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums)
+        da = None if self._da is None else self._da[:, t - 1 : t]
+        dh, step = attention_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums, da)
         self._steps.append(step)
         d_joined[:, He:] += dh[:, 0]
         return d_joined[:, He:]
@@ -291,7 +296,9 @@ class StateFeedback:
         """Write h_t (B, H)."""
         out[...] = h
 
-    def gradient(self, workspace: Workspace, d_joined: None = None) -> StateFeedback:
+    def gradient(
+        self, workspace: Workspace, d_joined: None = None, da: None = None
+    ) -> StateFeedback:
         """For one pass backward."""
         return self
 
@@ -315,6 +322,11 @@ class InputFeedingCache(NamedTuple):
         """[c_t; h_t] (N, He + H), after dropout, of sentences b at times t, from 0, (N,) each."""
         assert isinstance(self.feedback, AttentionalFeedback)
         return self.feedback.joined[t, b]
+
+    def alignment(self, memory: Memory) -> Array:
+        """a_t (B, T, S) over the source's words as they are written."""
+        assert isinstance(self.feedback, AttentionalFeedback)
+        return joined_parts([alignment_of(one, memory) for one in self.feedback.caches])
 
 
 def input_feeding_forward(
@@ -352,17 +364,19 @@ def _feedback(
 def input_feeding_backward(
     d_out: Array, cache: InputFeedingCache, parameters: Mapping[str, Array], prefix: str,
     clip: float | None, workspace: Workspace, d_joined: Array | None = None,
+    da: Array | None = None,
 ) -> tuple[list[State], Array | None, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
     Arguments: d_out (T, B, H), gradient of the returned h~; d_joined (T, B, He + H), of [c_t; h_t]
-    where more than W_c reads it, or None. Returns the gradients of the initial states, of the
-    encoder's states (S, B, He) or None, and of the parameters.
+    where more than W_c reads it, or None; da (B, T, S), of the alignment likewise. Returns the
+    gradients of the initial states, of the encoder's states (S, B, He) or None, and of the
+    parameters.
     """
     xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
     d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)
     d_fed[1:] = d_out if cache.out_mask is None else d_out * cache.out_mask
-    feedback: Any = cache.feedback.gradient(workspace, d_joined)
+    feedback: Any = cache.feedback.gradient(workspace, d_joined, da)
     dx, d_initial, gradients = feeding_backward(
         None, d_fed, feedback, feeding, parameters, clip=clip)
     if cache.x_mask is not None:

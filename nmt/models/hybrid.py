@@ -68,6 +68,8 @@ class HybridConfig(ModelConfig):
         if self.output_norm is not None:
             raise ValueError("output_norm: expected null in a hybrid model, whose spelling starts "
                              f"from h~ as it is, got {self.output_norm}")
+        if self.lexical:
+            raise ValueError("lexical: expected false in a hybrid model, got true")
         check_among("path", self.path, PATHS)
         if self.factors:
             raise ValueError(f"factors: expected none beside characters, got {self.factors}")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attention.attention import Memory, memory_forward, memory_select
+from attention.attention import Memory, by_words, memory_forward, memory_select
 from attention.scores import CONTENT, SCORES, WINDOWS, Variant
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
@@ -45,6 +45,14 @@ from nmt.models.decoder import (
 from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.fixnorm import brought_backward, brought_forward, check_length
+from nmt.models.lexical import SITE as LEXICAL_SITE
+from nmt.models.lexical import (
+    LexicalCache,
+    lexical_backward,
+    lexical_forward,
+    lexical_step,
+    lexical_weights,
+)
 
 SITES = ("vertical", "author")
 CHOICES = tuple(score for score in SCORES if score != "concat-identity")  # that has its own field
@@ -65,6 +73,7 @@ class ModelConfig:
     biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
     output_bias: bool = False  # of the prediction layer
     output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
+    lexical: bool = False  # the lexical module: words predicted from a_t's source words (3.2.4)
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
     score: str = "general"  # how h_t is compared with hbar_s: a row of attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
@@ -98,6 +107,8 @@ class ModelConfig:
         if self.bidirectional and not self.bridge:
             raise ValueError("bridge: a bidirectional encoder needs it, got false")
         check_length(self.output_norm)
+        if self.lexical and self.attention == "none":
+            raise ValueError("lexical: expected false where attention is 'none', got true")
         check_among("dropout_sites", self.dropout_sites, SITES)
         if self.attention != "none" and SCORES[self.score].one_width and self.bidirectional:
             raise ValueError(f"score: {self.score!r} needs states of one width, not a "
@@ -132,6 +143,7 @@ class TranslatorCache(NamedTuple):
     decoder: Any
     output: Any = None  # OutputCache, once the words are predicted
     length: Any = None  # NormCache of h~, where it is brought to a length
+    lexical: LexicalCache | None = None
 
 
 class SearchState(NamedTuple):
@@ -141,6 +153,7 @@ class SearchState(NamedTuple):
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
     memory: Memory | None  # of the B sentences
     t: int = 1  # the time step to come, of all hypotheses: local-m looks there
+    words: Array | None = None  # (B, S, E), what the lexical module averages
 
 
 class Translator(Model):
@@ -184,6 +197,7 @@ class Translator(Model):
             **({} if config.attention == "none"
                else attention_weights("attention", self.variant, H, source, scheme)),
             **output_weights("output", H, self.target_size, config.output_bias, scheme),
+            **(lexical_weights("lexical", E, self.target_size, scheme) if config.lexical else {}),
         }
 
     # --- training -------------------------------------------------------------------------------
@@ -194,7 +208,8 @@ class Translator(Model):
         Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
         also what the attentional vector (without attention, the output layer) reads,
         `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
-        top layer (erratum 29). `output.sample`: of `lstm.sampled`.
+        top layer (erratum 29). `output.sample`: of `lstm.sampled`; `lexical.output`: of the lexical
+        module's h^l.
         """
         config, B = self.config, len(batch.indices)
         sample = sample_of(config, batch, self.target_size, rng, dtype)
@@ -208,6 +223,8 @@ class Translator(Model):
             shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
         elif config.input_feeding:
             shapes["decoder.fed"] = (T, B, H)
+        if config.lexical:
+            shapes[LEXICAL_SITE] = (T, B, E)
         return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
                          for site, shape in shapes.items()}
 
@@ -220,13 +237,19 @@ class Translator(Model):
         all target words (with the end marker) of -log p in nats, a 0-d array, and what `backward`
         reads.
         """
-        h, cache = self._decode(parameters, batch, noise or {})
+        noise = noise or {}
+        h, cache = self._decode(parameters, batch, noise)
         h, length = brought_forward(h, self.config.output_norm)
+        lexical, memory, own = None, cache.memory, parameters
+        if self.config.lexical and memory is not None:
+            h, own, lexical = lexical_forward(
+                "lexical", parameters, h, cache.encoder.x, cache.decoder.alignment(memory), memory,
+                self.config.output_norm, noise.get(LEXICAL_SITE))
         loss, output_cache = predicted_forward(
-            "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace,
-            sample=(noise or {}).get(SITE),
+            "output", own, h, batch.target_out, batch.target.lengths, self.workspace,
+            sample=noise.get(SITE),
         )
-        return loss, cache._replace(output=output_cache, length=length)
+        return loss, cache._replace(output=output_cache, length=length, lexical=lexical)
 
     def _decode(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise
@@ -246,27 +269,34 @@ class Translator(Model):
         """Gradient of the loss with respect to every parameter, by name: Algorithm 4 lines 1-3 and
         5 for the decoder, Algorithm 4 lines 4, 6 and 20 for the encoder."""
         dh, gradients = predicted_backward(cache.output, self.workspace)
-        return gradients | self._decode_backward(brought_backward(dh, cache.length), cache)
+        da = df = None
+        if cache.lexical is not None:
+            dh, da, df, gradients = lexical_backward(dh, gradients, cache.lexical)
+        return gradients | self._decode_backward(
+            brought_backward(dh, cache.length), cache, da=da, df=df)
 
     def _decode_backward(
-        self, dh: Array, cache: TranslatorCache, d_joined: Array | None = None
+        self, dh: Array, cache: TranslatorCache, d_joined: Array | None = None,
+        da: Array | None = None, df: Array | None = None,
     ) -> Gradients:
-        """From the gradient of what `_decode` returned, and of [c_t; h_t] where more reads it."""
+        """From the gradient of what `_decode` returned; and where more reads them, of [c_t; h_t],
+        of the alignment da (B, T, S) and of the source's embeddings df (S, B, E)."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         if config.input_feeding:
             d_initial, dstates, gradients = input_feeding_backward(
                 dh, cache.decoder, parameters, "decoder", config.clip_elements, self.workspace,
-                d_joined,
+                d_joined, da,
             )
         else:
             d_initial, dstates, gradients = decoder_backward(
-                dh, memory, cache.decoder, parameters, config.clip_elements, d_joined
+                dh, memory, cache.decoder, parameters, config.clip_elements, d_joined, da
             )
         d_last = [[state] for state in d_initial]
         if cache.bridge is not None:
             d_last, more = bridge_backward(d_initial, cache.bridge)
             gradients |= more
-        return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_elements)
+        return gradients | encoder_backward(
+            dstates, d_last, cache.encoder, config.clip_elements, df)
 
     def _read(
         self, parameters: Mapping[str, Array], source: Side, noise: Noise
@@ -289,11 +319,13 @@ class Translator(Model):
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
         """Algorithm 5, line 1, for a batch of `rows` sentences."""
-        memory, layers, _, _ = self._read(parameters, sources[0], {})
-        h_tilde = None
+        memory, layers, encoder, _ = self._read(parameters, sources[0], {})
+        h_tilde = words = None
         if self.config.input_feeding:
             h_tilde = array_module(layers[0][0]).zeros_like(layers[0][0])
-        return SearchState(layers, h_tilde, memory)
+        if self.config.lexical and memory is not None:
+            words = by_words(encoder.x, memory.rows)
+        return SearchState(layers, h_tilde, memory, words=words)
 
     def step(
         self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
@@ -312,8 +344,11 @@ class Translator(Model):
         )
         read, _ = brought_forward(h, self.config.output_norm)
         logits = output_step("output", parameters, read)                   # (N, V)  (2.4)
+        if state.words is not None and alignment is not None:
+            logits += lexical_step(
+                "lexical", parameters, state.words, alignment, self.config.output_norm)
         fed = h if self.config.input_feeding else None
-        return logits, SearchState(layers, fed, state.memory, state.t + 1), alignment
+        return logits, state._replace(layers=layers, h_tilde=fed, t=state.t + 1), alignment
 
     def select(
         self, state: SearchState, rows: np.ndarray, sentences: np.ndarray
@@ -326,10 +361,11 @@ class Translator(Model):
         on_device = to_device(rows)
         layers = select_states(state.layers, on_device)
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
-        memory = state.memory
+        memory, words = state.memory, state.words
         if memory is not None and len(sentences) != memory.hbar.shape[0]:
-            memory = memory_select(memory, to_device(sentences))
-        return SearchState(layers, h_tilde, memory, state.t)
+            kept = to_device(sentences)
+            memory, words = memory_select(memory, kept), None if words is None else words[kept]
+        return SearchState(layers, h_tilde, memory, state.t, words)
 
 
 def build(config: ModelConfig, tables: Tables) -> Translator:

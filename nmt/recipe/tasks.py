@@ -10,6 +10,7 @@
     #   {encoder: [translation, parsing], decoder: [[a, b], [c, d]]}
     vocabularies: joint         # of a shared side: from the texts of all its tasks; or first: from
                                 # those of the first that share it
+    private: 0.0                # share of a shared layer's units that each task has for itself
 
 Of another task's own train section only batch_size and sorted_within count.
 """
@@ -32,7 +33,8 @@ from nmt.recipe.tree import Entry, Tree, based, plain, read_tree
 from nmt.training.options import TrainOptions
 from nmt.training.tasks import PARTS
 
-TASKS, RATIOS, SHARE, VOCABULARIES = KEYS = ("tasks", "ratios", "share", "vocabularies")
+TASKS, RATIOS, SHARE, VOCABULARIES, PRIVATE = KEYS = (
+    "tasks", "ratios", "share", "vocabularies", "private")
 JOINT, FIRST = VOCABULARY_CHOICES = ("joint", "first")
 SECTIONS = ("data", "model", "parametrize", "train", "search", "evaluate", "text")
 Groups = dict[str, list[list[str]]]
@@ -48,6 +50,7 @@ class TasksRecipe(TranslationRecipe):
     ratios: dict[str, float]  # alpha of each
     share: Groups = field(default_factory=dict)  # by part, the groups of tasks that share one
     vocabularies: str = JOINT  # of a shared side
+    private: float = 0.0  # share of a shared layer's units that each task has for itself
 
     @property
     def train(self) -> TrainOptions:  # type: ignore[override]
@@ -89,13 +92,14 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
                             "false in a recipe of tasks, got true")
     return TasksRecipe(tasks, _ratios(tree.get(RATIOS), list(tasks), ratios),
                        _share(tree.get(SHARE), list(tasks), path),
-                       _vocabularies(tree.get(VOCABULARIES)))
+                       _vocabularies(tree.get(VOCABULARIES)), _private(tree.get(PRIVATE)))
 
 
 def tasks_mapping(recipe: TasksRecipe, one: Callable[[Recipe], dict[str, Any]]) -> dict[str, Any]:
     """The recipe as plain values, in full; one: does that for a task's."""
     return {TASKS: {name: one(task) for name, task in recipe.tasks.items()}, RATIOS: recipe.ratios,
-            SHARE: recipe.share, VOCABULARIES: recipe.vocabularies}
+            SHARE: recipe.share, VOCABULARIES: recipe.vocabularies,
+            **({PRIVATE: recipe.private} if recipe.private else {})}  # as in older run directories
 
 
 def _named(entry: Entry) -> Tree:
@@ -225,6 +229,15 @@ def _vocabularies(entry: Entry | None) -> str:
         raise UserError(f"{entry.place}: {VOCABULARIES}: expected "
                         f"{' or '.join(VOCABULARY_CHOICES)}, got {_shown(entry.value)}")
     return JOINT if entry is None else str(entry.value)
+
+
+def _private(entry: Entry | None) -> float:
+    """A share, below 1."""
+    value = 0.0 if entry is None else _number(entry.value)
+    if entry is not None and not 0.0 <= value < 1.0:
+        raise UserError(f"{entry.place}: {PRIVATE}: expected a number from 0 to below 1, got "
+                        f"{_shown(entry.value)}")
+    return value
 
 
 def _check_task(name: str, names: Sequence[str], place: str, key: str) -> None:

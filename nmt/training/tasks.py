@@ -23,7 +23,7 @@ from backend import Array
 from lstm.parameters import Weight
 from nmt.data.batches import Batch
 from nmt.models.contract import CHARACTERS, Gradients, Noise, Trainable, losses
-from nmt.models.parametrization import Tied
+from nmt.models.parametrization import Parametrization, Stacked, Tied
 from nmt.training.batch_source import BatchSource
 
 Key = tuple[str, Any]  # task, and a key of its source
@@ -148,27 +148,55 @@ def part_of(name: str) -> str:
     return PARTS[name.split(".")[0] not in READERS]
 
 
-def shared(models: Mapping[str, Trainable], groups: Groups) -> dict[str, Tied]:
+def shared(
+    models: Mapping[str, Trainable], groups: Groups, private: float = 0.0
+) -> dict[str, Parametrization]:
     """What makes tasks share parts, for `Parametrized(Several(models), ...)`: the parameters of a
     group's other tasks are those of its first.
 
-    groups: by part, "encoder" or "decoder", the tasks that share one.
-    Raises ValueError for tasks whose parts have other parameters, or of other shapes.
+    groups: by part, "encoder" or "decoder", the tasks that share one; private: the share of a
+    shared layer's units that each task has for itself (Nguyen 4.3).
+    Raises ValueError for tasks whose parts have other parameters, or of other shapes, and for a
+    private share of which nothing, or everything, remains.
     """
-    table: dict[str, Tied] = {}
+    table: dict[str, Parametrization] = {}
     for part, lists in groups.items():
         for first, *others in lists:
             ours = _part(models[first], part)
             for other in others:
-                theirs = _part(models[other], part)
-                _check_alike(part, first, ours, other, theirs)
-                table |= {f"{other}/{name}": Tied(f"{first}/{name}") for name in theirs}
+                _check_alike(part, first, _shapes(ours), other, _shapes(_part(models[other], part)))
+                table |= {f"{other}/{name}": Tied(f"{first}/{name}") for name in ours}
+            if private:
+                table |= {f"{task}/{name}": _divided(first, task, name, weight, private)
+                          for task in (first, *others) for name, weight in ours.items()
+                          if _is_layer(name, weight)}
     return table
 
 
-def _part(model: Trainable, part: str) -> dict[str, tuple[int, ...]]:
-    """The shapes of a part's parameters by name."""
-    return {name: weight.shape for name, weight in model.weights().items() if part_of(name) == part}
+def _part(model: Trainable, part: str) -> dict[str, Weight]:
+    """A part's parameters by name."""
+    return {name: weight for name, weight in model.weights().items() if part_of(name) == part}
+
+
+def _shapes(weights: Mapping[str, Weight]) -> dict[str, tuple[int, ...]]:
+    return {name: weight.shape for name, weight in weights.items()}
+
+
+def _is_layer(name: str, weight: Weight) -> bool:
+    """Whether the rows are units: of a recurrent layer, gate by gate, or of h~."""
+    return weight.axes[0].name == "gate" or name == "attention.W_c"
+
+
+def _divided(first: str, task: str, name: str, weight: Weight, private: float) -> Stacked:
+    """[W_shared; W_private] (Nguyen 4.3); of gates each has its share of both."""
+    blocks = max(1, len(weight.axes[0].parts))
+    units = weight.shape[0] // blocks
+    own = round(private * units)
+    if not 0 < own < units:
+        raise ValueError(f"private: expected a share that leaves some of {units} units on both "
+                         f"sides, got {private}")
+    return Stacked({f"{first}/{name}.shared": units - own, f"{task}/{name}.private": own}, 0,
+                   blocks)
 
 
 def _check_alike(part: str, first: str, ours: Mapping[str, tuple[int, ...]], other: str,

@@ -65,9 +65,9 @@ def bits(directory):
     return arrays, told
 
 
-@pytest.mark.parametrize("step", [1, 7, 24])
-def test_a_run_resumes_exactly_bit_for_bit(mixed, step) -> None:
-    recipe = recipe_of(mixed)
+@pytest.mark.parametrize("step, more", [(1, ""), (7, "private: 0.5\n"), (24, "")])
+def test_a_run_resumes_exactly_bit_for_bit(mixed, step, more) -> None:
+    recipe = recipe_of(mixed, text=MIXED + more)
     multitask.train(recipe, mixed / "whole", Observer())
     with pytest.raises(Crash):
         multitask.train(recipe, mixed / "cut", CrashAt(step + 3))

@@ -100,6 +100,10 @@ def translation(
     if getattr(config, "factors", None):
         raise UserError(f"{directory}: expected a model without factors (model.factors), got "
                         f"{', '.join(config.factors)}")
+    for name in ("lexical", "output_norm"):
+        if getattr(config, name, None):
+            raise UserError(f"{directory}: expected a model without model.{name}, got "
+                            f"{getattr(config, name)}")
     source_cut, target_cut = (one.tokenise for one in tokenisers(data))
     x, own = source_cut(sentence), target is None
     spelled: tuple[int, ...] = ()

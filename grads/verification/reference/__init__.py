@@ -39,6 +39,7 @@ def sampled(
 REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "luong": luong.loss,
     "factored": luong.loss,
+    "lexical": luong.loss,
     "sampled": sampled,
     "hybrid": hybrid.loss,
     "rnnsearch": rnnsearch.loss,

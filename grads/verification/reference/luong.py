@@ -41,20 +41,38 @@ def loss(
 
     config: `ModelConfig`. noise: dropout masks of the sites `encoder.{l}` (S, B, width of the
     layer's input), `decoder.{l}` (T, B, width; of layer 0 the embedding's), `decoder.joined`
-    (T, B, He + H, or H without attention) and `decoder.fed` (T, B, H). reverse_source: the batch's
-    sources are reversed.
+    (T, B, He + H, or H without attention), `decoder.fed` (T, B, H) and `lexical.output` (T, B, E).
+    reverse_source: the batch's sources are reversed.
     Returns a scalar.
     """
     W_e = parameters["decoder.W_e"]
     source, target, masks = read_source(batch, W_e), read_target(batch, W_e), read_masks(noise, W_e)
     hbar, first = encode(config, parameters, source, masks)
-    attend = attention(config, parameters, hbar, source.lengths, reverse_source)
+    f = drop(vectors(config, parameters, source), masks, "encoder.0") if config.lexical else None
+    averages: list[Tensor] = []
+    attend = attention(config, parameters, hbar, source.lengths, reverse_source, f, averages)
     x = F.embedding(target.inputs, W_e)                          # (T, B, E)
     h_tilde, _ = decode(config, parameters, x, first, masks, attend)
-    if config.output_norm is not None:
-        h_tilde = config.output_norm * F.normalize(h_tilde, dim=-1, eps=1e-5)
+    h, W = brought(config, h_tilde), parameters["output.W_hy"]
+    if config.lexical:
+        h_l = lexical(parameters, torch.cat(averages, dim=1).transpose(0, 1))
+        h = torch.cat([h, brought(config, drop(h_l, masks, "lexical.output"))], dim=2)
+        W = torch.cat([W, parameters["output.W_l"]], dim=1)
     return negative_log_likelihood(                              # (4.6), (2.52)
-        h_tilde, parameters["output.W_hy"], sampled(parameters.get("output.b"), masks), target)
+        h, W, sampled(parameters.get("output.b"), masks), target)
+
+
+def brought(config: Any, h: Tensor) -> Tensor:
+    """h at the length of fixnorm, where there is one (Nguyen 3.2.3 fixnorm)."""
+    if config.output_norm is None:
+        return h
+    return config.output_norm * F.normalize(h, dim=-1, eps=1e-5)
+
+
+def lexical(parameters: Parameters, average: Tensor) -> Tensor:
+    """h^l (T, B, E) from the sum over s of a_t(s) f_s."""
+    f = torch.tanh(average)                                      # (Nguyen 3.2.4 average)
+    return torch.tanh(F.linear(f, parameters["lexical.W"])) + f  # (Nguyen 3.2.4 lexical)
 
 
 # --- source -------------------------------------------------------------------------------------
@@ -64,10 +82,15 @@ def encode(
     config: Any, parameters: Parameters, source: Source, masks: Masks
 ) -> tuple[Tensor, list[State]]:
     """hbar (S, B, He), and the decoder's first state of each layer."""
-    tables = ["encoder.W_e", *(f"encoder.W_{name}" for name in config.factors)]
-    x = torch.cat([F.embedding(ids, parameters[name])            # (Sennrich features)
-                   for name, ids in zip(tables, (source.ids, *source.factors), strict=True)], 2)
+    x = vectors(config, parameters, source)
     return encode_vectors(config, parameters, x, source.lengths, masks)
+
+
+def vectors(config: Any, parameters: Parameters, source: Source) -> Tensor:
+    """x (S, B, E), before dropout."""
+    tables = ["encoder.W_e", *(f"encoder.W_{name}" for name in config.factors)]
+    return torch.cat([F.embedding(ids, parameters[name])         # (Sennrich features)
+                      for name, ids in zip(tables, (source.ids, *source.factors), strict=True)], 2)
 
 
 def encode_vectors(
@@ -87,9 +110,13 @@ def bridge(W: Tensor, state: State) -> State:
 
 
 def attention(
-    config: Any, parameters: Parameters, hbar: Tensor, lengths: Tensor, reverse_source: bool
+    config: Any, parameters: Parameters, hbar: Tensor, lengths: Tensor, reverse_source: bool,
+    f: Tensor | None = None, averages: list[Tensor] | None = None,
 ) -> Attend | None:
-    """c_t of h_t for this source; None for a model without attention."""
+    """c_t of h_t for this source; None for a model without attention.
+
+    f (S, B, E): what the lexical module averages; what it gets, (B, T, E), is added to `averages`.
+    """
     if config.attention == "none":
         return None
     score = "concat-identity" if config.concat_identity else config.score
@@ -97,7 +124,15 @@ def attention(
     w = {name.removeprefix("attention."): W for name, W in parameters.items()
          if name.startswith("attention.")}
     memory = remember(how, w, hbar, lengths, config.hidden_size)
-    return lambda h, t: context(how, w, memory, h, t)
+    if f is None or averages is None:
+        return lambda h, t: context(how, w, memory, h, t)
+    words, kept = memory._replace(states=f.transpose(0, 1)), averages
+
+    def attend(h: Tensor, t: int) -> Tensor:
+        kept.append(context(how, w, words, h, t))
+        return context(how, w, memory, h, t)
+
+    return attend
 
 
 # --- target -------------------------------------------------------------------------------------

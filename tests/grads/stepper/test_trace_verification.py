@@ -27,6 +27,7 @@ MODELS = [
     ("attention", Sizes(score="additive", layers=1)),
     ("hybrid", Sizes(layers=1, input_feeding=False, biases=False)),
     ("multitask", Sizes(layers=1)),
+    ("lexical", Sizes(layers=1)),
     ("attention", Sizes(score="general", window="local-p", layers=1)),
     *[("attention-step", Sizes(score=score)) for score in SCORES],
     *[("attention-step", Sizes(score=score, window=window))

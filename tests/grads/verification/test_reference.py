@@ -44,7 +44,7 @@ def run(entry: Entry) -> Run:
     more = {"reverse_source": made.tables.reverse_source} if made.tables.sources else {}
     return Run(made.model.config, made.parameters, made.batch, made.noise,
                float(case.outputs(case.inputs)["loss"]), gradients_of(case),
-               more if entry.architecture in ("luong", "hybrid", "factored") else {})
+               more if entry.architecture in ("luong", "hybrid", "factored", "lexical") else {})
 
 
 def variant(architecture: str, shape: str = "ragged", **options: Any) -> Entry:

@@ -98,6 +98,7 @@ def test_other_kinds_of_recipes_are_told_apart(folder) -> None:
     (TASKS + "share: []\nratios: {x: 2}\n", r"ratios\.x: expected 1 for the first task, the re"),
     (TASKS + "share: []\nratios: {w: 2}\n", r"ratios: expected tasks among x, y, z, got 'w'"),
     (TASKS + "share: []\nratios: [1, 2]\n", r"ratios: expected a mapping of tasks to numbers"),
+    (TASKS + "share: []\nprivate: 1\n", r"r\.yaml:3: private: expected a number from 0 to belo"),
     (TASKS + "share: []\nvocabularies: own\n", r"vocabularies: expected joint or first, got 'own'"),
     ("tasks: [one.yaml]\n", r"r\.yaml:1: tasks: expected a mapping of names to recipes"),
     ("tasks: {}\n", r"r\.yaml:1: tasks: expected a mapping of names to recipes"),
@@ -138,7 +139,11 @@ def test_the_command_line_says_it_in_one_line(folder, capsys) -> None:
     (folder / "r.yaml").write_text(TASKS + "share: [encoder]\n")
     assert nmt("recipe", folder / "r.yaml") == 0
     resolved = yaml.safe_load(capsys.readouterr().out)
-    assert resolved["share"] == {"encoder": [["x", "y", "z"]]}
+    assert resolved["share"] == {"encoder": [["x", "y", "z"]]} and "private" not in resolved
+    (folder / "r.yaml").write_text(TASKS + "share: [encoder]\nprivate: 0.5\n")
+    assert load_recipe(TasksRecipe, folder / "r.yaml").private == 0.5
+    assert nmt("recipe", folder / "r.yaml") == 0
+    assert yaml.safe_load(capsys.readouterr().out)["private"] == 0.5
     assert re.fullmatch(r".*expected a recipe of one model, got one of several tasks",
                         complaint(capsys, "lm", "train", folder / "r.yaml"))
 

@@ -184,6 +184,23 @@ def test_the_gradient_of_a_shared_parameter_is_the_sum_over_tasks():
     assert isinstance(rows, RowGradient)  # shared tables keep their rows
 
 
+def test_private_units_are_a_share_of_each_gate():
+    """Nguyen 4.3: of three units one is the task's, in every gate; embeddings stay shared."""
+    models = {"a": translator(), "b": translator()}
+    model = Parametrized(Several(models), shared(models, {"encoder": [["a", "b"]]}, 0.34))
+    weights = model.weights()
+    assert weights["a/encoder.0.W.shared"].shape == (8, 5)
+    assert {f"{task}/encoder.0.W.private" for task in models} < weights.keys()
+    assert weights["b/encoder.0.W.private"].shape == (4, 5) and "a/encoder.0.W" not in weights
+    made = model.plain(model.initial_parameters(np.random.default_rng(0), "float64"))
+    a, b = (made[f"{task}/encoder.0.W"].reshape(4, 3, 5) for task in models)
+    np.testing.assert_array_equal(a[:, :2], b[:, :2])
+    assert (a[:, 2] != b[:, 2]).all()
+    assert made["a/encoder.W_e"] is made["b/encoder.W_e"]
+    with pytest.raises(ValueError, match=r"private: expected a share that leaves some of 3 units"):
+        shared(models, {"encoder": [["a", "b"]]}, 0.1)
+
+
 @pytest.mark.parametrize("other, message", [
     ({"hidden_size": 4}, r"encoder: expected the same parameters in a and b, got encoder\.0\.W of "
                          r"shape \(12, 5\) in a, of shape \(16, 6\) in b"),

@@ -1,0 +1,171 @@
+"""What logits are made of (Nguyen, 2019, 3.2.2, 3.2.6): norms, cosines, biases; and a lexicon.
+
+A logit is |W_e| |h~| cos(W_e, h~) + b_e, and with the lexical module |W_l,e| |h^l| cos(W_l,e, h^l)
+besides. What the prediction layer read is taken from the model's own loss, along a given target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backend import array_module, to_host
+from backend.errors import UserError
+from nmt.data.corpus import Pair
+from nmt.data.vocabulary import SPECIALS
+from nmt.models.lexical import W_HY, W_L, lexical_step
+from nmt.system import System
+
+
+class Part(NamedTuple):
+    """A product W_e h of a logit: |W_e| |h| cos."""
+
+    norm: float  # |W_e|
+    length: float  # |h|
+    cosine: float
+
+    @property
+    def value(self) -> float:
+        """Its share of the logit."""
+        return self.norm * self.length * self.cosine
+
+
+class Logit(NamedTuple):
+    """A word's logit at a step: the sum of its parts and the bias."""
+
+    word: str
+    chosen: bool  # whether it is the target's word
+    probability: float
+    output: Part  # W_o h~
+    lexical: Part | None  # W_l h^l
+    bias: float
+
+    @property
+    def value(self) -> float:
+        """The logit."""
+        return self.output.value + self.bias + (0.0 if self.lexical is None else self.lexical.value)
+
+
+class Norms(NamedTuple):
+    """Of the target's words, in the order of their frequency: |W_e|, b_e, |W_l,e|."""
+
+    words: Sequence[str]
+    columns: dict[str, np.ndarray]  # by heading, (V,)
+
+
+def logits_of(system: System, pair: Pair, rivals: int) -> list[list[Logit]]:
+    """For each step along the target of a pair its word's logit, and those of its best rivals.
+
+    Raises UserError for a model without one matrix of target words.
+    """
+    output_weights(system)
+    batch = next(system.batches([pair], 1).in_order())
+    model: Any = system.model
+    _, cache = model.loss(system.parameters, batch)
+    prediction = cache.output.prediction
+    h, W = (np.asarray(to_host(one), np.float64) for one in (prediction.h, prediction.W_hy))
+    b = _bias(system, len(W))
+    logits = h @ W.T + b                                                   # (T, V)
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p = shifted / shifted.sum(axis=1, keepdims=True)
+    cut = system.parameters[W_HY].shape[1]
+    found = []
+    for t, target in enumerate(batch.target_out[:, 0].tolist()):
+        others = [i for i in np.argsort(-logits[t])[: rivals + 1].tolist() if i != target]
+        found.append([
+            Logit(system.target.words[i], i == target, float(p[t, i]),
+                  _part(W[i, :cut], h[t, :cut]),
+                  _part(W[i, cut:], h[t, cut:]) if W.shape[1] > cut else None, float(b[i]))
+            for i in [target, *others[:rivals]]])
+    return found
+
+
+def _part(w: np.ndarray, h: np.ndarray) -> Part:
+    """The product of two vectors, taken apart."""
+    norm, length = float(np.linalg.norm(w)), float(np.linalg.norm(h))
+    return Part(norm, length, float(w @ h) / max(norm * length, 1e-300))
+
+
+def output_weights(system: System) -> np.ndarray:
+    """W_o (V, H). Raises UserError for a model that has none, or several, as an ensemble."""
+    config = system.recipe.model
+    if W_HY not in system.parameters or getattr(config, "target_characters", False):
+        raise UserError(f"expected a model with {W_HY} that predicts words or pieces alone, got "
+                        f"one with {', '.join(sorted(system.parameters)[:3])}, ...")
+    return np.asarray(to_host(system.parameters[W_HY]), np.float64)
+
+
+def _bias(system: System, V: int) -> np.ndarray:
+    """b_e (V,), zero where the model has none."""
+    if "output.b" not in system.parameters:
+        return np.zeros(V)
+    return np.asarray(to_host(system.parameters["output.b"]), np.float64)
+
+
+def norms(system: System) -> Norms:
+    """The norms of the target's rows and the biases, the most frequent word first."""
+    W, first = output_weights(system), len(SPECIALS)
+    columns = {"norm": np.linalg.norm(W, axis=1), "bias": _bias(system, len(W))}
+    if W_L in system.parameters:
+        rows = np.asarray(to_host(system.parameters[W_L]), np.float64)
+        columns["lexical norm"] = np.linalg.norm(rows, axis=1)
+    return Norms(system.target.words[first:],
+                 {name: column[first:] for name, column in columns.items()})
+
+
+# --- the lexicon ----------------------------------------------------------------------------------
+
+
+def lexicon(
+    system: System, words: Sequence[str], top: int
+) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+    """The most probable target words of source words by the lexical module alone, each attended to
+    with all weight (Table 3.9): p = softmax(W_l h^l + b_l).
+
+    b_l is half of the model's one bias (erratum 33). Raises UserError for a model without the
+    module, and for words that its vocabulary does not have.
+    """
+    config: Any = system.recipe.model
+    if not getattr(config, "lexical", False):
+        raise UserError("model.lexical: expected a model with the lexical module, got one without")
+    if config.factors:
+        raise UserError(f"model.factors: expected none, got {', '.join(config.factors)}")
+    unknown = [word for word in words if word not in system.source.words]
+    if unknown:
+        raise UserError(f"WORD: expected words or pieces of the source's vocabulary, got "
+                        f"{', '.join(unknown[:5])}")
+    for word, i in zip(words, system.source.ids(words), strict=True):
+        f = system.parameters["encoder.W_e"][i][None, None]                # (1, 1, E)
+        alone = lexical_step("lexical", system.parameters, f, array_module(f).ones_like(f[:, :, 0]),
+                             config.output_norm)
+        logits = np.asarray(to_host(alone), np.float64)[0]
+        logits = logits + 0.5 * _bias(system, len(logits))
+        p = np.exp(logits - logits.max())
+        p /= p.sum()
+        best = np.argsort(-p, kind="stable")[:top].tolist()
+        yield word, [(system.target.words[k], float(p[k])) for k in best]
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+HEADINGS = ("step", "word", "chosen", "p", "logit", "|W|", "|h|", "cos", "W h", "|W_l|", "|h_l|",
+            "cos_l", "W_l h_l", "bias")
+
+
+def table_of(steps: Iterable[Sequence[Logit]]) -> Iterator[list[str]]:
+    """Rows of HEADINGS; a model without the lexical module has none of its columns."""
+    for t, logits in enumerate(steps, start=1):
+        for one in logits:
+            parts = [one.output, *([] if one.lexical is None else [one.lexical])]
+            yield [str(t), one.word, "*" if one.chosen else "", f"{one.probability:.4f}",
+                   f"{one.value:.3f}",
+                   *(f"{number:.3f}" for part in parts for number in (*part, part.value)),
+                   f"{one.bias:.3f}"]
+
+
+def headings(lexical: bool) -> list[str]:
+    """Those of a model's rows."""
+    return [name for name in HEADINGS if lexical or "_l" not in name]
+

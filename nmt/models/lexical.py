@@ -1,0 +1,120 @@
+"""The lexical module: target words predicted from the source words attended to (Nguyen, 3.2.4).
+
+    f_t = tanh(sum over s of a_t(s) f_s)                        (Nguyen 3.2.4 average)
+    h^l_t = tanh(W f_t) + f_t                                   (Nguyen 3.2.4 lexical)
+    logits W_o h~_t + W_l h^l_t + b                             (Nguyen 3.2.4 output)
+
+f_s are the source's embeddings as the encoder reads them, after dropout, and h^l has dropout of its
+own before fixnorm brings it to its length: so the author's code. The paper's b_o and b_l have equal
+gradients: b, their sum, is one parameter (erratum 33). The author's code has a bias beside W, too,
+which the paper does not print; there is none here.
+
+The prediction layer reads [h~; h^l] and [W_o, W_l] as if they were one vector and one matrix. a_t
+is the decoder's; its gradient is worked out for all steps before the decoder's backward begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from attention.attention import Memory, by_steps, by_words
+from attention.norms import NormCache
+from backend import Array, array_module, matmul
+from lstm.cells.cell import tanh_slope
+from lstm.parameters import Scheme, Weight, axis
+from nmt.models.contract import Gradients
+from nmt.models.fixnorm import brought_backward, brought_forward
+from nmt.models.parametrization import Stacked
+
+SITE = "lexical.output"  # of the noise: dropout of h^l
+W_HY, W_L = "output.W_hy", "output.W_l"
+
+
+def lexical_weights(
+    prefix: str, embedding_size: int, vocabulary_size: int, scheme: Scheme
+) -> dict[str, Weight]:
+    """`{prefix}.W` (E, E), and `output.W_l` (V, E), a row for each target word."""
+    units = axis("unit", embedding_size)
+    return {f"{prefix}.W": Weight((units, axis("input", embedding_size)), scheme.matrix()),
+            W_L: Weight((axis("word", vocabulary_size), units), scheme.matrix())}
+
+
+class LexicalCache(NamedTuple):
+    prefix: str
+    parameters: Mapping[str, Array]
+    words: Array  # (B, S, E), f_s in the order of the written words
+    rows: Array | None  # `Memory.rows`
+    a: Array  # (B, T, S), the alignment
+    f: Array  # (B, T, E), f_t
+    u: Array  # (B T, E), tanh(W f_t)
+    mask: Array | None  # (T, B, E)
+    length: NormCache | None  # of h^l, where it is brought to a length
+
+
+def lexical_forward(
+    prefix: str, parameters: Mapping[str, Array], h_tilde: Array, x: Array, a: Array,
+    memory: Memory, length: float | None, mask: Array | None,
+) -> tuple[Array, dict[str, Array], LexicalCache]:
+    """What the prediction layer reads, [h~; h^l] (T, B, H + E), parameters with its [W_o, W_l].
+
+    Arguments: h_tilde (T, B, H); x (S, B, E), what the encoder read; a (B, T, S), a_t over the
+    words as they are written; length, that h^l is brought to, or None; mask (T, B, E), dropout of
+    h^l, or None.
+    """
+    xp, words = array_module(x), by_words(x, memory.rows)                  # (B, S, E)
+    f, u, h = hidden(words, a, parameters[f"{prefix}.W"])
+    h = h.transpose(1, 0, 2) if mask is None else h.transpose(1, 0, 2) * mask
+    h, norm = brought_forward(h, length)                                   # (T, B, E)
+    joined = xp.concatenate([h_tilde, h], axis=2)                      # (Nguyen 3.2.4 output)
+    W = _stacked(parameters).forward(W_HY, parameters)                     # (V, H + E)
+    return joined, {**parameters, W_HY: W}, LexicalCache(
+        prefix, parameters, words, memory.rows, a, f, u, mask, norm)
+
+
+def hidden(words: Array, a: Array, W: Array) -> tuple[Array, Array, Array]:
+    """f_t (B, T, E), tanh(W f_t) (B T, E) and h^l (B, T, E), from f_s (B, S, E) and a (B, T, S)."""
+    xp = array_module(words)
+    f = xp.tanh(xp.matmul(a, words))                                   # (Nguyen 3.2.4 average)
+    u = xp.tanh(matmul(f.reshape(-1, f.shape[2]), W.T))
+    return f, u, u.reshape(f.shape) + f                                # (Nguyen 3.2.4 lexical)
+
+
+def lexical_backward(
+    d_joined: Array, gradients: Gradients, cache: LexicalCache
+) -> tuple[Array, Array, Array, Gradients]:
+    """Gradients of h~ (T, B, H), of the alignment (B, T, S), of the embeddings (S, B, E) and, by
+    name, of W, W_o and W_l.
+
+    Arguments: d_joined (T, B, H + E) and gradients, of the prediction layer that read [h~; h^l].
+    """
+    xp, (B, T, E), W_name = array_module(d_joined), cache.f.shape, f"{cache.prefix}.W"
+    output = _stacked(cache.parameters).backward(W_HY, gradients[W_HY], cache.parameters)
+    dh = brought_backward(d_joined[..., -E:], cache.length)            # (Nguyen 3.2.4 output)
+    if cache.mask is not None:
+        dh = dh * cache.mask
+    dh = xp.ascontiguousarray(dh.transpose(1, 0, 2))                       # (B, T, E)
+    dz = xp.empty_like(cache.u)
+    tanh_slope(dh.reshape(B * T, E), cache.u, dz)          # tanh' o dh^l (Nguyen 3.2.4 lexical)
+    dW = matmul(dz.T, cache.f.reshape(B * T, E))                           # (2.12) on W f_t
+    df = dh + matmul(dz, cache.parameters[W_name]).reshape(B, T, E)  # f_t is added, and (2.11)
+    d_sum = (1.0 - cache.f * cache.f) * df                 # tanh' o df_t (Nguyen 3.2.4 average)
+    da = xp.matmul(d_sum, cache.words.transpose(0, 2, 1))                  # f_s' d, for each s
+    d_words = xp.matmul(cache.a.transpose(0, 2, 1), d_sum)                 # sum over t of a_t(s) d
+    return (d_joined[..., :-E], da, by_steps(d_words, cache.rows),
+            {**gradients, **output, W_name: dW})
+
+
+def _stacked(parameters: Mapping[str, Array]) -> Stacked:
+    """[W_o, W_l] (V, H + E)."""
+    return Stacked({name: parameters[name].shape[1] for name in (W_HY, W_L)}, axis=1)
+
+
+def lexical_step(
+    prefix: str, parameters: Mapping[str, Array], words: Array, a: Array, length: float | None
+) -> Array:
+    """The module's share of the logits (N, V), for search: words (B, S, E), a (N, S), N = B K."""
+    B, S, _ = words.shape
+    h = hidden(words, a.reshape(B, -1, S), parameters[f"{prefix}.W"])[2]
+    h, _ = brought_forward(h.reshape(len(a), -1), length)
+    return matmul(h, parameters[W_L].T)                                # (Nguyen 3.2.4 output)

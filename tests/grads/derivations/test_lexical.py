@@ -1,0 +1,58 @@
+"""The lexical module: every gradient by complex step, and the kernels' are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from literal import dense
+
+from grads.check import check_gradients
+from grads.derivations.examples import Request, Sizes
+from grads.derivations.lexical import lexical_backward, lexical_example, lexical_forward
+from grads.derivations.scores import Variant
+from nmt.data.batches import make_batch
+from nmt.models.translator import ModelConfig, Translator
+
+SIZES = Sizes(hidden=2, embedding=3)
+REVERSED = Variant(reverse=True)
+
+
+def example(sizes=SIZES):
+    request = Request("a b a ||| c d", sizes, np.random.default_rng(1), None, {})
+    return lexical_example(request).arguments
+
+
+def run(parameters, x, y, variant):
+    J, trace = lexical_forward(parameters, x, y, variant=variant)
+    return J, lexical_backward(parameters, x, y, trace)
+
+
+def test_gradients_of_a_reversed_source():
+    """The rest of the variants are in the catalogue of derivations."""
+    parameters, x, y = example()
+    gradients = run(parameters, x, y, REVERSED)[1]
+    report = check_gradients(lambda p: lexical_forward(p, x, y, variant=REVERSED)[0],
+                             parameters, gradients, vanish=True)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("sizes", [
+    SIZES, Sizes(hidden=3, layers=1, biases=False, input_feeding=False),
+    Sizes(layers=1, score="dot", window="local-m")], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_kernels(sizes, reverse):
+    parameters, x, y = example(sizes)
+    config = ModelConfig(lexical=True, layers=sizes.layers, hidden_size=sizes.hidden,
+                         embedding_size=sizes.embedding, score=sizes.score,
+                         attention=sizes.window, window=sizes.D, biases=sizes.biases,
+                         input_feeding=sizes.input_feeding, output_bias=sizes.biases)
+    model = Translator(config, len(parameters["encoder.W_e"]), len(parameters["decoder.W_e"]),
+                       reverse)
+    assert parameters.keys() == model.weights().keys()
+    J, gradients = run(parameters, x, y, sizes.variant._replace(reverse=reverse))
+    written = x[::-1] if reverse else x  # a batch turns its sources round
+    loss, cache = model.loss(parameters, make_batch([(written, y)], [0], reverse))
+    assert float(loss) == pytest.approx(J, rel=1e-13)
+    for name, found in model.backward(cache).items():
+        np.testing.assert_allclose(dense(found), gradients[name], rtol=1e-10, atol=1e-14,
+                                   err_msg=name)

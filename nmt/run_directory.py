@@ -92,7 +92,7 @@ class RunDirectory:
         else:
             check_new(self._path, beside)
         self._world = current()
-        if resume and self._world.first:  # refused now where another process trains here, not after reading the data
+        if resume and self._world.first:  # refused now where another process trains here
             with DirectoryLock(self._path, ()):
                 pass
 

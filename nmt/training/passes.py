@@ -28,9 +28,9 @@ def plus(one: Sums | None, other: Sums) -> Sums:
         return other
     loss, words = one.loss + other.loss, one.word_loss + other.word_loss
     together = one.word_loss is one.loss and other.word_loss is other.loss
-    gradients = one.gradients | other.gradients | {
-        name: _added(one.gradients[name], other.gradients[name])
-        for name in one.gradients.keys() & other.gradients}
+    gradients = one.gradients | {
+        name: _added(one.gradients[name], gradient) if name in one.gradients else gradient
+        for name, gradient in other.gradients.items()}
     return Sums(loss, loss if together else words, gradients)
 
 

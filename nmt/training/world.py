@@ -137,9 +137,8 @@ class Ranks(World):
         losses, apart = xp.zeros(2, dtype=np.float64), False
         if own is not None:
             losses[0], losses[1], apart = own.loss, own.word_loss, own.word_loss is not own.loss
-        end = self._transport.start_sum(losses)
+        self._transport.start_sum(losses)()
         gradients = self._sum_gradients(gradients, parameters)
-        end()
         loss = losses[0]
         return Sums(loss, losses[1] if apart else loss, gradients)
 

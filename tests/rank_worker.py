@@ -6,10 +6,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-
 import numpy as np
 from mpi4py import MPI
+from tiny_run import Crash, CrashAt
 
 from backend.errors import UserError
 from backend.rows import RowGradient
@@ -26,7 +25,6 @@ from nmt.training.tasks import Mixture, Several
 from nmt.training.trainer import Trainer
 from nmt.training.transport import Mpi
 from nmt.training.world import Ranks, World
-from tiny_run import Crash, CrashAt
 
 WORDS, ALONE, RANKS = 9, World(), Ranks(Mpi(MPI.COMM_WORLD))
 PLAIN = {"embedding_size": 4, "hidden_size": 5, "layers": 1}
@@ -49,17 +47,18 @@ def summed(made, world):
 
 def check_every_architecture() -> int:
     """Shares of a ragged batch of three sentences sum to the batch, with one rank empty of four."""
-    chosen = [one for one in entries("tiny") if one.shape == "ragged"][::12]
+    ragged = [one for one in entries("tiny") if one.shape == "ragged"]
+    chosen = [one for name in {one.architecture: 0 for one in ragged}
+              for one in [one for one in ragged if one.architecture == name][::6]]
     for entry in chosen:
         made = random_model(entry)
         whole, parts = summed(made, ALONE), summed(made, RANKS)
-        for name in ("loss", "word_loss")[: 1 + RANKS.first]:
+        for name in ("loss", "word_loss"):
             np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12,
                                        err_msg=entry.name)
         for name, gradient in whole.gradients.items():
             np.testing.assert_allclose(dense(parts.gradients[name]), dense(gradient), rtol=1e-12,
                                        atol=1e-12, err_msg=f"{entry.name}: {name}")
-            assert isinstance(parts.gradients[name], type(gradient)), name
         RANKS.check_same("sums", [float(np.sum(dense(g))) for g in parts.gradients.values()])
     return len({entry.architecture for entry in chosen})
 
@@ -102,10 +101,10 @@ def trainer(directory, world, kind, observer=None, model=None, **options):
     return Trainer(model, parameters, source, settings, directory, observer=observer, world=world)
 
 
-def check_training(directory: Path) -> None:
+def check_training(directory: Path, kinds: list[str]) -> None:
     """Parameters after two epochs are one process's, whatever an update is divided by."""
-    for kind in KINDS:
-        for accumulate in (1, 2):
+    for kind in kinds:
+        for accumulate in (1, 2)[: 1 + (kind != "tokens")]:
             own = directory / f"{kind}-{accumulate}"
             alone = trainer(own / f"alone-{RANKS.rank}", ALONE, kind, accumulate=accumulate)
             ranks = trainer(own / "ranks", RANKS, kind, accumulate=accumulate)
@@ -162,8 +161,9 @@ def check_what_is_said() -> None:
 
 if __name__ == "__main__":
     architectures = check_every_architecture()
-    check_training(Path(sys.argv[1]))
-    check_resume(Path(sys.argv[1]))
+    check_training(Path(sys.argv[1]), list(KINDS) if RANKS.size == 2 else ["sentences"])
+    if RANKS.size == 2:
+        check_resume(Path(sys.argv[1]))
     check_what_is_said()
     if RANKS.first:
         print(f"{architectures} architectures, {RANKS.size} ranks")

@@ -32,7 +32,7 @@ def launch(*arguments: object, **settings: object) -> subprocess.Popen:
     """`mpiexec ARGUMENTS`, its output as text."""
     environment = {name: value for name, value in os.environ.items()
                    if name != "OPENBLAS_CORETYPE"}
-    environment |= ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
+    environment |= ENVIRONMENT | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     return subprocess.Popen([str(mpiexec()), *map(str, arguments)], env=environment, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             **settings)  # type: ignore[call-overload]

@@ -133,19 +133,22 @@ class Ranks(World):
     def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
         """Of a parameter that a rank has no gradient of, it adds nothing; a gradient that is dense
         anywhere becomes dense. The sums are the same numbers on every rank."""
-        xp, gradients = array_module(*parameters.values()), own.gradients if own else {}
-        losses, apart = xp.zeros(2, dtype=np.float64), False
+        losses = array_module(*parameters.values()).zeros(2, dtype=np.float64)
         if own is not None:
-            losses[0], losses[1], apart = own.loss, own.word_loss, own.word_loss is not own.loss
+            losses[0], losses[1] = own.loss, own.word_loss
         self._transport.start_sum(losses)()
-        gradients = self._sum_gradients(gradients, parameters)
+        gradients = {} if own is None else own.gradients
+        apart = own is not None and own.word_loss is not own.loss
+        told = [int(apart), *(_kind(gradients.get(name)) for name in parameters)]
+        (aparts, *kinds) = self._transport.counts(np.array(told, np.int64)).T  # (ranks,) each
+        summed = self._sum_gradients(gradients, parameters, dict(zip(parameters, kinds,
+                                                                     strict=True)))
         loss = losses[0]
-        return Sums(loss, losses[1] if apart else loss, gradients)
+        return Sums(loss, losses[1] if aparts.any() else loss, summed)
 
-    def _sum_gradients(self, own: Gradients, parameters: Mapping[str, Array]) -> Gradients:
-        """The gradients of all ranks, in the order of the parameters."""
-        kind = np.array([_kind(own.get(name)) for name in parameters], np.int64)
-        kinds = dict(zip(parameters, self._transport.counts(kind).T, strict=True))  # (ranks,) each
+    def _sum_gradients(self, own: Gradients, parameters: Mapping[str, Array],
+                       kinds: Mapping[str, np.ndarray]) -> Gradients:
+        """The gradients of all ranks, in the order of the parameters; kinds: of each rank's."""
         summed = self._sum_dense(own, {name: parameters[name] for name, kind in kinds.items()
                                        if (kind == DENSE).any()})
         summed |= {name: self._sum_rows(own.get(name), kind, parameters[name])

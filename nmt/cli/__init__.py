@@ -191,6 +191,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="write 'source-target' positions of tokens, from 0")
     parser.add_argument("--show", choices=("attention",),
                         help="draw what the decoder attends to")
+    parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1,
+                        metavar="N", help="processes that share the sentences (default: 1)")
     add_replace_unk(parser)
     add_aligned_word(parser)
     parser.set_defaults(run=translate)

@@ -88,6 +88,9 @@ KINDS = {
     "streams": (lambda: LanguageModel(LanguageModelConfig(**PLAIN), WORDS),
                 lambda: Streams(np.random.default_rng(1).integers(0, WORDS, 60).tolist(),
                                 TextConfig(train="t", streams=5, length=4))),
+    "few streams": (lambda: LanguageModel(LanguageModelConfig(**PLAIN), WORDS),
+                    lambda: Streams(np.random.default_rng(1).integers(0, WORDS, 30).tolist(),
+                                    TextConfig(train="t", streams=3, length=4))),
     "tasks": (lambda: Tasks({"a": translator(), "b": translator()}),
               lambda: Mixture({"a": pairs(), "b": pairs(9, 1)}, {"a": 1.0, "b": 1.0})),
 }
@@ -161,7 +164,8 @@ def check_what_is_said() -> None:
 
 if __name__ == "__main__":
     architectures = check_every_architecture()
-    check_training(Path(sys.argv[1]), list(KINDS) if RANKS.size == 2 else ["sentences"])
+    check_training(Path(sys.argv[1]), ["sentences", "few streams"] if RANKS.size == 4 else
+                   ["sentences", "tokens", "streams", "tasks"])
     if RANKS.size == 2:
         check_resume(Path(sys.argv[1]))
     check_what_is_said()

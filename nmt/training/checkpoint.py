@@ -33,7 +33,7 @@ from nmt.training import tensor_file
 from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
 
 __all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "VERSION", "Checkpoint",
-           "check_parameters", "load", "load_metadata", "parameters_of", "save"]
+           "check_parameters", "load", "load_metadata", "parameters_of", "prefixed", "save"]
 
 VERSION = 3
 OPTIMIZER = "optimizer/"
@@ -48,6 +48,11 @@ _MAPPINGS = ("", "model", "model.recipe", "model.pruning", "training", "training
 _NUMBERS = ("epoch", "step", "training.counters.epoch", "training.counters.step",
             "training.counters.position")
 _OF_NUMBERS = ("training.counters", "training.meter", "training.schedule")  # or null
+
+
+def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays under their names in a checkpoint."""
+    return {prefix + name: array for name, array in arrays.items()}
 
 
 class Checkpoint(NamedTuple):

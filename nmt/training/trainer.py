@@ -373,7 +373,7 @@ class Trainer:
             "data_rng": self._epoch_start,
             "dropout_rng": generator,
         } | ({"further_ranks": further} if further else {})
-        arrays = _prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
+        arrays = checkpoint.prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
         for layer, parts in enumerate(self._world.whole_state(self._stream) or ()):
             arrays |= {f"{checkpoint.CARRIED}{layer}.{place}": array
                        for place, array in enumerate(parts)}
@@ -385,7 +385,7 @@ class Trainer:
         self._check_parameters()
         if not self._world.first:
             return
-        parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
+        parameters = checkpoint.prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
                         {"model": self._metadata, **facts})
         if self._after_save is not None:
@@ -397,8 +397,3 @@ def saved_step(directory: Path) -> int:
     last = directory / LAST
     training = checkpoint.load_metadata(last).get("training", {}) if last.is_file() else {}
     return int(training.get("counters", {}).get("step", 0))
-
-
-def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays under their names in a checkpoint."""
-    return {prefix + name: array for name, array in arrays.items()}

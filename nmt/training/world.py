@@ -126,7 +126,7 @@ class Ranks(World):
     def whole_state(self, state: Any) -> Any:
         """Host arrays; None where there is no state."""
         own = [[to_host(part) for part in parts] for parts in state or ()]
-        every = [one for one in self.everyones(own) if one]  # with fewer rows than ranks some have none
+        every = [one for one in self.everyones(own) if one]  # ranks beyond the rows have none
         return [tuple(columns_together(parts) for parts in zip(*layers, strict=True))
                 for layers in zip(*every, strict=True)] or None
 

@@ -165,14 +165,14 @@ class Ranks(World):
             sums[name] = part.reshape(parameter.shape)
             start += parameter.size
             while start - sent >= BUCKET or (start == len(flat) and sent < start):
-                ends.append(self._start_sum(flat[sent : min(sent + BUCKET, start)]))
+                ends.append(self.start_sum(flat[sent : min(sent + BUCKET, start)]))
                 sent = min(sent + BUCKET, start)
         for end in ends:
             end()
         return sums
 
-    def _start_sum(self, array: Array) -> Callable[[], None]:
-        """Begin to sum an array over the ranks."""
+    def start_sum(self, array: Array) -> Callable[[], None]:
+        """Begin to sum a flat array over the ranks, in place; call what is returned to end."""
         self.bytes += array.nbytes
         return self._transport.start_sum(array)
 

@@ -29,7 +29,7 @@ def make_world() -> World:
 
     from nmt.training.transport import Mpi
 
-    return Ranks(Mpi(MPI.COMM_WORLD))
+    return Ranks(Mpi(MPI.COMM_WORLD)) if MPI.COMM_WORLD.Get_size() > 1 else World()
 
 
 def make_model(sizes: dict[str, int]) -> Translator:

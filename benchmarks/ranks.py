@@ -1,7 +1,7 @@
 """Updates/s against ranks x threads, at a fixed and at a growing batch, and a model of the time.
 
 The passes take a + b B/p seconds on p ranks that share B sentences. A sum of n bytes takes
-2 (p - 1) alpha + 2 (p - 1)/p n beta, a ring's (Thakur, Rabenseifner and Gropp, 2005, section 4), or
+2 (p - 1) alpha + 2 (p - 1)/p n beta, a ring's (Thakur, Rabenseifner and Gropp, 2005), or
 log2(p) (alpha + n beta) by recursive doubling; what fits better is kept. alpha, seconds a message,
 and beta, seconds a byte, are fitted to sums timed on this machine, and taken from NETWORKS for
 what the model says of more of them. Needs mpi4py and mpiexec (extra `mpi`).

@@ -111,9 +111,10 @@ class Trainer:
             raise UserError(f"{path}: expected the state of a training run, found parameters only")
         with reading(path):
             difference = self.options.difference(state["options"])
+            ranks = 1 + len(state.get("further_ranks", []))
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
-        if (ranks := 1 + len(state.get("further_ranks", []))) != self._world.size:
+        if ranks != self._world.size:
             raise UserError(f"{path}: cannot resume with {self._world.size} ranks a run of {ranks}:"
                             f" its dropout would be another; use mpiexec -n {ranks}")
         known = saved.metadata.get("model", {})

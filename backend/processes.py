@@ -18,13 +18,24 @@ FORK = multiprocessing.get_context("fork")
 Result = TypeVar("Result")
 
 
-def start(act: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
-    """A process that acts on one end of a pipe, and the other end."""
+def start(
+    act: Callable[[Connection], None], others: Iterable[Connection] = ()
+) -> tuple[BaseProcess, Connection]:
+    """A process that acts on one end of a pipe, and the other end; others: those of processes
+    started before, which this one must not keep open when their reader is gone."""
     reader, writer = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=act, args=(writer,))
+    process = FORK.Process(target=_act, args=(act, writer, [reader, *others]))
     process.start()
     writer.close()
     return process, reader
+
+
+def _act(
+    act: Callable[[Connection], None], writer: Connection, readers: Iterable[Connection]
+) -> None:
+    for reader in readers:
+        reader.close()
+    act(writer)
 
 
 def in_processes(
@@ -38,7 +49,8 @@ def in_processes(
     started = list[tuple[BaseProcess, Connection]]()
     try:
         sys.stdout.flush()  # what waits there would be written by each
-        started += (start(partial(_send, work, k)) for k in range(number))
+        for k in range(number):
+            started.append(start(partial(_send, work, k), [reader for _, reader in started]))
         readers: dict[Any, int] = {reader: k for k, (_, reader) in enumerate(started)}
         while readers:
             ready: Any

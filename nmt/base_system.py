@@ -54,6 +54,7 @@ class BaseSystem:
     parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained, and
     stored: dict[str, Array] = field(default_factory=dict)  # the parameters that it is trained by
     pruning: Pruning | None = None  # where weights are pruned
+    origin: dict[str, Any] | None = None  # of a new run: what it begins with (training.transfer)
 
     kind: ClassVar[str]  # as messages and checkpoints name it
     recipes: ClassVar[type[AnyRecipe]]
@@ -94,7 +95,7 @@ class BaseSystem:
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
                                                 **characters,
                                                 factors=factor_sizes(recipe.model, vocabularies)))
-        return model, parametrized(model, recipe.parametrize)
+        return model, parametrized(model, recipe.parametrize, recipe.shared_vocabulary)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
         """The model's parameters, from those that are trained."""

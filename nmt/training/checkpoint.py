@@ -50,11 +50,6 @@ _NUMBERS = ("epoch", "step", "training.counters.epoch", "training.counters.step"
 _OF_NUMBERS = ("training.counters", "training.meter", "training.schedule")  # or null
 
 
-def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays under their names in a checkpoint."""
-    return {prefix + name: array for name, array in arrays.items()}
-
-
 class Checkpoint(NamedTuple):
     """What a file holds."""
 
@@ -65,6 +60,11 @@ class Checkpoint(NamedTuple):
         """The arrays whose names begin with `prefix`, without it."""
         return {name[len(prefix):]: array for name, array in self.arrays.items()
                 if name.startswith(prefix)}
+
+
+def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays under their names in a checkpoint."""
+    return {prefix + name: array for name, array in arrays.items()}
 
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from nmt.data.batches import Batch
 from nmt.models.contract import Trainable
 from nmt.training import checkpoint, kept
 from nmt.training.accuracy import precision_cost
+from nmt.training.batch_source import BatchSource
 from nmt.training.finite import first_non_finite, is_finite
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log, NoLog
@@ -27,9 +27,9 @@ from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.passes import Sums, plus, sums_of
 from nmt.training.progress import Observer, Progress
-from nmt.training.resuming import differs, going_on, reading, stream_state
+from nmt.training.resuming import Counters, differs, going_on, handed_on, reading, stream_state
 from nmt.training.schedule import is_better
-from nmt.training.sources import BatchSource, Together, accumulated, parts_of
+from nmt.training.sources import Together, accumulated, parts_of
 from nmt.training.world import World
 
 LAST = "last.safetensors"  # everything a resume needs
@@ -37,16 +37,6 @@ BEST = "best.safetensors"  # the parameters with the best validation score
 LOG = "log.jsonl"
 
 Validate = Callable[[dict[str, Array]], dict[str, float]]
-
-
-@dataclass
-class Counters:
-    """Where training stands."""
-
-    epoch: int = 1  # the epoch in progress, or to come
-    position: int = 0  # batches of it that are done
-    step: int = 0  # updates made in all
-    best: float | None = None  # best validation score so far
 
 
 class Trainer:
@@ -64,12 +54,12 @@ class Trainer:
 
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
         `last.safetensors`, `best.safetensors` and `log.jsonl`; validate, called with the parameters
-        at the end of each epoch, returns scores by name, among them `options.criterion`; observer,
-        told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
-        world, the processes that train together, each with the same arguments (the first one
-        validates and writes); after_update, called with the parameters, which it may change, after
-        each update; after_save, called with the file's name, the parameters and the facts of each
-        checkpoint, once it is written; notes on the data, for
+        whenever they are evaluated, returns scores by name, among them `options.criterion`;
+        observer, told of progress; metadata, JSON-able, saved as "model" in each checkpoint; world,
+        the processes that train together, each with the same arguments (the first one validates and
+        writes); after_update, called with the parameters, which it may change, after each update;
+        after_save, called with the file's name, the parameters and the facts of each checkpoint,
+        once it is written; notes on the data, for
         the observer and the log; beside, what each checkpoint holds beside the parameters and
         training leaves as it is, by name; check_directory, of a directory that is there and held,
         is called before anything is written and raises UserError where the directory is not what
@@ -130,19 +120,13 @@ class Trainer:
             self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
             self._load_state(state)
         carried = saved.select(checkpoint.CARRIED)
-        stream = stream_state(path, carried, self._handed_on() if carried else ())
+        expected = handed_on(self._model, self.parameters, self._source) if carried else ()
+        stream = stream_state(path, carried, expected)
         self._stream = self._world.share_of_state(stream)
         if changed := differences(state.get("environment", {}), self._environment):
             self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
                              "run that was never stopped"]
         self._owns_directory = True
-
-    def _handed_on(self) -> Sequence[Sequence[Array]]:
-        """What the model hands on from a batch of a stream to the next."""
-        keys = self._source.epoch(np.random.default_rng(0))
-        with np.errstate(all="ignore"):  # shapes alone matter
-            _, cache = self._model.loss(self.parameters, self._source.batch(keys[0]))
-        return getattr(cache, "state", None) or ()
 
     def _load_optimizer(self, arrays: Mapping[str, Array], step: int) -> None:
         """The optimizer's state after so many updates. Raises ValueError for another."""
@@ -160,10 +144,10 @@ class Trainer:
         states = [state["dropout_rng"], *state.get("further_ranks", [])]
         self._dropout_rng.bit_generator.state = states[self._world.rank]
         self._log.keep(lambda record: record["step"] <= c.step and (
-            record["event"] == "update" or record["epoch"] < c.epoch))
+            record["epoch"] < c.epoch if record["event"] == "epoch" else c.step > 0))
 
     def train(self) -> Counters:
-        """Train until `options.epochs` are done or the schedule is finished; where it then stands.
+        """Train until `options.epochs` are done or evaluations end it; where it then stands.
 
         A new run is saved before its first update. Ctrl-C stops after the update (or validation)
         in progress, saves `last.safetensors` and raises KeyboardInterrupt with a one-line message,
@@ -177,9 +161,9 @@ class Trainer:
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 self._tell_notes()
                 self._tell_precision()
-                while self.counters.epoch < self.options.epochs + 1 and not self._schedule.finished:
-                    self._train_epoch(interrupt)
-                    self._end_epoch()
+                while self.counters.epoch < self.options.epochs + 1 and not self._is_enough():
+                    if self._train_epoch(interrupt):
+                        self._end_epoch()
                     self._stop_if_asked(interrupt)
         except KeyboardInterrupt as error:
             if error.args:
@@ -223,8 +207,13 @@ class Trainer:
         self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True
 
-    def _train_epoch(self, interrupt: DeferredInterrupt) -> None:
-        """The batches of the epoch that are not yet done."""
+    def _is_enough(self) -> bool:
+        """Whether evaluations end training: the rate is too small, or too many had no new best."""
+        most = self.options.stop_after
+        return self._schedule.finished or 0 < most <= self.counters.waited
+
+    def _train_epoch(self, interrupt: DeferredInterrupt) -> bool:
+        """The batches of the epoch that are not yet done; whether it was trained to its end."""
         c, options = self.counters, self.options
         self._epoch_start = self._data_rng.bit_generator.state
         keys = self._updates.epoch(self._data_rng)
@@ -250,9 +239,14 @@ class Trainer:
             if c.step % options.log_every == 0 or c.position == end:
                 self._log_window()
             self._observer.on_batch(self._progress(len(keys)))
-            if options.checkpoint_every and c.step % options.checkpoint_every == 0:
+            if options.evaluate_every and c.step % options.evaluate_every == 0:
+                self._evaluate_within()
+                if self._is_enough():
+                    return False
+            elif options.checkpoint_every and c.step % options.checkpoint_every == 0:
                 self._save_last()
             self._stop_if_asked(interrupt)
+        return True
 
     def _passes(self, batch: Batch) -> Sums:
         """Forward and backward of this rank's share of a batch."""
@@ -315,29 +309,50 @@ class Trainer:
                         self._optimizer.learning_rate, facts.get("target_tokens_per_second"),
                         perplexities(facts))
 
+    def _evaluate_within(self) -> None:
+        """Evaluate after an update of `evaluate_every`, and save what a resume needs."""
+        c = self.counters
+        self._meter.stop()
+        scores, improved = self._evaluate(c.epoch - 1)
+        self._log.write("evaluation", step=c.step, epoch=c.epoch, scores=scores, improved=improved)
+        self._observer.on_evaluation(c.step, scores, improved)
+        self._save_last()
+        self._meter.start()
+
     def _end_epoch(self) -> None:
-        """Validate, tell the schedule, write the log and both checkpoints."""
+        """Evaluate, unless that goes by updates; tell the schedule, write the log and checkpoints.
+        """
+        c = self.counters
+        scores, improved = ({}, False) if self.options.evaluate_every else self._evaluate(c.epoch)
+        self._schedule.epoch_end(c.epoch)
+        facts = self._meter.close_epoch()
+        self._log.write("epoch", step=c.step, epoch=c.epoch, **facts, scores=scores,
+                        improved=improved)
+        self._observer.on_epoch(c.epoch, facts, scores, improved)
+        if self.options.keep:
+            self._save(kept.file_of(c.epoch), {}, {"scores": scores, "epoch": c.epoch,
+                                                   "step": c.step})
+            kept.drop(self._directory, c.epoch - self.options.keep)
+        c.epoch, c.position = c.epoch + 1, 0
+        self._epoch_start = self._data_rng.bit_generator.state
+        self._save_last()
+
+    def _evaluate(self, epochs: int) -> tuple[dict[str, float], bool]:
+        """Validate after so many whole epochs, tell the schedule, save the best; the scores, and
+        whether they are the best so far."""
         c = self.counters
         self._check_parameters()
         self._world.check_parameters(self.parameters)
         scores = self._world.from_first(self._scores)
         score = self._criterion(scores)
-        improved = score is not None and is_better(score, c.best, self.options.higher_is_better)
-        self._schedule.epoch_end(c.epoch, score)
-        facts = self._meter.close_epoch()
-        self._log.write("epoch", step=c.step, epoch=c.epoch, **facts, scores=scores,
-                        improved=improved)
-        self._observer.on_epoch(c.epoch, facts, scores, improved)
-        self.counters = dataclasses.replace(c, epoch=c.epoch + 1, position=0,
-                                            best=score if improved else c.best)
-        self._epoch_start = self._data_rng.bit_generator.state
-        facts = {"scores": scores, "epoch": c.epoch, "step": c.step}
+        if score is None:
+            return scores, False
+        improved = is_better(score, c.best, self.options.higher_is_better)
+        self._schedule.evaluated(score)
+        c.best, c.waited = (score, 0) if improved else (c.best, c.waited + 1)
         if improved:
-            self._save(BEST, {}, facts)
-        if self.options.keep:
-            self._save(kept.file_of(c.epoch), {}, facts)
-            kept.drop(self._directory, c.epoch - self.options.keep)
-        self._save_last()
+            self._save(BEST, {}, {"scores": scores, "epoch": epochs, "step": c.step})
+        return scores, improved
 
     def _scores(self) -> dict[str, float]:
         """What validation gives."""

@@ -33,11 +33,16 @@ def use_threads(count: int) -> None:
     threadpool_limits(count, user_api="blas")
 
 
-def cores() -> int:
-    """The processors that this process may run on."""
+def processors() -> set[int]:
+    """Those that this process may run on, by number."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def cores() -> int:
+    """How many processors this process may run on."""
+    return len(processors())
 
 
 def crowded() -> str | None:

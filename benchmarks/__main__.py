@@ -28,6 +28,7 @@ BENCHMARKS = {
     "peers": "an LSTM layer against nn.LSTM, thinc and CS231n's",
     "scaling": "time against length, width, vocabulary, batch and window, with exponents",
     "attention": "attention's time against the source's length: a local window's does not grow",
+    "ranks": "data-parallel updates against ranks x threads, and a model of their time",
     "crossover": "batch x width: where the GPU overtakes the CPU",
     "gradcheck": "our gradient check against torch.autograd.gradcheck",
     "checkers": "gradient checkers on right and wrong functions: false alarms, misses, time",

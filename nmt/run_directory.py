@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -47,14 +47,8 @@ from nmt.training.batch_source import BatchSource
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
-from nmt.training.trainer import (
-    BEST,
-    LAST,
-    LOG,
-    Trainer,
-    Validate,
-    saved_step,
-)
+from nmt.training.trainer import BEST, LAST, LOG, Trainer, Validate, saved_step
+from nmt.training.world import current
 
 R = TypeVar("R", bound=AnyRecipe)
 
@@ -67,6 +61,19 @@ class Training(NamedTuple):
     lines: Iterable[str]  # the training data, which a resumed run must find unchanged
     notes: Sequence[str] = ()  # on the data, for whoever trains and for the log
     dev: Iterable[str] = ()  # the dev data, likewise unchanged
+
+
+class _Watched(AbstractContextManager["_Watched"]):
+    """The directory where another rank writes."""
+
+    def __init__(self, system: BaseSystem) -> None:
+        """As `DirectoryLock`'s place asks for."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing is held."""
+
+    def check(self) -> None:
+        """The rank that writes looks."""
 
 
 class RunDirectory:
@@ -87,7 +94,8 @@ class RunDirectory:
             check_same(self._path, recipe)
         else:
             check_new(self._path, beside)
-        if resume:  # refused now where another process trains here, not after reading the data
+        self._world = current()
+        if resume and self._world.first:  # refused now where another process trains here
             with DirectoryLock(self._path, ()):
                 pass
 
@@ -123,19 +131,23 @@ class RunDirectory:
         states = len(self._recipe.train.make_optimizer().state_names)
         check_memory(system.model, 1 + states, "gradients and the optimizer's state")
         prints = {"data": fingerprint(training.lines), "dev": fingerprint(training.dev)}
+        self._world.check_same("vocabularies and data", system.metadata() | prints)
         hold = self._held if self._resume else self._new
-        with hold(system) as lock:
+        with (hold if self._world.first else _Watched)(system) as lock:
             trainer = Trainer(
                 system.parametrized or system.model, system.stored or system.parameters,
-                training.batches, self._recipe.train, self._path, training.validate, observer,
+                training.batches, self._recipe.train, self._path, training.validate,
+                observer if self._world.first else None,
                 system.metadata() | prints, notes=training.notes, beside=system.masks(),
                 after_save=partial(system.saved, self._path), check_directory=lock.check,
+                world=self._world,
             )
             if self._resume:
                 trainer.resume()
-                for file, recipe in system.recipe_files().items():
+                for file, recipe in system.recipe_files().items() if self._world.first else ():
                     save_recipe(recipe, self._path / file)  # more epochs, perhaps
             trainer.train()
+            self._world.wait()  # until the best parameters are written
         system.load(self._path)
 
     def _held(self, system: BaseSystem) -> DirectoryLock:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from backend import Array, gemm, to_host
 from backend.memory import check_fits, too_large
-from backend.progress import counted
+from backend.processes import each
 from nmt.checkpoint_option import DEFAULT as CHECKPOINT
 from nmt.data.align import Link
 from nmt.data.attention_links import DEFAULT, best_links, resolve, weights_of_words
@@ -123,7 +124,7 @@ class System(Texts):
 
     def translate(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions,
-        observer: SearchObserver | None = None, shortlist: Shortlist | None = None,
+        observer: SearchObserver | None = None, shortlist: Shortlist | None = None, jobs: int = 1,
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best score first,
         as `beam_search` has it; cut ones are not `finished`.
@@ -131,11 +132,12 @@ class System(Texts):
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
         observer: is told of each step of each batch's search, but with `every_beam`. shortlist:
-        which words each batch may be translated into; None for all.
+        which words each batch may be translated into; None for all. jobs: processes that share the
+        batches, which are the same ones.
         """
         find = partial(every_beam_search, options=options) if options.every_beam else \
             partial(beam_search, options=options, observer=observer)
-        return self._search(sentences, find, options, shortlist)
+        return self._search(sentences, find, options, shortlist, jobs)
 
     def sample(
         self, sentences: Sequence[Sequence[str]], options: SearchOptions, temperature: float,
@@ -216,26 +218,33 @@ class System(Texts):
 
     def _search(
         self, sentences: Sequence[Sequence[str]],
-        find: Find, options: SearchOptions, shortlist: Shortlist | None = None,
+        find: Find, options: SearchOptions, shortlist: Shortlist | None = None, jobs: int = 1,
     ) -> list[list[Translation]]:
         """Run `find` over batches of similar length; results in the order of the sentences, the
         unknown words of a hybrid model spelled."""
-        reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
-        for places in counted(self._by_length(sentences), "translating, batches"):
-            own = [sentences[i] for i in places]
-            sources = self.reader.sides(make_sources(
-                [self.reader.numbers(words) for words in own], reverse, self._rare("source", own)))
-            check_positions(self.recipe.model, sources[0].lengths[:, None])
-            rows = len(places) * options.beam
-            check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
-                       f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)
-            within = shortlist.limited(find, own) if shortlist else find
-            with _fitting(len(places)):
-                found = within(self.model, self.parameters, sources)
-            for place, hypotheses in zip(places, found, strict=True):
-                results[place] = [self._translation(h) for h in hypotheses]
+        batches = self._by_length(sentences)
+        owns = [[sentences[i] for i in places] for places in batches]
+        finds = [shortlist.limited(find, own) if shortlist else find for own in owns]
+        found = each(lambda k: self._found(owns[k], finds[k], options), len(batches), jobs,
+                     "translating, batches")
+        for place, translations in zip(chain(*batches), chain(*found), strict=True):
+            results[place] = translations
         return self._spelled(sentences, results, options) if "target" in self.spellings else results
+
+    def _found(
+        self, own: list[Sequence[str]], find: Find, options: SearchOptions
+    ) -> list[list[Translation]]:
+        """What `find` finds for one batch of sentences."""
+        sources = self.reader.sides(make_sources(
+            [self.reader.numbers(words) for words in own], self.recipe.data.reverse_source,
+            self._rare("source", own)))
+        check_positions(self.recipe.model, sources[0].lengths[:, None])
+        check_fits(2 * 4 * len(own) * options.beam * len(self.target),  # logits, and their sums
+                   f"{len(own)} sentences, {options.beam} hypotheses each", FEWER)
+        with _fitting(len(own)):
+            found = find(self.model, self.parameters, sources)
+        return [[self._translation(one) for one in hypotheses] for hypotheses in found]
 
     def _spelled(
         self, sentences: Sequence[Sequence[str]], found: list[list[Translation]],

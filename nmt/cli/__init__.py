@@ -39,6 +39,7 @@ from nmt.cli.own_files import add_own_files
 from nmt.cli.own_files import init as run_init
 from nmt.cli.plotting import add_plot
 from nmt.cli.pruning import add_pruning, run_prune
+from nmt.cli.ranks import launched
 from nmt.cli.redundancy import add_redundancy
 from nmt.cli.reranking import add_rerank
 from nmt.cli.serving import add_serve
@@ -147,6 +148,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
                         help="go on where this run directory's last checkpoint stands")
     parser.add_argument("--tensorboard", action="store_true",
                         help="write event files into the run directory, for TensorBoard")
+    parser.add_argument("--mpi", action="store_true",
+                        help="one of several ranks, which mpiexec tells by itself")
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
@@ -197,6 +200,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="write 'source-target' positions of tokens, from 0")
     parser.add_argument("--show", choices=("attention",),
                         help="draw what the decoder attends to")
+    parser.add_argument("--jobs", type=partial(natural, least=1, most=1024), default=1,
+                        metavar="N", help="processes that share the sentences (default: 1)")
     add_replace_unk(parser)
     add_aligned_word(parser)
     parser.set_defaults(run=translate)
@@ -226,7 +231,7 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 2 with one line on stderr for an error of the user's."""
     given = sys.argv[1:] if arguments is None else arguments
-    run_command("nmt", lambda: _parse(given), heavy=True)
+    run_command("nmt", lambda: _parse(given), heavy=launched()[1] == 0)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

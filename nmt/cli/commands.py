@@ -15,6 +15,7 @@ from backend.terminal import Console
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.own_files import DEFAULT, own_recipe, own_values
+from nmt.cli.ranks import among_ranks
 from nmt.cli.transferring import transferred
 from nmt.cli.trees import score_trees
 from nmt.data.cldr import CldrOptions, generate, write
@@ -43,6 +44,7 @@ from nmt.system import System, score_bleu
 from nmt.training.progress import ConsoleObserver, Observer
 from nmt.training.tensorboard import Observers, TensorBoardObserver
 from nmt.training.trainer import LAST
+from nmt.training.world import current
 from nmt.translator_training import train as train_system
 
 
@@ -60,8 +62,13 @@ def corpus(options: argparse.Namespace) -> None:
         print(path)
 
 
-def train(options: argparse.Namespace) -> None:
+def train(options: argparse.Namespace) -> int | None:
     """`nmt train`."""
+    return among_ranks(partial(_train, options), options.mpi, getattr(options, "threads", None))
+
+
+def _train(options: argparse.Namespace) -> None:
+    """The work of a rank."""
     recipe, directory = _recipe_and_directory(TranslationRecipe, options)
     recipe, parent = transferred(recipe, options)
     if isinstance(recipe, TasksRecipe):
@@ -81,7 +88,7 @@ def train_translator(
     pairs = load_corpus(recipe.data)
     console.print(_training_pairs(recipe, pairs))
     system = train(observer=observer, corpus=pairs)
-    if pairs.test is not None:
+    if pairs.test is not None and current().first:
         console.print(_test_scores(system, pairs.test))
     console.print(f"run directory: {directory}")
 
@@ -96,7 +103,7 @@ def train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespac
     system = multitask.train(recipe, directory, observer, corpora=corpora,
                              resume=options.resume is not None)
     for name, corpus in corpora.items():
-        if corpus.test is not None:
+        if corpus.test is not None and current().first:
             console.print(f"{name}: {_test_scores(system.task(name), corpus.test)}")
     console.print(f"run directories: {', '.join(str(directory / name) for name in corpora)}")
 
@@ -220,8 +227,13 @@ def perplexity(options: argparse.Namespace) -> None:
                         for name, (value, count) in parts.items()))
 
 
-def lm_train(options: argparse.Namespace) -> None:
+def lm_train(options: argparse.Namespace) -> int | None:
     """`nmt lm train`."""
+    return among_ranks(partial(_lm_train, options), options.mpi, getattr(options, "threads", None))
+
+
+def _lm_train(options: argparse.Namespace) -> None:
+    """The work of a rank."""
     recipe, directory = _recipe_and_directory(LanguageModelRecipe, options)
     observer = _observer(_console(), directory, options.tensorboard)
     language_models.train(recipe, directory, observer, resume=options.resume is not None)

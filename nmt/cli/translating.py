@@ -12,6 +12,7 @@ import numpy as np
 
 from backend.errors import UserError
 from backend.files import check_writable
+from backend.host import cores, use_threads
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.cli.fusing import fused
 from nmt.data.align import pharaoh_line
@@ -37,6 +38,7 @@ def translate(options: argparse.Namespace) -> None:
     """`nmt translate`: files or stdin to stdout; lines stay aligned, and a bad one is found before
     any. At a terminal, a dialogue."""
     _check_models(options.model)
+    _share_out(options)
     lines = Lines(options)
     if not options.files and sys.stdin.isatty():
         converse(lines, options)
@@ -62,6 +64,19 @@ def _check_models(models: Sequence[Path]) -> None:
         if path.is_file() and path.suffix != SUFFIX:
             raise UserError(f"{path}: expected a run directory, got a file; files to translate "
                             "come first: nmt translate FILE --model DIR")
+
+
+def _share_out(options: argparse.Namespace) -> None:
+    """What `--jobs` asks for can be: as many threads for each process as there are cores for it.
+    """
+    if options.jobs == 1:
+        return
+    if options.sample is not None:
+        raise UserError("--jobs: expected no --sample beside it: its draws follow one another")
+    if getattr(options, "backend", "numpy") != "numpy":
+        raise UserError("--jobs: expected the backend numpy, got cupy: one process fills a GPU")
+    if not hasattr(options, "threads"):
+        use_threads(max(1, cores() // options.jobs))
 
 
 def _sentences(system: System, files: Sequence[Path]) -> Iterator[list[str]]:
@@ -122,9 +137,10 @@ class Lines:
             found = self.system.sample(block, self.search, self._options.sample, self._rng,
                                        self._options.draws or 1)
         else:
-            found = self.system.translate(block, self.search, shortlist=self._shortlist)
+            jobs = self._options.jobs
+            found = self.system.translate(block, self.search, shortlist=self._shortlist, jobs=jobs)
             if self._options.shortlist_check:
-                whole = self.system.translate(block, self.search)
+                whole = self.system.translate(block, self.search, jobs=jobs)
                 self._same += sum(ours[0].words == theirs[0].words
                                   for ours, theirs in zip(found, whole, strict=True))
         self._cut_words += sum(one.cut_words for nbest in found for one in nbest)

@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nmt.data.batches import Batch
-
 
 class BatchSource(Protocol):
     """Where batches come from."""
@@ -20,7 +18,7 @@ class BatchSource(Protocol):
         """(len(keys) + 1,) int: how many updates that the schedule counts come before each key of
         an epoch, and in all. They end the epoch; of a mixture they are the reference task's."""
 
-    def batch(self, key: Any) -> Batch:
+    def batch(self, key: Any) -> Any:
         """The batch of a key."""
 
     def tokens(self, batch: Any) -> int:

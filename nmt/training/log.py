@@ -47,6 +47,16 @@ class Log:
         write_text(self._path, "".join(json.dumps(record) + "\n" for record in kept))
 
 
+class NoLog(Log):
+    """That of a process whose records another one writes."""
+
+    def write(self, event: str, **record: Any) -> None:
+        """Nothing."""
+
+    def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Nothing."""
+
+
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The records of a log. Raises UserError: there is none, or, with the line, it is not ours."""
     records = []

@@ -22,6 +22,7 @@ class TrainOptions:
     epochs: float = 12  # passes over the training data; of the last one perhaps a part
     batch_size: int = 128  # sentences per batch; a language model has text.streams
     batch_tokens: int | None = None  # words of a batch instead, padding too, of its longer side
+    accumulate: int = 1  # batches an update, computed one by one: a larger batch in less memory
     sorted_within: int = 64  # batches whose sentences are sorted by length together
     optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"  # adadelta as printed has rate 1
     learning_rate: float = 1.0  # of the first epoch; the one that a warm-up leads to
@@ -44,7 +45,7 @@ class TrainOptions:
     def __post_init__(self) -> None:
         """Raise ValueError naming the first field that makes no sense."""
         self._check("epochs", 0 < self.epochs < float("inf"), "a positive number")
-        for name in ("batch_size", "sorted_within", "halve_after", "plateau_patience",
+        for name in ("batch_size", "accumulate", "sorted_within", "halve_after", "plateau_patience",
                      "log_every"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
         self._check("batch_tokens", self.batch_tokens is None or self.batch_tokens >= 1,

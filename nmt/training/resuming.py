@@ -14,6 +14,7 @@ from backend import Array, to_device
 from backend.errors import UserError
 from nmt.data.batches import Batch
 from nmt.training import checkpoint
+from nmt.training.batch_source import BatchSource
 
 
 @dataclass
@@ -83,3 +84,13 @@ def going_on(batch: Batch, state: Any, path: Path) -> Batch:
         raise UserError(f"{path}: cannot resume: expected the states of streams, "
                         f"{checkpoint.CARRIED}*, found none")
     return replace(batch, state=state)
+
+
+def handed_on(
+    model: Any, parameters: Mapping[str, Array], source: BatchSource
+) -> Sequence[Sequence[Array]]:
+    """What the model hands on from a batch of a stream to the next."""
+    keys = source.epoch(np.random.default_rng(0))
+    with np.errstate(all="ignore"):  # shapes alone matter
+        _, cache = model.loss(parameters, source.batch(keys[0]))
+    return getattr(cache, "state", None) or ()

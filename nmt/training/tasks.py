@@ -25,6 +25,7 @@ from nmt.data.batches import Batch
 from nmt.models.contract import CHARACTERS, Gradients, Noise, Trainable, losses
 from nmt.models.parametrization import Parametrization, Stacked, Tied
 from nmt.training.batch_source import BatchSource
+from nmt.training.sources import Accumulated
 
 Key = tuple[str, Any]  # task, and a key of its source
 PARTS = ("encoder", "decoder")
@@ -74,6 +75,11 @@ class Mixture:
     def clock(self, keys: Sequence[Key]) -> np.ndarray:
         """(len(keys) + 1,): how many updates of the reference come before each, and in all."""
         return np.cumsum([0, *(name == self.names[0] for name, _ in keys)])
+
+    def accumulated(self, count: int) -> Mixture:
+        """The same with `count` batches of one task an update."""
+        return Mixture({name: Accumulated(source, count) for name, source in self.sources.items()},
+                       dict(zip(self.names, self._alpha.tolist(), strict=True)))
 
     def batch(self, key: Key) -> Batch:
         """The batch of a key, which says whose it is."""

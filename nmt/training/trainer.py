@@ -15,19 +15,22 @@ from backend.files import make_directory
 from backend.host import differences, environment
 from backend.memory import pool_figures, too_large
 from nmt.data.batches import Batch
-from nmt.models.contract import Gradients, Trainable
+from nmt.models.contract import Trainable
 from nmt.training import checkpoint, kept
 from nmt.training.accuracy import precision_cost
 from nmt.training.batch_source import BatchSource
 from nmt.training.finite import first_non_finite, is_finite
 from nmt.training.interrupt import DeferredInterrupt
-from nmt.training.log import Log
+from nmt.training.log import Log, NoLog
 from nmt.training.meter import Meter, perplexities
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
+from nmt.training.passes import Sums, plus, sums_of
 from nmt.training.progress import Observer, Progress
-from nmt.training.resuming import Counters, differs, going_on, reading, stream_state
+from nmt.training.resuming import Counters, differs, going_on, handed_on, reading, stream_state
 from nmt.training.schedule import is_better
+from nmt.training.sources import Together, accumulated, parts_of
+from nmt.training.world import World
 
 LAST = "last.safetensors"  # everything a resume needs
 BEST = "best.safetensors"  # the parameters with the best validation score
@@ -42,7 +45,7 @@ class Trainer:
     def __init__(self, model: Trainable, parameters: dict[str, Array], source: BatchSource,
                  options: TrainOptions, directory: str | Path, validate: Validate | None = None,
                  observer: Observer | None = None, metadata: dict[str, Any] | None = None, *,
-                 reduce_gradients: Callable[[Gradients], Gradients] | None = None,
+                 world: World | None = None,
                  after_update: Callable[[dict[str, Array]], None] | None = None,
                  after_save: Callable[[str, dict[str, Array], dict[str, Any]], None] | None = None,
                  notes: Sequence[str] = (), beside: Mapping[str, Array] | None = None,
@@ -52,11 +55,11 @@ class Trainer:
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
         `last.safetensors`, `best.safetensors` and `log.jsonl`; validate, called with the parameters
         whenever they are evaluated, returns scores by name, among them `options.criterion`;
-        observer, told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
-        reduce_gradients, makes one worker's gradients those of all, before they are scaled and
-        clipped (the source's `weight` is then that of all); after_update, called with the
-        parameters, which it may change, after each update; after_save, called with the file's name,
-        the parameters and the facts of each checkpoint, once it is written; notes on the data, for
+        observer, told of progress; metadata, JSON-able, saved as "model" in each checkpoint; world,
+        the processes that train together, each with the same arguments (the first one validates and
+        writes); after_update, called with the parameters, which it may change, after each update;
+        after_save, called with the file's name, the parameters and the facts of each checkpoint,
+        once it is written; notes on the data, for
         the observer and the log; beside, what each checkpoint holds beside the parameters and
         training leaves as it is, by name; check_directory, of a directory that is there and held,
         is called before anything is written and raises UserError where the directory is not what
@@ -66,20 +69,22 @@ class Trainer:
         if options.schedule == "plateau" and validate is None:
             raise ValueError("validate: the plateau schedule expected a function, got None")
         self.parameters, self.options, self.counters = parameters, options, Counters()
-        self._model, self._source, self._validate = model, source, validate
+        self._world, self._model, self._validate = world or World(), model, validate
+        self._source, self._updates = source, accumulated(source, options.accumulate)
         self._directory, self._made = Path(directory), check_directory is not None
         self._check_directory = check_directory or (lambda: None)
-        self._log = Log(self._directory / LOG, self._check_directory)
+        log = Log if self._world.first else NoLog
+        self._log = log(self._directory / LOG, self._check_directory)
         self._observer, self._metadata = observer or Observer(), metadata or {}
         self._optimizer, self._schedule = options.make_optimizer(), options.make_schedule()
         self._data_rng = np.random.default_rng([options.seed, 0])
-        self._dropout_rng = np.random.default_rng([options.seed, 1])
+        self._dropout_rng = np.random.default_rng([options.seed, 1, self._world.rank])
         self._epoch_start = self._data_rng.bit_generator.state  # before the epoch's order is drawn
         self._xp = array_module(*parameters.values())
         self._dtype = next(iter(parameters.values())).dtype
         self._stream: Any = None  # where the streams of a language model stand
-        self._reduce, self._after_update, self._notes = reduce_gradients, after_update, notes
-        self._after_save, self._beside = after_save, dict(beside or {})
+        self._after_update, self._after_save, self._notes = after_update, after_save, notes
+        self._beside = dict(beside or {})
         self._meter = Meter(self._xp)
         self._owns_directory = False
         self._environment, self._changed = environment(), list[str]()  # notes on what it was before
@@ -96,8 +101,12 @@ class Trainer:
             raise UserError(f"{path}: expected the state of a training run, found parameters only")
         with reading(path):
             difference = self.options.difference(state["options"])
+            ranks = 1 + len(state.get("further_ranks", []))
         if difference:
             raise UserError(f"{path}: cannot resume with other options: {difference}")
+        if ranks != self._world.size:
+            raise UserError(f"{path}: cannot resume with {self._world.size} ranks a run of {ranks}:"
+                            f" its dropout would be another; use mpiexec -n {ranks}")
         known = saved.metadata.get("model", {})
         for name, value in self._metadata.items():
             if differs(known.get(name, value), value):
@@ -111,18 +120,13 @@ class Trainer:
             self._load_optimizer(saved.select(checkpoint.OPTIMIZER), state["counters"]["step"])
             self._load_state(state)
         carried = saved.select(checkpoint.CARRIED)
-        self._stream = stream_state(path, carried, self._handed_on() if carried else ())
+        expected = handed_on(self._model, self.parameters, self._source) if carried else ()
+        stream = stream_state(path, carried, expected)
+        self._stream = self._world.share_of_state(stream)
         if changed := differences(state.get("environment", {}), self._environment):
             self._changed = [f"resumed elsewhere ({changed}): the last bits may not be those of a "
                              "run that was never stopped"]
         self._owns_directory = True
-
-    def _handed_on(self) -> Sequence[Sequence[Array]]:
-        """What the model hands on from a batch of a stream to the next."""
-        keys = self._source.epoch(np.random.default_rng(0))
-        with np.errstate(all="ignore"):  # shapes alone matter
-            _, cache = self._model.loss(self.parameters, self._source.batch(keys[0]))
-        return getattr(cache, "state", None) or ()
 
     def _load_optimizer(self, arrays: Mapping[str, Array], step: int) -> None:
         """The optimizer's state after so many updates. Raises ValueError for another."""
@@ -137,7 +141,8 @@ class Trainer:
         self._meter.load(state["meter"])
         self._schedule.load(state["schedule"])
         self._data_rng.bit_generator.state = state["data_rng"]
-        self._dropout_rng.bit_generator.state = state["dropout_rng"]
+        states = [state["dropout_rng"], *state.get("further_ranks", [])]
+        self._dropout_rng.bit_generator.state = states[self._world.rank]
         self._log.keep(lambda record: record["step"] <= c.step and (
             record["epoch"] < c.epoch if record["event"] == "epoch" else c.step > 0))
 
@@ -191,12 +196,13 @@ class Trainer:
         """Make the directory; refuse to write over another run; save where a new one begins."""
         if self._owns_directory:
             return
-        if (self._directory / LAST).exists():
-            raise UserError(f"{self._directory / LAST}: a training run is here already; resume it "
-                            "or choose another directory")
-        self._check_directory()
-        if not self._made:
-            make_directory(self._directory)
+        if self._world.first:
+            if (self._directory / LAST).exists():
+                raise UserError(f"{self._directory / LAST}: a training run is here already; resume "
+                                "it or choose another directory")
+            self._check_directory()
+            if not self._made:
+                make_directory(self._directory)
         self._log.keep(lambda record: False)  # of a run that never came to a checkpoint
         self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True
@@ -210,24 +216,24 @@ class Trainer:
         """The batches of the epoch that are not yet done; whether it was trained to its end."""
         c, options = self.counters, self.options
         self._epoch_start = self._data_rng.bit_generator.state
-        keys = self._source.epoch(self._data_rng)
+        keys = self._updates.epoch(self._data_rng)
         if not len(keys) or c.position > len(keys):
             raise UserError(f"training data: expected at least {max(c.position, 1)} batches, "
                             f"got {len(keys)}")
-        clock = self._source.clock(keys)
+        clock = self._updates.clock(keys)
         last = max(1, round((options.epochs - c.epoch + 1) * clock[-1]))
         end = min(len(keys), int(np.searchsorted(clock, last)))
         self._meter.start()
         for key in keys[c.position:end]:
             self._optimizer.learning_rate = self._schedule.rate_at(
                 c.epoch, float(clock[c.position] / clock[-1]), c.step + 1)
-            batch = self._source.batch(key)
+            batch = self._updates.batch(key)
             try:
                 self._train_batch(batch)
             except MemoryError as error:
                 raise too_large(
                     error, f"update {c.step + 1}: a batch of {len(batch.indices)} "
-                    f"sentences, {self._source.tokens(batch)} target tokens",
+                    f"sentences, {self._updates.tokens(batch)} target tokens",
                     f"train.batch_size is {options.batch_size}; a smaller one needs less"
                 ) from error
             if c.step % options.log_every == 0 or c.position == end:
@@ -242,17 +248,22 @@ class Trainer:
             self._stop_if_asked(interrupt)
         return True
 
-    def _train_batch(self, batch: Batch) -> None:
-        """One update of the parameters."""
-        c = self.counters
+    def _passes(self, batch: Batch) -> Sums:
+        """Forward and backward of this rank's share of a batch."""
         batch = going_on(batch, self._stream, self._directory / LAST)
         noise = self._model.noise(batch, self._dropout_rng, self._dtype)
         loss, cache = self._model.loss(self.parameters, batch, noise)
         self._stream = getattr(cache, "state", None)
-        gradients = self._model.backward(cache)
-        if self._reduce is not None:
-            gradients = self._reduce(gradients)
-        scale, norm = gradient_scale(gradients, self._source.weight(batch),
+        return sums_of(loss, cache, self._model.backward(cache))
+
+    def _train_batch(self, batch: Batch | Together) -> None:
+        """One update of the parameters."""
+        c, own = self.counters, None
+        for part in filter(None, map(self._world.share, parts_of(batch))):
+            own = plus(own, self._passes(part))
+        sums = self._world.sum(own, self.parameters)
+        loss, gradients = sums.loss, sums.gradients
+        scale, norm = gradient_scale(gradients, self._updates.weight(batch),
                                      self.options.max_norm)
         # On the host reading the numbers is free; on a device it would mean waiting.
         if self._xp is np or (c.step + 1) % self.options.log_every == 0:
@@ -261,7 +272,7 @@ class Trainer:
         self._optimizer.update(self.parameters, gradients, scale)
         if self._after_update is not None:
             self._after_update(self.parameters)
-        self._meter.add(loss, norm, self._source.tokens(batch), batch.task, cache)
+        self._meter.add(loss, norm, self._updates.tokens(batch), batch.task, sums)
         c.step += 1
         c.position += 1
 
@@ -331,10 +342,8 @@ class Trainer:
         whether they are the best so far."""
         c = self.counters
         self._check_parameters()
-        try:
-            scores = self._validate(self.parameters) if self._validate else {}
-        except FloatingPointError:  # finite parameters may still be too large to compute with
-            raise self._not_finite(c.step, "a logit of the dev set") from None
+        self._world.check_parameters(self.parameters)
+        scores = self._world.from_first(self._scores)
         score = self._criterion(scores)
         if score is None:
             return scores, False
@@ -344,6 +353,13 @@ class Trainer:
         if improved:
             self._save(BEST, {}, {"scores": scores, "epoch": epochs, "step": c.step})
         return scores, improved
+
+    def _scores(self) -> dict[str, float]:
+        """What validation gives."""
+        try:
+            return self._validate(self.parameters) if self._validate else {}
+        except FloatingPointError:  # finite parameters may still be too large to compute with
+            raise self._not_finite(self.counters.step, "a logit of the dev set") from None
 
     def _criterion(self, scores: dict[str, float]) -> float | None:
         """The score that decides; None without validation."""
@@ -356,13 +372,14 @@ class Trainer:
 
     def _stop_if_asked(self, interrupt: DeferredInterrupt) -> None:
         """After Ctrl-C: save and leave."""
-        if interrupt.requested:
+        if self._world.agreed(interrupt.requested):
             self._save_last()
             raise interrupt.error(f"stopped after update {self.counters.step}; resume from "
                                   f"{self._directory / LAST}")
 
     def _save_last(self) -> None:
         """Everything that decides how training goes on."""
+        generator, *further = self._world.everyones(self._dropout_rng.bit_generator.state)
         state = {
             "options": dataclasses.asdict(self.options),
             "environment": self._environment,
@@ -370,10 +387,10 @@ class Trainer:
             "meter": self._meter.state(),
             "schedule": self._schedule.state(),
             "data_rng": self._epoch_start,
-            "dropout_rng": self._dropout_rng.bit_generator.state,
-        }
+            "dropout_rng": generator,
+        } | ({"further_ranks": further} if further else {})
         arrays = checkpoint.prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
-        for layer, parts in enumerate(self._stream or ()):
+        for layer, parts in enumerate(self._world.whole_state(self._stream) or ()):
             arrays |= {f"{checkpoint.CARRIED}{layer}.{place}": array
                        for place, array in enumerate(parts)}
         self._save(LAST, arrays, {"training": state})
@@ -382,6 +399,8 @@ class Trainer:
         """Write the parameters and more arrays, unless they have gone bad since the last check."""
         self._check_directory()
         self._check_parameters()
+        if not self._world.first:
+            return
         parameters = checkpoint.prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
                         {"model": self._metadata, **facts})

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backend.processes import in_processes, start
 from grads.check.report import Report
 from grads.verification.mutation.injection import injected
-from grads.verification.mutation.processes import in_processes, start
 from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned
 
 LIMIT = 5.0  # seconds of the processor a check may take beside forty times what its numbers take

@@ -1,4 +1,4 @@
-"""The trainer's hooks: gradients of several workers, parameters changed after an update."""
+"""The trainer's hooks: gradients of several ranks, parameters changed after an update."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.recipe import TextConfig
 from nmt.training.options import TrainOptions
 from nmt.training.trainer import Trainer
+from nmt.training.world import World
 
 TEXT = TextConfig(train="t", streams=2, length=3)
 IDS = np.random.default_rng(3).integers(0, 7, 40).tolist()
@@ -34,15 +35,19 @@ def run(directory, divisor=1.0, max_norm=None, **hooks):
     return parameters
 
 
-def doubled(gradients):
-    return {name: g._replace(values=2 * g.values) if isinstance(g, RowGradient) else 2 * g
-            for name, g in gradients.items()}
+class Two(World):
+    """Two ranks with the same sentences."""
+
+    def sum(self, own, parameters):
+        return own._replace(gradients={
+            name: g._replace(values=2 * g.values) if isinstance(g, RowGradient) else 2 * g
+            for name, g in own.gradients.items()})
 
 
 @pytest.mark.parametrize("max_norm", [None, 0.05])  # clipped at each update
-def test_reduced_gradients_are_what_is_scaled_and_clipped(tmp_path, max_norm) -> None:
+def test_summed_gradients_are_what_is_scaled_and_clipped(tmp_path, max_norm) -> None:
     plain = run(tmp_path / "plain", max_norm=max_norm)
-    two = run(tmp_path / "two", 2.0, max_norm, reduce_gradients=doubled)  # two workers, weighed so
+    two = run(tmp_path / "two", 2.0, max_norm, world=Two())  # weighed so
     wrong = run(tmp_path / "wrong", 2.0, max_norm)
     for name, parameter in plain.items():
         np.testing.assert_allclose(two[name], parameter, rtol=1e-12)

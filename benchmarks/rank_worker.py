@@ -1,0 +1,111 @@
+"""One rank of `python -m benchmarks ranks`: times updates and sums of flat arrays.
+
+The update is the trainer's: passes over this rank's share, sums over the ranks, the optimizer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.timing import stopped
+from nmt.data.batches import Batch, make_batch
+from nmt.models.translator import ModelConfig, Translator
+from nmt.training.optimizers import SGD, gradient_scale
+from nmt.training.passes import Sums, sums_of
+from nmt.training.world import Ranks, World
+
+
+def make_world() -> World:
+    """Of the processes that mpiexec started."""
+    from mpi4py import MPI
+
+    from nmt.training.transport import Mpi
+
+    return Ranks(Mpi(MPI.COMM_WORLD)) if MPI.COMM_WORLD.Get_size() > 1 else World()
+
+
+def make_model(sizes: dict[str, int]) -> Translator:
+    """With input feeding and global attention, as the thesis's."""
+    return Translator(ModelConfig(layers=sizes["layers"], hidden_size=sizes["hidden"],
+                                  embedding_size=sizes["hidden"], dropout=0.0),
+                      sizes["vocabulary"], sizes["vocabulary"], True)
+
+
+def make_random_batch(sizes: dict[str, int], batch: int) -> Batch:
+    """Pairs of sentences of one length, words drawn evenly."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(2, sizes["vocabulary"], (batch, 2, sizes["length"]))
+    return make_batch([(x, y) for x, y in words.tolist()], range(batch), True)
+
+
+def time_update(
+    world: World, sizes: dict[str, int], batch: int, repeats: int
+) -> dict[str, list[float]]:
+    """Seconds of passes, sums and the optimizer in each update."""
+    model, optimizer = make_model(sizes), SGD(0.01)
+    whole, found = make_random_batch(sizes, batch), dict[str, list[float]]()
+    parameters = model.initial_parameters(np.random.default_rng(1))
+    share, results = world.share(whole), dict[str, Any]()
+
+    def timed(name: str, work: Callable[[], Any]) -> None:
+        found.setdefault(name, []).append(stopped(lambda: results.update({name: work()})))
+
+    def passes() -> Sums | None:
+        if share is None:
+            return None
+        loss, cache = model.loss(parameters, share)
+        return sums_of(loss, cache, model.backward(cache))
+
+    def update() -> None:
+        gradients = results["sums"].gradients
+        optimizer.update(parameters, gradients, gradient_scale(gradients, batch, 5.0)[0])
+
+    for _ in range(repeats + 1):
+        timed("passes", passes)
+        world.wait()  # so that the time of the sums is not that of waiting for the slowest
+        timed("sums", lambda: world.sum(results["passes"], parameters))
+        timed("update", update)
+    return {name: seconds[1:] for name, seconds in found.items()}
+
+
+def time_sums(world: Any, lengths: list[int], repeats: int) -> list[list[float]]:
+    """Seconds in which flat float32 arrays of so many bytes are summed."""
+    found = []
+    for length in lengths:
+        array = np.zeros(max(1, length // 4), np.float32)
+        seconds = []
+        for _ in range(repeats + 1):
+            world.wait()
+            seconds.append(stopped(partial(one_sum, world, array)))
+        found.append(seconds[1:])
+    return found
+
+
+def one_sum(world: Any, array: np.ndarray) -> None:
+    """As the trainer sums gradients."""
+    world.start_sum(array)()
+
+
+def main() -> None:
+    """Arguments: JSON with sizes, batch, repeats, threads, lengths; the first rank prints JSON."""
+    asked, world = json.loads(sys.argv[1]), make_world()
+    threads: AbstractContextManager[Any] = threadpool_limits(asked["threads"], user_api="blas")
+    with threads:
+        seconds = time_update(world, asked["sizes"], asked["batch"], asked["repeats"])
+        handed = getattr(world, "bytes", 0) // (asked["repeats"] + 1)
+        sums = time_sums(world, asked["lengths"], asked["repeats"]) if world.size > 1 else []
+    if world.first:
+        print(json.dumps({"seconds": {name: float(np.median(own)) for name, own in seconds.items()},
+                          "bytes": handed, "sums": [float(np.median(own)) for own in sums]}))
+
+
+if __name__ == "__main__":
+    main()

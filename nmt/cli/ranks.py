@@ -1,0 +1,117 @@
+"""`mpiexec -n N nmt train`: this process as one of several ranks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import backend
+from backend.command import guarded
+from backend.errors import UserError
+from backend.host import processors, use_threads
+from nmt.training import world
+from nmt.training.transport import Mpi, Nccl
+
+# What launchers tell the processes that they start: how many, and which one this is.
+LAUNCHED = (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
+GRACE = 1.0  # seconds in which the first rank may tell of an error that all have
+
+
+def launched() -> tuple[int, int]:
+    """How many processes a launcher started, and which one this is; (1, 0) for a plain one."""
+    for size, rank in LAUNCHED:
+        if int(os.environ.get(size, 1)) > 1:
+            return int(os.environ[size]), int(os.environ[rank])
+    return 1, 0
+
+
+def among_ranks(work: Callable[[], None], wanted: bool, threads: int | None) -> int | None:
+    """Do a command's work, together with the other processes that `mpiexec` started, if it did.
+
+    Arguments: work; wanted, whether `--mpi` was given, for launchers that are not recognised;
+    threads, `--threads`. Returns an exit status where there are other ranks. What ends one rank
+    ends all, with one line and its status: an error that all have is told by the first one.
+    """
+    size, _ = launched()
+    if size == 1 and not wanted:
+        work()
+        return None
+    communicator = _communicator(size)
+    if communicator.Get_size() == 1:
+        work()
+        return None
+    _quiet_but_first(communicator.Get_rank())
+    return _run(communicator, work, threads)
+
+
+def _run(communicator: Any, work: Callable[[], None], threads: int | None) -> int | None:
+    """The work of a rank, and the end of all where it fails."""
+    rank = communicator.Get_rank()
+
+    def run() -> None:
+        try:
+            _join(communicator, threads)
+            work()
+        except BaseException as error:
+            if rank:
+                time.sleep(GRACE)
+                if isinstance(error, KeyboardInterrupt):  # of all ranks, and told by the first
+                    communicator.Abort(130)
+            raise
+
+    if status := guarded(f"nmt: rank {rank}" if rank else "nmt", run):
+        communicator.Abort(status)
+    return status
+
+
+def _quiet_but_first(rank: int) -> None:
+    """Ranks but the first print nothing on stdout."""
+    if rank:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+
+
+def _communicator(size: int) -> Any:
+    """All processes of mpi4py's MPI. Raises UserError where there is none, or where it does not
+    know those that the launcher started."""
+    os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")  # MPICH's: ours is the line
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise UserError(f"expected mpi4py for {size} ranks, found none that works ({error}): pip "
+                        "install 'lstm-nmt-reference[mpi]'") from None
+    found = MPI.COMM_WORLD.Get_size()
+    if size not in (1, found):
+        raise UserError(f"expected the mpiexec of mpi4py's library, {MPI.get_vendor()[0]}, got "
+                        f"another one: it started {size} processes, the library knows {found}")
+    return MPI.COMM_WORLD
+
+
+def _join(communicator: Any, threads: int | None) -> None:
+    """Make this process one of the ranks: its world, its threads, its GPU."""
+    from mpi4py import MPI
+
+    local = communicator.Split_type(MPI.COMM_TYPE_SHARED)  # the ranks of this machine
+    if backend.module().__name__ == "cupy":
+        world.use(world.Ranks(_nccl(communicator, local)))
+        return
+    if threads is None and "OPENBLAS_NUM_THREADS" not in os.environ:
+        together = set().union(*local.allgather(processors()))  # a launcher may bind each to some
+        use_threads(max(1, min(len(together) // local.Get_size(), len(processors()))))
+    world.use(world.Ranks(Mpi(communicator)))
+
+
+def _nccl(communicator: Any, local: Any) -> Nccl:
+    """NCCL between the ranks, each on a GPU of its own."""
+    import cupy
+    from cupyx import distributed
+
+    found = cupy.cuda.runtime.getDeviceCount()
+    if local.Get_size() > found:
+        raise UserError(f"expected a GPU for each of {local.Get_size()} ranks of this machine, "
+                        f"found {found}")
+    cupy.cuda.Device(local.Get_rank()).use()
+    return Nccl(communicator, distributed.init_process_group(
+        communicator.Get_size(), communicator.Get_rank(), use_mpi=True))

@@ -1,0 +1,53 @@
+"""The part of a batch that one of several processes computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from backend import Array
+from nmt.data.batches import Batch, Side
+from nmt.data.characters import Spelled
+
+
+def share(batch: Batch, rank: int, size: int) -> Batch | None:
+    """Sentences `rank`, `rank + size`, ... of a batch of B; None where it has none for this rank.
+
+    What only the others' sentences need is left out: their padding, and the characters of their
+    words. A state, where the batch has one, is the share's already.
+    """
+    if rank >= len(batch.indices):
+        return None
+    return replace(batch, sources=tuple(_side(side, rank, size) for side in batch.sources),
+                   target=_side(batch.target, rank, size), indices=batch.indices[rank::size])
+
+
+def _side(side: Side, rank: int, size: int) -> Side:
+    """The same of one side."""
+    lengths, steps = side.lengths[rank::size], len(side.ids)
+    steps -= int(side.lengths.max() - lengths.max())
+    B, factors = len(side.lengths), side.factors
+    return Side(side.ids[:steps, rank::size], lengths,
+                tuple(_spelled(one, B, rank, size) for one in side.characters
+                      if (one.places % B % size == rank).any()),
+                None if factors is None else factors[:, :steps, rank::size])
+
+
+def _spelled(group: Spelled, B: int, rank: int, size: int) -> Spelled:
+    """The words of a group that stand in columns `rank`, `rank + size`, ... of B."""
+    t, b = np.divmod(group.places, B)
+    here = b % size == rank
+    kept, words = np.unique(group.words[here], return_inverse=True)
+    lengths = group.lengths[kept]
+    places = t[here] * len(range(rank, B, size)) + b[here] // size
+    return Spelled(group.ids[:lengths.max(), kept], lengths, places, words)
+
+
+def columns_together(parts: Sequence[Array]) -> np.ndarray:
+    """The rows (B, ...) of all, from each rank's share of them, host arrays."""
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    for rank, part in enumerate(parts):
+        whole[rank::len(parts)] = part
+    return whole

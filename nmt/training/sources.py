@@ -1,0 +1,73 @@
+"""Several batches an update.
+
+The gradient of a loss that is summed over sentences is the sum of the gradients of any batches that
+they are cut into; divided by what all of these weigh it is that of the one large batch, up to
+rounding. So batches that do not fit into memory are computed in parts (`train.accumulate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nmt.data.batches import Batch
+from nmt.training.batch_source import BatchSource
+
+
+@dataclass(frozen=True)
+class Together:
+    """The batches of one update."""
+
+    parts: tuple[Batch, ...]
+    task: str = ""  # as a batch's
+
+    @property
+    def indices(self) -> np.ndarray:
+        """(B,) of all parts."""
+        return np.concatenate([part.indices for part in self.parts])
+
+
+def parts_of(batch: Batch | Together) -> list[Batch]:
+    """The batches of an update: one, or those that are accumulated."""
+    if isinstance(batch, Batch):
+        return [batch]
+    return [replace(part, task=batch.task) for part in batch.parts]
+
+
+class Accumulated:
+    """A source whose batches are `count` of another's; an epoch's last one may be of fewer."""
+
+    def __init__(self, source: BatchSource, count: int) -> None:
+        self._source, self._count = source, count
+
+    def epoch(self, rng: np.random.Generator) -> list[Sequence[Any]]:
+        """The other's keys, `count` at a time."""
+        keys = self._source.epoch(rng)
+        return [keys[first : first + self._count] for first in range(0, len(keys), self._count)]
+
+    def clock(self, keys: Sequence[Any]) -> np.ndarray:
+        """(len(keys) + 1,): updates."""
+        return np.arange(len(keys) + 1)
+
+    def batch(self, key: Sequence[Any]) -> Together:
+        """The batches of the keys."""
+        return Together(tuple(self._source.batch(one) for one in key))
+
+    def tokens(self, batch: Together) -> int:
+        """Of all parts."""
+        return sum(self._source.tokens(part) for part in batch.parts)
+
+    def weight(self, batch: Together) -> int:
+        """Of all parts."""
+        return sum(self._source.weight(part) for part in batch.parts)
+
+
+def accumulated(source: BatchSource, count: int) -> BatchSource:
+    """A source with `count` batches an update; a mixture's updates stay those of one task."""
+    if count == 1:
+        return source
+    mixed = getattr(source, "accumulated", None)
+    return Accumulated(source, count) if mixed is None else mixed(count)

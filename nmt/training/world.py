@@ -1,0 +1,252 @@
+"""The processes that train one model together: what they tell each other, the sum of gradients.
+
+Data-parallel training: each of n ranks computes the loss and the gradient of its share of the same
+batch (`nmt.data.share`), both are summed over the ranks, and each makes the same update. Dense
+gradients lie one after another in one flat array, which is summed in buckets while the next is
+filled (Allreduce); of a table's gradient each rank sends the rows that its sentences touched
+(Allgatherv), and they are added in the order of the ranks. The gradients of a hand-written backward
+pass come together, at its end: they cannot be sent while it runs.
+
+A `World` of one process does nothing. What carries numbers between several is a `Transport`: MPI
+for arrays on the host, NCCL for those on GPUs (`nmt.training.transport`).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from backend import Array, array_module, to_host
+from backend.errors import UserError
+from backend.rows import RowGradient, row_index, sum_rows
+from nmt.data.batches import Batch
+from nmt.data.share import columns_together, share
+from nmt.models.contract import Gradients
+from nmt.training.passes import Sums
+
+T = TypeVar("T")
+NONE, DENSE = -1, -2  # what a rank has of a parameter's gradient; 0 and more: so many rows
+BUCKET = 1 << 20  # elements that are summed at once
+
+
+class Transport(Protocol):
+    """What carries numbers between ranks; every rank calls the same methods in the same order."""
+
+    rank: int
+    size: int
+
+    def everyones(self, value: Any) -> list[Any]:
+        """A small Python object of each rank, in their order."""
+
+    def counts(self, own: np.ndarray) -> np.ndarray:
+        """(size, N) int64: the host integers `own` (N,) of each rank."""
+
+    def start_sum(self, array: Array) -> Callable[[], None]:
+        """Begin to replace a flat array by its sum over the ranks; call what it returns to end."""
+
+    def rows(self, own: Array, counts: Sequence[int]) -> Array:
+        """The rows (N_r, ...) of each rank r, stacked in their order; counts: N_r of each."""
+
+
+class World:
+    """One process that trains alone."""
+
+    rank, size = 0, 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process validates and writes."""
+        return self.rank == 0
+
+    def share(self, batch: Batch) -> Batch | None:
+        """What this rank computes of a batch; None for nothing."""
+        return batch
+
+    def share_of_state(self, state: Any) -> Any:
+        """This rank's rows of a stream's state, arrays (B, H) by layer and place."""
+        return state
+
+    def whole_state(self, state: Any) -> Any:
+        """The reverse: all rows of the state of which this rank has a share."""
+        return state
+
+    def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
+        """Loss and gradients, of any of the parameters, summed over the ranks; own: this rank's,
+        None where it has no sentence of the batch, which the first rank always has."""
+        assert own is not None
+        return own
+
+    def agreed(self, flag: bool) -> bool:
+        """Whether the flag of any rank is set."""
+        return flag
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What the first rank makes."""
+        return make()
+
+    def everyones(self, value: T) -> list[T]:
+        """A small value of each rank, in their order."""
+        return [value]
+
+    def wait(self) -> None:
+        """Until all ranks are here."""
+
+    def check_same(self, what: str, value: Any) -> None:
+        """Raise UserError naming a rank whose value is not the first one's."""
+        for rank, found in enumerate(values := self.everyones(value)):
+            if found != values[0]:
+                raise UserError(f"rank {rank}: expected the {what} of rank 0, found others")
+
+    def check_parameters(self, parameters: Mapping[str, Array]) -> None:
+        """Raise UserError where ranks have come to other parameters: they would train apart."""
+        if self.size > 1:
+            self.check_same("parameters", _checksum(parameters))
+
+
+class Ranks(World):
+    """One of several processes."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.rank, self.size = transport.rank, transport.size
+        self._flat: Array | None = None  # where dense gradients are summed
+        self.bytes = 0  # that this rank has handed over to be summed or gathered
+
+    def share(self, batch: Batch) -> Batch | None:
+        """Sentences rank, rank + size and so on."""
+        return share(batch, self.rank, self.size)
+
+    def share_of_state(self, state: Any) -> Any:
+        """As the sentences."""
+        return state and [tuple(part[self.rank :: self.size] for part in parts) for parts in state]
+
+    def whole_state(self, state: Any) -> Any:
+        """Host arrays; None where there is no state."""
+        own = [[to_host(part) for part in parts] for parts in state or ()]
+        every = [one for one in self.everyones(own) if one]  # ranks beyond the rows have none
+        return [tuple(columns_together(parts) for parts in zip(*layers, strict=True))
+                for layers in zip(*every, strict=True)] or None
+
+    def sum(self, own: Sums | None, parameters: Mapping[str, Array]) -> Sums:
+        """Of a parameter that a rank has no gradient of, it adds nothing; a gradient that is dense
+        anywhere becomes dense. The sums are the same numbers on every rank."""
+        losses = array_module(*parameters.values()).zeros(2, dtype=np.float64)
+        if own is not None:
+            losses[0], losses[1] = own.loss, own.word_loss
+        self._transport.start_sum(losses)()
+        gradients = {} if own is None else own.gradients
+        apart = own is not None and own.word_loss is not own.loss
+        told = [int(apart), *(_kind(gradients.get(name)) for name in parameters)]
+        (aparts, *kinds) = self._transport.counts(np.array(told, np.int64)).T  # (ranks,) each
+        summed = self._sum_gradients(gradients, parameters, dict(zip(parameters, kinds,
+                                                                     strict=True)))
+        loss = losses[0]
+        return Sums(loss, losses[1] if aparts.any() else loss, summed)
+
+    def _sum_gradients(self, own: Gradients, parameters: Mapping[str, Array],
+                       kinds: Mapping[str, np.ndarray]) -> Gradients:
+        """The gradients of all ranks, in the order of the parameters; kinds: of each rank's."""
+        summed = self._sum_dense(own, {name: parameters[name] for name, kind in kinds.items()
+                                       if (kind == DENSE).any()})
+        summed |= {name: self._sum_rows(own.get(name), kind, parameters[name])
+                   for name, kind in kinds.items() if name not in summed and (kind >= 0).any()}
+        return {name: summed[name] for name in parameters if name in summed}
+
+    def _sum_dense(self, gradients: Gradients, parameters: Mapping[str, Array]) -> Gradients:
+        """The sums of dense gradients, views of one array; a bucket is sent when it is full."""
+        flat, ends, start = self._room(parameters), list[Callable[[], None]](), 0
+        sums, sent = Gradients(), 0
+        for name, parameter in parameters.items():
+            part = flat[start : start + parameter.size]
+            _put(gradients.get(name), part)
+            sums[name] = part.reshape(parameter.shape)
+            start += parameter.size
+            while start - sent >= BUCKET or (start == len(flat) and sent < start):
+                ends.append(self.start_sum(flat[sent : min(sent + BUCKET, start)]))
+                sent = min(sent + BUCKET, start)
+        for end in ends:
+            end()
+        return sums
+
+    def start_sum(self, array: Array) -> Callable[[], None]:
+        """Begin to sum a flat array over the ranks, in place; call what is returned to end."""
+        self.bytes += array.nbytes
+        return self._transport.start_sum(array)
+
+    def _room(self, parameters: Mapping[str, Array]) -> Array:
+        """A flat array for gradients of these parameters, the same one again where it is as long.
+        """
+        size = sum(parameter.size for parameter in parameters.values())
+        if self._flat is None or len(self._flat) != size:
+            arrays = list(parameters.values())
+            dtype = np.result_type(*(one.dtype for one in arrays)) if arrays else np.float64
+            self._flat = array_module(*arrays).empty(size, dtype=dtype)
+        return self._flat
+
+    def _sum_rows(self, own: RowGradient | None, counts: np.ndarray, table: Array) -> RowGradient:
+        """The rows of all ranks, those of one id added in the order of the ranks."""
+        xp, lengths = array_module(table), np.maximum(counts, 0).tolist()
+        ids, values = np.empty(0, np.int64), xp.empty((0, table.shape[1]), dtype=table.dtype)
+        if own is not None:
+            ids, values = to_host(own.ids) if own.on_host is None else own.on_host, own.values
+        self.bytes += ids.nbytes + values.nbytes
+        every = np.concatenate(self._transport.everyones(ids))  # (N,)
+        values = self._transport.rows(values, lengths)  # (N, E)
+        return sum_rows(values, row_index(every), table.shape[0])
+
+    def agreed(self, flag: bool) -> bool:
+        """By the largest."""
+        return bool(self._transport.counts(np.array([flag], np.int64)).any())
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """The others wait for it."""
+        return self.everyones(make() if self.first else None)[0]  # type: ignore[return-value]
+
+    def everyones(self, value: T) -> list[T]:
+        """As the transport brings them."""
+        return self._transport.everyones(value)
+
+    def wait(self) -> None:
+        """For a number of each."""
+        self.agreed(False)
+
+
+def _kind(gradient: Any) -> int:
+    """What there is of a gradient: NONE, DENSE, or how many rows."""
+    if gradient is None:
+        return NONE
+    return len(gradient.ids) if isinstance(gradient, RowGradient) else DENSE
+
+
+def _put(gradient: Any, flat: Array) -> None:
+    """Write a gradient, of rows as a dense one, none as zeros, into a flat array."""
+    if gradient is None:
+        flat[...] = 0
+    else:
+        dense = gradient.dense() if isinstance(gradient, RowGradient) else gradient
+        flat[...] = dense.reshape(-1)
+
+
+def _checksum(parameters: Mapping[str, Array]) -> int:
+    """A number that tells parameters apart."""
+    total = 0
+    for array in parameters.values():
+        total = zlib.crc32(to_host(array).tobytes(), total)
+    return total
+
+
+_world = World()
+
+
+def current() -> World:
+    """The world that this process is in: alone, unless a command has joined others."""
+    return _world
+
+
+def use(world: World) -> None:
+    """Make a world that of this process."""
+    global _world
+    _world = world

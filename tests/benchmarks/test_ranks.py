@@ -1,0 +1,51 @@
+"""The model of time against ranks finds what it was made from; a quick run leaves a record."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ranks import ENVIRONMENT, WHY_NOT
+
+from benchmarks import ranks
+from benchmarks.timing import blas_kernels
+
+
+@pytest.mark.parametrize("algorithm", ranks.ALGORITHMS)
+def test_the_fit_finds_what_times_were_made_from(algorithm) -> None:
+    alpha, beta, a, b = 3e-5, 2e-9, 0.01, 0.002
+
+    def row(p, batch):
+        costs = [ranks.ALGORITHMS[algorithm](p, size) for size in ranks.LENGTHS]
+        return {"ranks": p, "threads": 1, "batch": batch, "lengths": ranks.LENGTHS,
+                "sums": [alpha * x + beta * y for x, y in costs],
+                "seconds": {"passes": a + b * batch / p}}
+
+    found = ranks.fit([row(1, 64), row(2, 64), row(4, 64), row(2, 128)])
+    assert found["algorithm"] == algorithm and found["error"] < 1e-9
+    assert [found[name] for name in ("alpha", "beta", "a", "b")] == \
+        pytest.approx([alpha, beta, a, b])
+
+
+def test_bytes_of_a_gradient_are_counted() -> None:
+    """Luong's decoder and encoder of one layer, one unit wide: tables are rows."""
+    sizes = {"layers": 1, "hidden": 2, "vocabulary": 10, "length": 3}
+    dense, rows = ranks.gradient_bytes(sizes, 2)
+    weights = ranks.make_model(sizes).weights()
+    tables = sum(one.shape[0] * one.shape[1] for name, one in weights.items()
+                 if name in ("encoder.W_e", "decoder.W_e"))
+    whole = sum(one.shape[0] * (one.shape[1] if len(one.shape) > 1 else 1)
+                for one in weights.values())
+    assert (dense, rows) == (4 * (whole - tables), 4 * 2 * 6 * 2) and tables == 40
+
+
+@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+def test_a_quick_run_leaves_a_record(tmp_path, capsys, monkeypatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ranks, "cases", lambda options: [(1, 1, 8, "fixed"), (2, 1, 8, "fixed"),
+                                                         (1, 1, 8, "growing")])
+    ranks.main(["--quick", "--output", str(tmp_path)])
+    *rows, last = json.loads((tmp_path / f"ranks-{blas_kernels()}.json").read_text())["rows"]
+    assert [row["bytes"] > 0 for row in rows] == [False, True, False]
+    assert last["model"]["b"] >= 0 and "| growing | 512 |" in capsys.readouterr().out

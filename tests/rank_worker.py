@@ -1,0 +1,173 @@
+"""What the ranks of `mpiexec -n N python -m mpi4py tests/rank_worker.py DIR` hold to be true."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from mpi4py import MPI
+from tiny_run import Crash, CrashAt
+
+from backend.errors import UserError
+from backend.rows import RowGradient
+from grads.verification.catalogue import entries, random_model
+from lstm.parameters import initialise
+from nmt.data.batches import TextBatches
+from nmt.language_models import Streams
+from nmt.models.language_model import LanguageModel, LanguageModelConfig
+from nmt.models.translator import ModelConfig, Translator
+from nmt.recipe import TextConfig
+from nmt.training.options import TrainOptions
+from nmt.training.passes import sums_of
+from nmt.training.tasks import Mixture, Several
+from nmt.training.trainer import Trainer
+from nmt.training.transport import Mpi
+from nmt.training.world import Ranks, World
+
+WORDS, ALONE, RANKS = 9, World(), Ranks(Mpi(MPI.COMM_WORLD))
+PLAIN = {"embedding_size": 4, "hidden_size": 5, "layers": 1}
+
+
+def dense(gradient):
+    """An array, also of rows."""
+    return gradient.dense() if isinstance(gradient, RowGradient) else gradient
+
+
+def summed(made, world):
+    """Loss and gradients of a drawn model's batch, by a world's ranks."""
+    part, own = world.share(made.batch), None
+    if part is not None:
+        part = replace(part, state=world.share_of_state(part.state))
+        loss, cache = made.model.loss(made.parameters, part)
+        own = sums_of(loss, cache, made.model.backward(cache))
+    return world.sum(own, made.parameters)
+
+
+def check_every_architecture() -> int:
+    """Shares of a ragged batch of three sentences sum to the batch, with one rank empty of four."""
+    ragged = [one for one in entries("tiny") if one.shape == "ragged"]
+    chosen = [one for name in {one.architecture: 0 for one in ragged}
+              for one in [one for one in ragged if one.architecture == name][::6]]
+    for entry in chosen:
+        made = random_model(entry)
+        whole, parts = summed(made, ALONE), summed(made, RANKS)
+        for name in ("loss", "word_loss"):
+            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12,
+                                       err_msg=entry.name)
+        for name, gradient in whole.gradients.items():
+            np.testing.assert_allclose(dense(parts.gradients[name]), dense(gradient), rtol=1e-12,
+                                       atol=1e-12, err_msg=f"{entry.name}: {name}")
+        RANKS.check_same("sums", [float(np.sum(dense(g))) for g in parts.gradients.values()])
+    return len({entry.architecture for entry in chosen})
+
+
+def pairs(count=11, seed=0, **options):
+    """Sentence pairs of random words as a source of batches."""
+    rng = np.random.default_rng(seed)
+    drawn = [tuple(rng.integers(2, WORDS, rng.integers(1, 6)).tolist() for _ in range(2))
+             for _ in range(count)]
+    return TextBatches(drawn, options.pop("batch_size", 4), True, **options)
+
+
+def translator(**options):
+    return Translator(ModelConfig(**PLAIN | options), WORDS, WORDS, True)
+
+
+class Tasks(Several):
+    """With fresh parameters."""
+
+    def initial_parameters(self, rng, dtype):
+        return initialise(self.weights(), rng, dtype)
+
+
+KINDS = {
+    "sentences": (translator, pairs),  # 4, 4 and 3 a batch
+    "tokens": (translator, lambda: pairs(budget=14)),
+    "streams": (lambda: LanguageModel(LanguageModelConfig(**PLAIN), WORDS),
+                lambda: Streams(np.random.default_rng(1).integers(0, WORDS, 60).tolist(),
+                                TextConfig(train="t", streams=5, length=4))),
+    "few streams": (lambda: LanguageModel(LanguageModelConfig(**PLAIN), WORDS),
+                    lambda: Streams(np.random.default_rng(1).integers(0, WORDS, 30).tolist(),
+                                    TextConfig(train="t", streams=3, length=4))),
+    "tasks": (lambda: Tasks({"a": translator(), "b": translator()}),
+              lambda: Mixture({"a": pairs(), "b": pairs(9, 1)}, {"a": 1.0, "b": 1.0})),
+}
+
+
+def trainer(directory, world, kind, observer=None, model=None, **options):
+    model, source = model or KINDS[kind][0](), KINDS[kind][1]()
+    parameters = model.initial_parameters(np.random.default_rng(1), "float64")
+    settings = TrainOptions(**{"epochs": 2, "optimizer": "adam", "learning_rate": 0.01,
+                               "max_norm": 0.5} | options)
+    return Trainer(model, parameters, source, settings, directory, observer=observer, world=world)
+
+
+def check_training(directory: Path, kinds: list[str]) -> None:
+    """Parameters after two epochs are one process's, whatever an update is divided by."""
+    for kind in kinds:
+        for accumulate in (1, 2)[: 1 + (kind != "tokens")]:
+            own = directory / f"{kind}-{accumulate}"
+            alone = trainer(own / f"alone-{RANKS.rank}", ALONE, kind, accumulate=accumulate)
+            ranks = trainer(own / "ranks", RANKS, kind, accumulate=accumulate)
+            alone.train()
+            ranks.train()
+            for name, parameter in alone.parameters.items():
+                np.testing.assert_allclose(ranks.parameters[name], parameter, rtol=1e-12,
+                                           atol=1e-12, err_msg=f"{kind}: {name}")
+    if RANKS.first:
+        ours, theirs = (sorted(path.name for path in (own / which).iterdir())
+                        for which in ("alone-0", "ranks"))
+        assert ours == theirs == ["last.safetensors", "log.jsonl"], (ours, theirs)
+
+
+def check_resume(directory: Path) -> None:
+    """With dropout, of each rank its own, a run that crashed goes on to the same bits."""
+    for kind, make in (("sentences", translator),
+                       ("streams", lambda **more: LanguageModel(
+                           LanguageModelConfig(**PLAIN | more), WORDS))):
+        model = make(dropout=0.3)
+        whole = trainer(directory / f"{kind}-whole", RANKS, kind, model=model)
+        whole.train()
+        own = directory / f"{kind}-cut"
+        crashing = trainer(own, RANKS, kind, CrashAt(4), model, checkpoint_every=2)
+        try:
+            crashing.train()
+        except Crash:
+            pass
+        resumed = trainer(own, RANKS, kind, model=model)
+        resumed.resume()
+        resumed.train()
+        for name, parameter in whole.parameters.items():
+            np.testing.assert_array_equal(resumed.parameters[name], parameter)
+        try:
+            trainer(own, ALONE, kind, model=model).resume()
+        except UserError as error:
+            assert f"with 1 ranks a run of {RANKS.size}" in str(error)
+        else:
+            raise AssertionError("resumed alone")
+
+
+def check_what_is_said() -> None:
+    """The small things that ranks tell one another."""
+    assert RANKS.from_first(lambda: 7 + RANKS.rank) == 7
+    assert RANKS.everyones(RANKS.rank) == list(range(RANKS.size))
+    assert RANKS.agreed(RANKS.rank == RANKS.size - 1) and not RANKS.agreed(False)
+    try:
+        RANKS.check_parameters({"W": np.full(3, float(RANKS.rank == 1))})
+    except UserError as error:
+        assert str(error) == "rank 1: expected the parameters of rank 0, found others"
+    else:
+        raise AssertionError("other parameters pass")
+
+
+if __name__ == "__main__":
+    architectures = check_every_architecture()
+    check_training(Path(sys.argv[1]), ["sentences", "few streams"] if RANKS.size == 4 else
+                   ["sentences", "tokens", "streams", "tasks"])
+    if RANKS.size == 2:
+        check_resume(Path(sys.argv[1]))
+    check_what_is_said()
+    if RANKS.first:
+        print(f"{architectures} architectures, {RANKS.size} ranks")

@@ -1,4 +1,4 @@
-"""Which kernels the host's BLAS runs, and whether it runs slower than it could."""
+"""Which kernels the host's BLAS runs, and whether faster ones are available."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from backend.switch import module
 
 
 def blas_architecture() -> str | None:
-    """The processor whose kernels NumPy's BLAS runs, such as Haswell; None if it does not say."""
+    """The architecture whose kernels NumPy's BLAS runs, such as Haswell; None if it is not
+    reported."""
     for pool in threadpool_info():
         if pool["user_api"] == "blas":
             return pool.get("architecture")
@@ -22,10 +23,10 @@ def blas_architecture() -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """What decides the last bits of results, beside the program and its input: name -> value.
+    """What the last bits of results depend on beside the program and its input: name -> value.
 
-    Threads and kernels of the BLAS sum in another order, NumPy's versions and vector instructions
-    round some functions otherwise.
+    The order of sums depends on the BLAS's threads and kernels; the rounding of some functions on
+    NumPy's version and the processor's vector instructions.
     """
     pools: list[dict[str, Any]] = threadpool_info()
     blas = next((pool for pool in pools if pool["user_api"] == "blas"), dict[str, Any]())
@@ -37,13 +38,13 @@ def environment() -> dict[str, Any]:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What of an environment is not what it was, in words; "" for nothing."""
+    """The entries of an environment that have changed, in words; "" if none has."""
     return ", ".join(f"{name}: was {before[name]}, now {value}" for name, value in now.items()
                      if name in before and before[name] != value)
 
 
 def has_avx512() -> bool:
-    """Whether the processor has AVX-512, as Linux tells; False elsewhere."""
+    """Whether the processor has AVX-512, as Linux reports it; False on other systems."""
     try:
         return "avx512f" in Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -51,7 +52,9 @@ def has_avx512() -> bool:
 
 
 def slow_blas() -> str | None:
-    """One line where AVX2 kernels are forced on an AVX-512 processor: half of the speed is lost."""
+    """A warning where AVX2 kernels are forced on an AVX-512 processor, at about half the speed;
+    else
+    None."""
     architecture = blas_architecture()
     if not os.environ.get("OPENBLAS_CORETYPE") or not has_avx512():
         return None

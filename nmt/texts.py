@@ -1,4 +1,4 @@
-"""What a translator reads and predicts of words: pieces, ids, batches of them."""
+"""From words to what a translator reads and predicts: pieces, ids and batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nmt.recipe import Recipe
 
 @dataclass
 class Texts(BaseSystem):
-    """Between the words of both sides and the ids that a translator reads and predicts."""
+    """Converts the words of both sides to the ids that a translator reads and predicts."""
 
     kind, recipes, names = "translator", Recipe, ("source", "target")
 
@@ -38,7 +38,7 @@ class Texts(BaseSystem):
 
     @property
     def target(self) -> Vocabulary:
-        """The target's."""
+        """The target's vocabulary."""
         return self.vocabularies["target"]
 
     def batches(
@@ -52,8 +52,9 @@ class Texts(BaseSystem):
                            self._lengths(pairs), budget, self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
-        """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
-        sorted by the lengths that pairs have without it."""
+        """Batches for training: with the recipe's batch size and BPE dropout; epochs are sorted by
+        the
+        lengths without dropout."""
         data, train = self.recipe.data, self.recipe.train
         if not data.subwords.dropout:
             return self.batches(pairs, train.batch_size, train.batch_tokens)
@@ -63,7 +64,7 @@ class Texts(BaseSystem):
                             finish=self.reader.batch)
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """(N, 2) int, ids that are read and predicted of each pair."""
+        """(N, 2) int, the numbers of ids that are read and predicted for each pair."""
         lengths = lengths_of(pairs if self.source.codes is None else [
             (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
         if self.recipe.data.source_end:
@@ -72,11 +73,11 @@ class Texts(BaseSystem):
         return lengths
 
     def _pair_ids(self, pair: Pair) -> IdPair:
-        """What is read of a pair, and what is predicted."""
+        """The ids that are read of a pair, and those that are predicted."""
         return self.reader.numbers(pair[0]), self.target_ids(pair[1])
 
     def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
-        """The same with BPE dropout."""
+        """The ids with BPE dropout; draw: the source of random numbers."""
         dropout = self.recipe.data.subwords.dropout
         sides = (self.reader.forms(pair[0]), pair[1])
         read, predicted = (one.drawn(words, dropout, draw) for one, words in zip(
@@ -91,24 +92,24 @@ class Texts(BaseSystem):
 
     @cached_property
     def spellings(self) -> dict[str, Spelling]:
-        """Between words and characters, of the sides that a hybrid model has characters of."""
+        """Side -> its `Spelling`, for the sides of which a hybrid model has characters."""
         return {side: Spelling(self.vocabularies[side], self.vocabularies[name])
                 for side, name in zip(self.names, CHARACTERS, strict=True)
                 if name in self.vocabularies}
 
     @cached_property
     def reader(self) -> SourceReader:
-        """What the encoder reads of sentences."""
+        """The converter of source sentences."""
         names = tuple(getattr(self.recipe.model, "factors", ()))
         return SourceReader(self.source, Factors(names, self.vocabularies),
                             self.recipe.data.source_end)
 
     def source_ids(self, words: Sequence[str]) -> list[int]:
-        """What the encoder reads of a sentence as it is written."""
+        """The ids that the encoder reads of a sentence, in written order."""
         return self.reader.ids(self.reader.pieces(words))
 
     def target_ids(self, words: Sequence[str]) -> list[int]:
-        """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
+        """The ids that the decoder predicts for a sentence, without `</s>`, in its order.
         """
         return self._from_start_or_end(self.target.ids(self.target.pieces(words)))
 
@@ -124,6 +125,6 @@ class Texts(BaseSystem):
         return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
 
     def source_columns(self, words: Sequence[str]) -> list[str]:
-        """What the columns of an alignment with a sentence are: its words, or their pieces."""
+        """The labels of an alignment's columns: the words of the sentence, or their pieces."""
         pieces = self.reader.pieces(words)
         return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)

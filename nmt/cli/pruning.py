@@ -1,4 +1,4 @@
-"""`nmt prune`: arguments, and what it does."""
+"""The subcommand `nmt prune`: its arguments and its functions."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def run_prune(options: argparse.Namespace) -> None:
 
 
 def _how(options: argparse.Namespace) -> str | None:
-    """What is done after pruning; None for nothing."""
+    """What to train after pruning, "retrain" or "from scratch"; None for nothing."""
     if options.retrain is not None:
         return RETRAINED
     return None if options.from_scratch is None else FROM_SCRATCH
 
 
 def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
-    """The recipe that trains what is left, with its overrides; None where nothing trains."""
+    """The recipe for training the remaining weights, with its overrides; None without training."""
     how = _how(options)
     if how is None:
         if options.overrides:
@@ -116,7 +116,7 @@ def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
 
 
 def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -> None:
-    """Train what is left, and say how it went."""
+    """Train the remaining weights, and print the scores."""
     how: Any = _how(options)
     train = partial(retrain, pruned, recipe, options.output, how)
     if isinstance(recipe, Recipe):
@@ -127,12 +127,12 @@ def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -
 
 
 def parameter_bytes(system: BaseSystem) -> int:
-    """What the parameters of a system take."""
+    """The size of a system's parameters in bytes."""
     return sum(array.nbytes for array in (system.stored or system.parameters).values())
 
 
 def table(system: BaseSystem) -> str:
-    """How much of each class is pruned: a line each, and one of all."""
+    """A line for each weight class, and one for all: how many weights are pruned."""
     assert system.pruning is not None
     masks, named = system.pruning.masks, classes(stored_weights(system))
     rows = [(one, counts({name: masks[name] for name, own in named.items() if own == one}))
@@ -144,7 +144,7 @@ def table(system: BaseSystem) -> str:
 
 
 def counts(masks: Mapping[str, np.ndarray]) -> tuple[int, int]:
-    """How many weights the masks prune, and of how many."""
+    """The number of weights that the masks prune, and the number of all weights."""
     size = sum(mask.size for mask in masks.values())
     return size - sum(int(mask.sum()) for mask in masks.values()), size
 

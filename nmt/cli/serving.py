@@ -1,4 +1,4 @@
-"""`nmt serve`: a page on which one types a sentence."""
+"""`nmt serve`: translation on a web page."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Vocabularies of pieces of words, by byte pair encoding (`nmt.data.bpe`).
 
-A word is cut by the codes; a piece that the vocabulary does not have is cut further, so that what
-stays unknown is characters that the training text never had. Symbols of annotated text (`nmt
-annotate`) stay whole.
+A word is cut by the codes; a piece outside the vocabulary is cut further, so that only characters
+that are not in the training text are unknown. Symbols of annotated text (`nmt annotate`) stay
+whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nmt.data.stored import Lazy
 from nmt.data.vocabulary import SPECIALS, Vocabulary, most_frequent
 
 SUFFIX = ".codes"
-DRAWS = 10  # of each word, for the pieces that dropout makes
+DRAWS = 10  # random segmentations of each word, to collect the pieces that dropout makes
 LARGEST = 1 << 62
 
 
@@ -50,7 +50,7 @@ class PieceVocabulary(Vocabulary):
         return [piece for word in words for piece in cut[word]]
 
     def drawn(self, words: Sequence[str], dropout: float, draw: Draw) -> list[str]:
-        """The same with BPE dropout, by the numbers of `draw`."""
+        """The pieces with BPE dropout; draw: the source of random numbers."""
         return [piece for word in words for piece in self._pieces(word, dropout, draw)]
 
     def _pieces(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
@@ -85,13 +85,13 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def stays_whole(word: str) -> bool:
-    """Whether a word is a symbol, which is no text to cut."""
+    """Whether a word is a symbol, which is not cut."""
     return word[:1] == "<" and (word in SPECIALS or is_symbol(word))
 
 
 @dataclass(frozen=True)
 class PieceOptions:
-    """How a vocabulary of pieces is made: see `SubwordsConfig` and `DataConfig`."""
+    """Options of a vocabulary of pieces: see `SubwordsConfig` and `DataConfig`."""
 
     threshold: int = 1
     dropout: float = 0.0
@@ -104,7 +104,7 @@ def build(
 ) -> PieceVocabulary:
     """The vocabulary of one side, from its training words and how often each occurs.
 
-    With dropout the pieces of some draws of each word are in it too: the seed of these is fixed.
+    With dropout it also has the pieces of some random segmentations of each word (fixed seed).
     name: the side's, for the error. Raises UserError where no piece reaches the threshold.
     """
     found = _counted(counts, lambda word: codes.cut(word))
@@ -137,9 +137,10 @@ def _counted(
 
 
 class DrawnPairs(Lazy[IdPair]):
-    """Pairs of sentences as ids, cut with dropout: each by the numbers that its place gives.
+    """Pairs of sentences as ids, cut with BPE dropout; the index of a pair determines its random
+    numbers.
 
-    ids: of a pair of words and the numbers to draw by. `draw` says which of many ways they are cut.
+    ids: the function from a pair of words and a source of random numbers to ids.
     """
 
     def __init__(self, pairs: Sequence[Pair], ids: Callable[[Pair, Draw], IdPair]) -> None:
@@ -154,7 +155,7 @@ class DrawnPairs(Lazy[IdPair]):
 
 
 class DrawnBatches(TextBatches):
-    """Batches of pairs that are cut anew in each epoch: its generator says how, after the order."""
+    """Batches of pairs that are cut anew in each epoch, by the generator that shuffles it."""
 
     pairs: DrawnPairs
 

@@ -61,16 +61,16 @@ class ModelConfig:
     hidden_size: int = 256  # H, units per layer (and per direction)
     embedding_size: int = 256  # E
     bidirectional: bool = False  # encoder reads from both ends; needs the bridge
-    bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the bare last states
+    bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the encoder's last states
     biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
     output_bias: bool = False  # of the prediction layer
-    output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
+    output_norm: float | None = None  # length that h~ is scaled to before it (fixnorm, 3.2.3)
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
-    score: str = "general"  # how h_t is compared with hbar_s: a row of attention/scores.py
+    score: str = "general"  # the score of h_t and hbar_s: a row of attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
     window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
-    renormalise: bool = False  # local-p: a_t is made to sum to one (the thesis's is not: erratum 8)
-    location_length: int = 50  # location: L_max, source words behind it are not attended to
+    renormalise: bool = False  # local-p: a_t is divided by its sum (not in the thesis: erratum 8)
+    location_length: int = 50  # location: L_max; words after it are not attended to
     input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
     factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each, of E
     dropout: float = 0.0  # probability
@@ -80,8 +80,8 @@ class ModelConfig:
     sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
-    forget_bias: float = 0.0  # where the forget gates' biases start
-    uniform_biases: bool = False  # biases start as matrices do, not from 0 (Zaremba et al., 2014)
+    forget_bias: float = 0.0  # initial value of the forget gates' biases
+    uniform_biases: bool = False  # biases are initialised as matrices, not 0 (Zaremba et al., 2014)
 
     def __post_init__(self) -> None:
         check_stack_config(self)
@@ -103,7 +103,7 @@ class ModelConfig:
             raise ValueError(f"score: {self.score!r} needs states of one width, not a "
                              "bidirectional encoder")
         if self.attention.startswith("local") and self.score not in CONTENT:
-            raise ValueError(f"score: expected one that looks at the words in the window where "
+            raise ValueError(f"score: expected one that reads the words of the window where "
                              f"attention is {self.attention!r}, got {self.score!r}")
         if self.renormalise and self.attention != "local-p":
             raise ValueError(f"renormalise: expected false unless attention is 'local-p', got true "
@@ -113,14 +113,14 @@ class ModelConfig:
                              f"with {self.score!r}")
 
     def variant(self, reverse: bool = False) -> Variant:
-        """How the decoder attends; reverse, whether the encoder reads the source from its end."""
+        """The attention variant; reverse, whether the encoder reads the source in reverse."""
         score = "concat-identity" if self.concat_identity else self.score
         return Variant(score, self.attention, self.window, self.location_length,
                        self.renormalise, reverse)
 
     @property
     def scheme(self) -> Scheme:
-        """How the weights start."""
+        """The initialisation of the weights."""
         return Scheme(self.initialisation, self.scale, self.forget_bias, self.uniform_biases)
 
 
@@ -130,17 +130,18 @@ class TranslatorCache(NamedTuple):
     bridge: BridgeCache | None
     memory: Memory | None
     decoder: Any
-    output: Any = None  # OutputCache, once the words are predicted
-    length: Any = None  # NormCache of h~, where it is brought to a length
+    output: Any = None  # OutputCache, after the prediction
+    length: Any = None  # NormCache of h~, where it is scaled to a length
 
 
 class SearchState(NamedTuple):
-    """Where a batch of hypotheses stands: N rows, K for each of B sentences, kept together."""
+    """The search state of a batch of hypotheses: N rows, K consecutive ones for each of B
+    sentences."""
 
     layers: list[State]  # per layer, rows (N, H)
-    h_tilde: Array | None  # (N, H), what input feeding gives to the next step
+    h_tilde: Array | None  # (N, H), h~, which input feeding passes to the next step
     memory: Memory | None  # of the B sentences
-    t: int = 1  # the time step to come, of all hypotheses: local-m looks there
+    t: int = 1  # the next time step of all hypotheses, for local-m
 
 
 class Translator(Model):
@@ -156,8 +157,8 @@ class Translator(Model):
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
-        reverse_source, whether the batches' sources are reversed: local attention has to know at
-        which end a sentence begins (erratum 9). factor_sizes, values of each of `config.factors`.
+        reverse_source, whether the batches' sources are reversed: attention by position depends on
+        it (erratum 9). factor_sizes, the number of values of each of `config.factors`.
         """
         if len(factor_sizes) != len(config.factors):
             raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
@@ -191,10 +192,10 @@ class Translator(Model):
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
         """Dropout masks, by site (Zaremba et al., 2014).
 
-        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
-        also what the attentional vector (without attention, the output layer) reads,
-        `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
-        top layer (erratum 29). `output.sample`: of `lstm.sampled`.
+        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; with dropout on every vertical
+        connection also the input of the attentional vector (without attention, of the output
+        layer), `decoder.joined`; as in the author's code also what is fed, `decoder.fed`, but
+        nothing after the top layer (erratum 29). `output.sample`: of `lstm.sampled`.
         """
         config, B = self.config, len(batch.indices)
         sample = sample_of(config, batch, self.target_size, rng, dtype)
@@ -231,7 +232,7 @@ class Translator(Model):
     def _decode(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise
     ) -> tuple[Array, TranslatorCache]:
-        """What the output layer reads, h~ (T, B, H), and the cache of all below it."""
+        """The output layer's input, h~ (T, B, H), and the cache of all below it."""
         config = self.config
         memory, initial, encoder_cache, bridge_cache = self._read(
             parameters, batch.sources[0], noise)
@@ -251,7 +252,7 @@ class Translator(Model):
     def _decode_backward(
         self, dh: Array, cache: TranslatorCache, d_joined: Array | None = None
     ) -> Gradients:
-        """From the gradient of what `_decode` returned, and of [c_t; h_t] where more reads it."""
+        """Backward from dh, the gradient of h~, and d_joined, that of [c_t; h_t] or None."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         if config.input_feeding:
             d_initial, dstates, gradients = input_feeding_backward(
@@ -271,7 +272,7 @@ class Translator(Model):
     def _read(
         self, parameters: Mapping[str, Array], source: Side, noise: Noise
     ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
-        """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
+        """The memory, the decoder's initial states, and the caches of encoder and bridge."""
         states, padding, last, encoder_cache = encoder_forward(
             "encoder", parameters, source, self.source, noise, self.workspace, self.characters,
             tuple(self.factors)

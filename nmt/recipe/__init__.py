@@ -30,13 +30,13 @@ REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
-BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
+BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe measures
 MISSING = {BLEU: ", which evaluate.bleu measures",
            CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
 
 
 class AnyRecipe:
-    """What the recipes of all architectures have."""
+    """The common fields of the recipes of all architectures."""
 
     model: Any  # of the type `MODELS[...].config`, which tells the architecture
     parametrize: ParametrizeConfig
@@ -50,14 +50,15 @@ class TranslationRecipe(AnyRecipe):
 
 @dataclass(frozen=True)
 class SubwordsConfig:
-    """Words as pieces, by byte pair encoding (Sennrich et al., 2016); with no key, words stay."""
+    """Subwords by byte pair encoding (Sennrich et al., 2016); without any key, words are not
+    cut."""
 
     merges: int | None = None  # pairs of symbols to merge, learned from the training words
     joint: bool = True  # merges learned from both sides' words together; false: of each side's own
     source_codes: str = ""  # a file of merges by subword-nmt, in data.directory; none are learned
-    target_codes: str = ""  # the same of the target; may be the same file
-    threshold: int = 1  # a piece that a side's training text has less often is cut further
-    dropout: float = 0.0  # in training, the chance to leave a merge out, drawn anew each epoch
+    target_codes: str = ""  # likewise for the target; may be the same file
+    threshold: int = 1  # a piece that is rarer in a side's training text is cut further
+    dropout: float = 0.0  # in training, the probability to skip a merge (BPE dropout)
 
     def __post_init__(self) -> None:
         _check_least(self, 1, "merges", "threshold")
@@ -79,7 +80,7 @@ class SubwordsConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the sentence pairs come from and how they become ids."""
+    """The sentence pairs, and how they become ids."""
 
     corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; or cldr, reverse
     directory: str = "."  # files, one text: where the files below are
@@ -90,21 +91,21 @@ class DataConfig:
     test_source: str = ""  # files, one text; optional: scored at the end of training
     test_target: str = ""  # files: their translations
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
-    target_language: str = "fr"  # the same of the target
+    target_language: str = "fr"  # likewise for the target
     tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
     train_size: int = 20000  # cldr, reverse: pairs to generate
     dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
     seed: int = 1  # of the pairs drawn: cldr, reverse; of files, for validation
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
-    cut_long: bool = False  # files: they lose the words behind max_length instead (thesis, 5.4.2)
+    cut_long: bool = False  # files: they are truncated to max_length instead (thesis, 5.4.2)
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
-    max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
-    reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
-    reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
-    target_token: str = ""  # files: such as <2de>, put before each source: the language to write
+    max_characters: int = 200  # hybrid: characters kept per language, the most frequent
+    reverse_source: bool = False  # the encoder reads the sentence in reverse (section 4.3.1)
+    reverse_target: bool = False  # the decoder writes the sentence in reverse, for reranking
+    target_token: str = ""  # files: such as <2de>, put before each source: the target language
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
     subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 
@@ -133,7 +134,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """How a translator is scored."""
+    """The scoring of a translator."""
 
     bleu_tokenize: str = "13a"  # sacrebleu's tokenisation: 13a for plain text, none for tokens
     bleu: bool = True  # translate the dev set greedily at the end of each epoch and score it
@@ -240,7 +241,7 @@ def _check_least(section: Any, least: int, *names: str) -> None:
 
 
 def _check_positions(data: DataConfig, model: Any) -> None:
-    """Raise ValueError for data that a model of attention alone, a Transformer, would not read."""
+    """Raise ValueError for data options that a Transformer does not support."""
     most = getattr(model, "positions", None)
     if most is None:
         return
@@ -253,7 +254,7 @@ def _check_positions(data: DataConfig, model: Any) -> None:
 
 
 def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:
-    """Raise ValueError unless validation gives the score that decides what is best."""
+    """Raise ValueError unless validation measures the score that decides the best checkpoint."""
     if train.criterion not in scores:
         raise ValueError(f"train.criterion: expected {' or '.join(scores)}, got "
                          f"{train.criterion!r}{MISSING.get(train.criterion, '')}")

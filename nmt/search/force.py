@@ -1,4 +1,4 @@
-"""Force-decoding: the model is led along a given translation, and says how it saw it."""
+"""Force-decoding: log-probabilities and alignments of a given translation under a model."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from nmt.search.topk import log_sum_exp
 def force_decode(
     model: Searchable, parameters: Mapping[str, Array], batch: Batch
 ) -> list[Hypothesis]:
-    """Feed the words of the targets, whatever the model would have predicted.
+    """Feed the words of the targets, regardless of the model's predictions.
 
     Source: thesis section 4.4.4: "I force decode my attentional models to produce translations
     that match the references".
 
-    Arguments: model, what search works with too, so an ensemble can be force-decoded; batch,
-    padded pairs. Returns for each pair, in the batch's order, a finished hypothesis: the target's
-    ids, their log-probability with that of the end marker, and the alignment of every step,
-    (m + 1, S_i), columns in the order of the source ids in the batch.
+    Arguments: model, any Searchable, such as an ensemble; batch, padded pairs. Returns for each
+    pair, in the batch's order, a finished hypothesis: the target's ids, their log-probability with
+    that of the end marker, and the alignment of every step, (m + 1, S_i), columns in the order of
+    the source ids in the batch.
     """
     T, B = batch.target_in.shape
     state = model.encode(parameters, batch.sources, B)

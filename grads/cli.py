@@ -1,4 +1,4 @@
-"""The command `grads`: check gradients, and write the pages that say what was verified."""
+"""The command `grads`: check gradients, and write the pages on what was verified."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_search(group: argparse._ArgumentGroup) -> None:
-    """What is searched, and how; without them as the recipe has it."""
+    """The models and options of a search; their defaults are the recipe's."""
     group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
                        help="more run directories, searched as one with --model")
     group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
@@ -133,12 +133,12 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
 
 
 def _size(text: str) -> int:
-    """A size of an example to step through, of which every number is kept and shown."""
+    """A size of an example to step through; small, since every number is kept and shown."""
     return natural(text, 1, 1000)
 
 
 def _add_example(parser: argparse.ArgumentParser) -> None:
-    """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
+    """The example to step through: a derivation, its sentence, its sizes or a trained model."""
     names = ", ".join([*DERIVATIONS, commands.SEARCH])
     parser.add_argument("name", metavar="NAME", help=f"one of {names}")
     parser.add_argument("--sentence", metavar="WORDS",
@@ -154,7 +154,7 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="a run directory: its own weights, its own words")
     add_checkpoint(parser)
-    parser.set_defaults(checkpoint=None)  # a setting that was not given, as the others
+    parser.set_defaults(checkpoint=None)  # a setting like the others, not given
     _add_search(parser.add_argument_group(f"of {commands.SEARCH}"))
 
 

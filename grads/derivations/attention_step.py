@@ -37,7 +37,7 @@ def weights_of(parameters: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
-    """Gradients by the parameters' names and in their shapes: `weights_of`, undone."""
+    """Gradients by the parameters' names and in their shapes: the inverse of `weights_of`."""
     return {PREFIX + name: d[:, 0] if name in COLUMNS else d for name, d in dw.items()}
 
 
@@ -45,13 +45,13 @@ def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
 
 
 class Alignment(NamedTuple):
-    """How a_t is made of h_t and the source states, and the backward."""
+    """How a_t is computed from h_t and the source states, and the backward."""
 
     forward: Callable[..., Array]
     backward: Callable[..., tuple[Array, Array, dict[str, Array]]]
 
 
-ALIGNMENTS = {  # by window, and whether a_t is made to sum to one
+ALIGNMENTS = {  # by window, and whether a_t is renormalised
     ("global", False): Alignment(align_global, align_global_grad),
     ("local-m", False): Alignment(align_local_m, align_local_m_grad),
     ("local-p", False): Alignment(align_local_p, align_local_p_grad),
@@ -60,7 +60,7 @@ ALIGNMENTS = {  # by window, and whether a_t is made to sum to one
 
 
 def kind_of(variant: Variant) -> tuple[str, bool]:
-    """The key of ALIGNMENTS. Raises ValueError for a variant that there is not."""
+    """The key of ALIGNMENTS. Raises ValueError for an unknown variant."""
     kind = variant.window, variant.renormalise
     if kind not in ALIGNMENTS:
         windows = ", ".join(window for window, again in ALIGNMENTS if again == kind[1])
@@ -108,7 +108,7 @@ def attend_grad(
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     """dh_t (H, 1), dh_bar (He, S), dW_c and the gradients of w by name, given dh~_t (H, 1).
 
-    dc_seed: what reaches c_t (He, 1) from a reader of its own, as in Eq. 5.6.
+    dc_seed: a further gradient of c_t (He, 1), as from Eq. 5.6.
     """
     a = align(variant, h, h_bar, w, t)
     c = h_bar @ a

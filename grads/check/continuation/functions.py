@@ -24,8 +24,7 @@ from grads.check.continuation.state import create, differ, refuse
 
 # --- NumPy's own ----------------------------------------------------------------------------------
 
-LINEAR =
-"""
+LINEAR = """
     reshape ravel transpose matrix_transpose swapaxes moveaxis rollaxis expand_dims squeeze
     broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d concatenate concat stack hstack
     vstack dstack column_stack block split array_split hsplit vsplit dsplit tile repeat flip fliplr
@@ -74,8 +73,7 @@ def told(function: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: function(*plain(args), **plain(kwargs))
 
 
-DECIDED =
-"""
+DECIDED = """
     argmax argmin nanargmax nanargmin argsort argpartition lexsort nonzero flatnonzero argwhere
     count_nonzero any all searchsorted digitize isclose allclose array_equal array_equiv bincount
     histogram unique in1d isin

@@ -54,8 +54,8 @@ class Memory(NamedTuple):
     lengths: Array | None  # (B,) float, for local attention
     rows: Array | None  # (B, S), of a reversed source: each word's row in the states (S B, He)
     variant: Variant
-    prefix: str  # prefix of the weights' names
-    W: Mapping[str, Array]  # the weights of the score and of local-p, by short name
+    prefix: str  # of the weights' names
+    W: Mapping[str, Array]  # the weights of score and position, by short name
 
     def matrix(self, one: Map | None) -> Array | None:
         """The matrix of a map; None is the identity."""
@@ -259,7 +259,7 @@ def attention_backward(
 def _attend_backward(
     dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None
 ) -> tuple[Array, Array, Array | None]:
-    """Gradients of the energies (B, Q, W), the queries (B, Q, A) and, in local-p, p_t (B, Q)."""
+    """Gradients at energies (B, Q, W), queries (B, Q, A) and, in local-p, positions (B, Q)."""
     (B, Q, W), A, xp = cache.a.shape, cache.q.shape[2], array_module(dc)
     states, keys, shared = _gathered(cache.rows, cache.q, memory)
     da = xp.matmul(dc.reshape(*shared, -1), states.transpose(0, 2, 1))     # dc_t' hbar_s (2.13)

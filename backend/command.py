@@ -56,7 +56,7 @@ class PlainParser(argparse.ArgumentParser):
 
 
 class Parser(PlainParser):
-    """A parser with --backend and the options that belong to it."""
+    """One that knows --backend and what goes with it in every place."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Help, **settings})
@@ -123,8 +123,7 @@ def run_command(
 ) -> None:
     """Parse, then call the options' `run`; exit with what it returns.
 
-    `heavy` commands warn where OPENBLAS_CORETYPE forces slow kernels. Exit statuses as in
-    `guarded`.
+    `heavy` commands warn where the BLAS is held to slow kernels. Exit statuses as `guarded`.
     """
 
     def run() -> int | None:

@@ -150,15 +150,14 @@ class LoadedTranslator:
         return self.system.unknown_words(words)
 
     def _sentences(self, text: str | Sequence[str]) -> list[list[str]]:
-        """Text as words. Raises UserError for a sentence that is too long to be translated."""
+        """Text as words; refused where it is too long to be translated."""
         cut = tokenisers(self.recipe.data)[0].tokenise
         sentences = [cut(_one(line)) for line in ([text] if isinstance(text, str) else text)]
         check_lengths(sentences, self.recipe.data, "sentence")
         return sentences
 
     def _forced(self, source: str, target: str) -> tuple[list[str], Translation]:
-        """The source's words, and the target force-decoded: its log-probabilities and
-        alignments."""
+        """The source's words, and the target as the model would have made it."""
         (words,) = self._sentences(_one(source))
         target_words = tokenisers(self.recipe.data)[1].tokenise(_one(target))
         for name, side in (("source", words), ("target", target_words)):

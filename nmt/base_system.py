@@ -58,7 +58,7 @@ class BaseSystem:
 
     kind: ClassVar[str]  # its name in messages and checkpoints
     recipes: ClassVar[type[AnyRecipe]]
-    names: ClassVar[tuple[str, ...]]  # of the vocabularies: of the sources and, last, of the target
+    names: ClassVar[tuple[str, ...]]  # of the vocabularies: the sources' and, last, the target's
 
     @classmethod
     def names_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class BaseSystem:
     def models(
         cls, recipe: Any, vocabularies: Mapping[str, Vocabulary]
     ) -> tuple[Any, Parametrized | None]:
-        """The model, and where the recipe parametrizes, the parametrized model that is trained."""
+        """The model, and where the recipe parametrizes, what is trained in its place."""
         *sources, target = (len(vocabularies[name]) for name in cls.names)
         characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,

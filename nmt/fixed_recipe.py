@@ -20,8 +20,8 @@ FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_cod
         "data.subwords.target_codes", "text.train", "text.dev", "text.vocabulary",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
           for side in ("source", "target"))}
-MADE_BY = ("data", "text", "model", "parametrize")  # sections that determine a model
-MIXED_BY = (RATIOS, SHARE, VOCABULARIES)  # keys that determine a mixture of tasks
+MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
+MIXED_BY = (RATIOS, SHARE, VOCABULARIES)  # keys that a mixture of tasks is made by
 RESUME = "resume"
 NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # whose keys are names
 SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # the best checkpoint depends on them too

@@ -29,7 +29,7 @@ def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:
 
 
 def _facts(system: Any) -> dict[str, Any]:
-    """Name -> value of what all members must have in common."""
+    """What members have alike, by its name."""
     sides = (system.source, system.target)
     return {"source vocabulary": system.source.words, "target vocabulary": system.target.words,
             **{f"data.{key}": getattr(system.recipe.data, key) for key in ORDER},

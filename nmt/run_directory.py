@@ -6,7 +6,7 @@
     last.safetensors   where training stands (`nmt.training.trainer`)
     best.safetensors   the parameters with the best validation score
     epoch-N.safetensors    those after the last epochs (`train.keep`)
-    log.jsonl          the log of training
+    log.jsonl          what happened
     TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
     .lock              the process that is writing here (`nmt.training.directory_lock`)
 

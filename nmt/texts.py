@@ -52,9 +52,8 @@ class Texts(BaseSystem):
                            self._lengths(pairs), budget, self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
-        """Batches for training: with the recipe's batch size and BPE dropout; epochs are sorted by
-        the
-        lengths without dropout."""
+        """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
+        sorted by the lengths that pairs have without it."""
         data, train = self.recipe.data, self.recipe.train
         if not data.subwords.dropout:
             return self.batches(pairs, train.batch_size, train.batch_tokens)
@@ -64,7 +63,7 @@ class Texts(BaseSystem):
                             finish=self.reader.batch)
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """(N, 2) int, the numbers of ids that are read and predicted for each pair."""
+        """(N, 2) int, ids that are read and predicted of each pair."""
         lengths = lengths_of(pairs if self.source.codes is None else [
             (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
         if self.recipe.data.source_end:
@@ -77,7 +76,7 @@ class Texts(BaseSystem):
         return self.reader.numbers(pair[0]), self.target_ids(pair[1])
 
     def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
-        """The ids with BPE dropout; draw: the source of random numbers."""
+        """The same with BPE dropout."""
         dropout = self.recipe.data.subwords.dropout
         sides = (self.reader.forms(pair[0]), pair[1])
         read, predicted = (one.drawn(words, dropout, draw) for one, words in zip(
@@ -99,7 +98,7 @@ class Texts(BaseSystem):
 
     @cached_property
     def reader(self) -> SourceReader:
-        """The converter of source sentences."""
+        """What the encoder reads of sentences."""
         names = tuple(getattr(self.recipe.model, "factors", ()))
         return SourceReader(self.source, Factors(names, self.vocabularies),
                             self.recipe.data.source_end)
@@ -125,6 +124,6 @@ class Texts(BaseSystem):
         return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
 
     def source_columns(self, words: Sequence[str]) -> list[str]:
-        """The labels of an alignment's columns: the words of the sentence, or their pieces."""
+        """What the columns of an alignment with a sentence are: its words, or their pieces."""
         pieces = self.reader.pieces(words)
         return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)

@@ -32,8 +32,7 @@ from nmt.training.warmup import scale
 def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Vocabulary]:
     """Source and target vocabularies of the training pairs, by frequency.
 
-    Symbols of annotated corpora (`nmt annotate`) are always kept, and not counted by
-    `data.max_vocabulary`.
+    Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
     """
     sides = [side_vocabularies([corpus], recipe, side) for side in range(len(System.names))]
     found = {name: one for own in sides for name, one in own.items()}
@@ -67,7 +66,7 @@ def side_vocabularies(
 
 
 def _forms(pair: Pair, side: int, factors: Factors) -> Sequence[str]:
-    """One side's words as in its vocabulary: those of the source without their factors."""
+    """One side's words as a vocabulary has them: the source's without their factors."""
     return list(map(factors.form, pair[0])) if side == 0 and factors.names else pair[side]
 
 
@@ -76,7 +75,7 @@ def piece_vocabulary(
 ) -> PieceVocabulary:
     """The pieces of one side, by codes of a file, or learned: joint, from both sides of all pairs.
 
-    Raises UserError for an invalid file of codes, and as `learn` and `nmt.data.pieces.build`.
+    Raises UserError for a file of codes that is none, and as `learn` and `nmt.data.pieces.build`.
     """
     own, name = data.subwords, System.names[side]
     counts = [Counter(word for corpus in corpora for pair in corpus.train
@@ -98,10 +97,10 @@ def train(
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
-    Arguments: corpus, if it was loaded already; resume: continue from `last.safetensors`; start,
-    the system whose vocabularies and parameters a new run begins with; beside, files that may be in
-    a new run's directory. Raises UserError where the data cannot be read, and as `RunDirectory`
-    does.
+    Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
+    start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
+    that may lie in a new run's directory.
+    Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
     run = RunDirectory(directory, recipe, resume, beside)
     corpus = corpus or load_corpus(recipe.data)

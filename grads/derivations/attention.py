@@ -57,8 +57,7 @@ class AttentionTrace(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """The gradients that reach a time step of the decoder from the words spelled there (chapter
-    5)."""
+    """What reaches a time step of the decoder from the words spelled there (chapter 5)."""
 
     dh_tilde: Array | float = 0.0  # (H, 1)
     dc: Array | float = 0.0  # of c_t, (He, 1)

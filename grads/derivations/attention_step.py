@@ -37,7 +37,7 @@ def weights_of(parameters: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
-    """Gradients by the parameters' names and in their shapes: the inverse of `weights_of`."""
+    """Gradients by the parameters' names and in their shapes: `weights_of`, undone."""
     return {PREFIX + name: d[:, 0] if name in COLUMNS else d for name, d in dw.items()}
 
 
@@ -108,7 +108,7 @@ def attend_grad(
 ) -> tuple[Array, Array, Array, dict[str, Array]]:
     """dh_t (H, 1), dh_bar (He, S), dW_c and the gradients of w by name, given dh~_t (H, 1).
 
-    dc_seed: a further gradient of c_t (He, 1), as from Eq. 5.6.
+    dc_seed: what reaches c_t (He, 1) from a reader of its own, as in Eq. 5.6.
     """
     a = align(variant, h, h_bar, w, t)
     c = h_bar @ a

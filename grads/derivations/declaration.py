@@ -19,7 +19,7 @@ class Declaration:
     forward: Callable[..., Any]  # its arguments are those of the example
     backward: Callable[..., Any]  # it takes the trace of the forward after them
     example: Callable[[Request], Example]
-    sentence: str  # the default sentence of the example: source ||| target
+    sentence: str  # of the example, where the user gives none: source ||| target
     settings: tuple[str, ...]  # of those that not all have: sentence, target, layers, score, window
     partners: Mapping[str, str]  # backward function -> the forward function it differentiates
     pairs: Mapping[str, str] = field(default_factory=dict)  # as `Pairing.pairs` of the stepper

@@ -59,9 +59,8 @@ class Entry(NamedTuple):
 
 
 def architectures() -> dict[str, Architecture]:
-    """The architectures that are checked, by name: those of the registry, and some without recipes
-    of
-    their own: parametrizations, tasks that share parts, a sampled vocabulary, factors."""
+    """What is checked, by name: the registry, and what has no recipe alone: parametrizations, tasks
+    that share parts, a sampled vocabulary, factors."""
     return {**MODELS, "parametrized": PARAMETRIZED, "tasks": tasks.ARCHITECTURE,
             "sampled": sampled.ARCHITECTURE, "factored": factored.ARCHITECTURE}
 

@@ -74,7 +74,7 @@ def draw_parameters(rng: Rng, weights: Mapping[str, Weight]) -> dict[str, np.nda
 
 
 def draw_batch(rng: Rng, sources: int, shape: Shape) -> Batch:
-    """A batch with `sources` sources; without any, of streams, which have no end marker."""
+    """A batch of so many sources; without a source, of streams, which have no end."""
     B, targets = shape.batch, shape.targets or tuple(np.roll(shape.lengths, 1).tolist())
     sides = tuple(draw_side(rng, shape.lengths, shape.words) for _ in range(sources))
     target = draw_side(rng, targets if sources else (max(shape.lengths),) * B, shape.words)

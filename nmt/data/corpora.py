@@ -52,7 +52,7 @@ class ParallelCorpus:
 
 
 def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
-    """The tokenisers of source and target; a `target_token` is put before each source."""
+    """How source and target text become words and text again; a `target_token` comes first."""
     languages = [data.source_language, data.target_language]
     if data.corpus in PAIRINGS:
         languages[1] = data.source_language
@@ -105,8 +105,7 @@ def _reversal(data: DataConfig) -> ParallelCorpus:
 
 
 def _from_files(data: DataConfig) -> ParallelCorpus:
-    """Line-aligned text files; without dev files, some training pairs are held out for
-    validation."""
+    """Line-aligned text files; without dev files some of the pairs to train on are drawn for it."""
     directory = Path(data.directory)
     source, target = directory / data.train_source, directory / data.train_target
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
@@ -127,8 +126,7 @@ def _from_files(data: DataConfig) -> ParallelCorpus:
 
 
 def _drawn_places(data: DataConfig, source: Path, target: Path) -> list[int]:
-    """The lines, from 0, that are held out for validation: `dev_size` at random, at most a
-    tenth."""
+    """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
     for path in (source, target):
         if os.path.exists(path) and not os.path.isfile(path):
             raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
@@ -229,7 +227,7 @@ def check_lengths(
 ) -> None:
     """Raise UserError, naming `name` and the line, for a sentence too long to be translated.
 
-    numbers: the sentences' line numbers, from 1; None: 1, 2, 3 and so on.
+    numbers: of the sentences' lines, from 1; in their order where there are none.
     """
     for number, words in zip(numbers or count(1), sources, strict=False):
         if len(words) > data.max_translate_length:

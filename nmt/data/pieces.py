@@ -24,7 +24,7 @@ from nmt.data.stored import Lazy
 from nmt.data.vocabulary import SPECIALS, Vocabulary, most_frequent
 
 SUFFIX = ".codes"
-DRAWS = 10  # random segmentations of each word, to collect the pieces that dropout makes
+DRAWS = 10  # of each word, for the pieces that dropout makes
 LARGEST = 1 << 62
 
 
@@ -137,10 +137,9 @@ def _counted(
 
 
 class DrawnPairs(Lazy[IdPair]):
-    """Pairs of sentences as ids, cut with BPE dropout; the index of a pair determines its random
-    numbers.
+    """Pairs of sentences as ids, cut with dropout: each by the numbers that its place gives.
 
-    ids: the function from a pair of words and a source of random numbers to ids.
+    ids: of a pair of words and the numbers to draw by. `draw` says which of many ways they are cut.
     """
 
     def __init__(self, pairs: Sequence[Pair], ids: Callable[[Pair, Draw], IdPair]) -> None:
@@ -155,7 +154,7 @@ class DrawnPairs(Lazy[IdPair]):
 
 
 class DrawnBatches(TextBatches):
-    """Batches of pairs that are cut anew in each epoch, by the generator that shuffles it."""
+    """Batches of pairs that are cut anew in each epoch: its generator says how, after the order."""
 
     pairs: DrawnPairs
 

@@ -1,4 +1,4 @@
-"""From source sentences to what an encoder reads: ids of words or pieces, `</s>`, and factors."""
+"""What an encoder reads of a sentence: words, or pieces, `</s>`, and factors."""
 
 from __future__ import annotations
 

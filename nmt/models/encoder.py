@@ -30,7 +30,7 @@ class EncoderCache(NamedTuple):
     embedding: list[tuple[RowIndex, int]]  # of the words, and of each factor
     tables: dict[str, int]  # their names and widths
     stack: StackCache
-    composed: list[Composed]  # of the words read by characters, by group
+    composed: list[Composed]  # of the words that their characters make, by group
 
 
 def encoder_weights(

@@ -218,7 +218,7 @@ class AttentionalFeedback:
         self.memory, self.W_c, self.mask = memory, W_c, mask
         self.joined = workspace.empty(array_module(W_c), (T, len(memory.hbar), W_c.shape[1]),
                                       W_c.dtype)  # [c_t; h_t]
-        self.h_tilde: list[Array] = []  # one for each step, (B, H)
+        self.h_tilde: list[Array] = []  # a step's each, (B, H)
         self.caches: list[AttentionCache] = []
 
     def forward(self, t: int, h: Array, out: Array) -> None:
@@ -245,7 +245,7 @@ class AttentionalFeedbackGradient:
     ) -> None:
         xp, (T, B, _), dtype = array_module(of.W_c), of.joined.shape, of.W_c.dtype
         self._of, self._workspace, self._d_joined = of, workspace, d_joined
-        self._dz = workspace.empty(xp, (T, B, of.width), dtype)  # of the pre-activation of h~
+        self._dz = workspace.empty(xp, (T, B, of.width), dtype)  # at the pre-activation of h~
         self._dc = workspace.empty(xp, (T, B, of.memory.hbar.shape[2]), dtype)
         self._sums = accumulators(of.memory)
         self._steps: list[ScoreGradients] = []  # the last step first
@@ -266,8 +266,7 @@ class AttentionalFeedbackGradient:
         return d_joined[:, He:]
 
     def gradients(self, h: Array) -> tuple[Array, Parameters]:
-        """Gradients of the encoder's states (S, B, He), and of W_c and the score's weights, by
-        name.
+        """Of the encoder's states (S, B, He), and of W_c and the score's weights, by name.
 
         Arguments: h (T, B, H), the top states.
         """

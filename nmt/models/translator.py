@@ -64,7 +64,7 @@ class ModelConfig:
     bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the encoder's last states
     biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
     output_bias: bool = False  # of the prediction layer
-    output_norm: float | None = None  # length that h~ is scaled to before it (fixnorm, 3.2.3)
+    output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
     score: str = "general"  # the score of h_t and hbar_s: a row of attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
@@ -130,8 +130,8 @@ class TranslatorCache(NamedTuple):
     bridge: BridgeCache | None
     memory: Memory | None
     decoder: Any
-    output: Any = None  # OutputCache, after the prediction
-    length: Any = None  # NormCache of h~, where it is scaled to a length
+    output: Any = None  # OutputCache, once the words are predicted
+    length: Any = None  # NormCache of h~, where it is brought to a length
 
 
 class SearchState(NamedTuple):
@@ -139,9 +139,9 @@ class SearchState(NamedTuple):
     sentences."""
 
     layers: list[State]  # per layer, rows (N, H)
-    h_tilde: Array | None  # (N, H), h~, which input feeding passes to the next step
+    h_tilde: Array | None  # (N, H), what input feeding gives to the next step
     memory: Memory | None  # of the B sentences
-    t: int = 1  # the next time step of all hypotheses, for local-m
+    t: int = 1  # the time step to come, of all hypotheses: local-m looks there
 
 
 class Translator(Model):
@@ -192,10 +192,10 @@ class Translator(Model):
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
         """Dropout masks, by site (Zaremba et al., 2014).
 
-        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; with dropout on every vertical
-        connection also the input of the attentional vector (without attention, of the output
-        layer), `decoder.joined`; as in the author's code also what is fed, `decoder.fed`, but
-        nothing after the top layer (erratum 29). `output.sample`: of `lstm.sampled`.
+        Sites: each layer's input, `encoder.{l}` and `decoder.{l}`; on every vertical connection
+        also what the attentional vector (without attention, the output layer) reads,
+        `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
+        top layer (erratum 29). `output.sample`: of `lstm.sampled`.
         """
         config, B = self.config, len(batch.indices)
         sample = sample_of(config, batch, self.target_size, rng, dtype)
@@ -252,7 +252,7 @@ class Translator(Model):
     def _decode_backward(
         self, dh: Array, cache: TranslatorCache, d_joined: Array | None = None
     ) -> Gradients:
-        """Backward from dh, the gradient of h~, and d_joined, that of [c_t; h_t] or None."""
+        """From the gradient of what `_decode` returned, and of [c_t; h_t] where more reads it."""
         config, parameters, memory = self.config, cache.parameters, cache.memory
         if config.input_feeding:
             d_initial, dstates, gradients = input_feeding_backward(
@@ -272,7 +272,7 @@ class Translator(Model):
     def _read(
         self, parameters: Mapping[str, Array], source: Side, noise: Noise
     ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
-        """The memory, the decoder's initial states, and the caches of encoder and bridge."""
+        """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
         states, padding, last, encoder_cache = encoder_forward(
             "encoder", parameters, source, self.source, noise, self.workspace, self.characters,
             tuple(self.factors)

@@ -30,7 +30,7 @@ REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
-BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe measures
+BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
 MISSING = {BLEU: ", which evaluate.bleu measures",
            CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
 
@@ -56,9 +56,9 @@ class SubwordsConfig:
     merges: int | None = None  # pairs of symbols to merge, learned from the training words
     joint: bool = True  # merges learned from both sides' words together; false: of each side's own
     source_codes: str = ""  # a file of merges by subword-nmt, in data.directory; none are learned
-    target_codes: str = ""  # likewise for the target; may be the same file
-    threshold: int = 1  # a piece that is rarer in a side's training text is cut further
-    dropout: float = 0.0  # in training, the probability to skip a merge (BPE dropout)
+    target_codes: str = ""  # the same of the target; may be the same file
+    threshold: int = 1  # a piece that a side's training text has less often is cut further
+    dropout: float = 0.0  # in training, the chance to leave a merge out, drawn anew each epoch
 
     def __post_init__(self) -> None:
         _check_least(self, 1, "merges", "threshold")
@@ -91,7 +91,7 @@ class DataConfig:
     test_source: str = ""  # files, one text; optional: scored at the end of training
     test_target: str = ""  # files: their translations
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
-    target_language: str = "fr"  # likewise for the target
+    target_language: str = "fr"  # the same of the target
     tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
     train_size: int = 20000  # cldr, reverse: pairs to generate
     dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
@@ -102,10 +102,10 @@ class DataConfig:
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
-    max_characters: int = 200  # hybrid: characters kept per language, the most frequent
-    reverse_source: bool = False  # the encoder reads the sentence in reverse (section 4.3.1)
-    reverse_target: bool = False  # the decoder writes the sentence in reverse, for reranking
-    target_token: str = ""  # files: such as <2de>, put before each source: the target language
+    max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
+    reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
+    reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
+    target_token: str = ""  # files: such as <2de>, put before each source: the language to write
     source_end: bool = False  # the encoder reads </s> after the sentence (Bahdanau's Figure 3)
     subwords: SubwordsConfig = field(default_factory=SubwordsConfig)
 

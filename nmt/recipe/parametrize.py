@@ -33,11 +33,11 @@ class ParametrizeConfig:
 
 
 def parametrized(model: Any, config: ParametrizeConfig) -> Parametrized | None:
-    """The parametrized model that is trained; None if the recipe parametrizes nothing.
+    """What is trained where the recipe parametrizes; None where it does not.
 
-    Parameters that are tied to a normalized one are normalized with it: one table, one radius.
-    Raises UserError naming the key, for parameters that the model does not have, that are both
-    frozen and tied or normalized, or whose shapes do not fit.
+    Parameters that are tied to a normalized one are normalized as it is: one table, one radius.
+    Raises UserError naming the key, for parameters that the model does not have, that are frozen
+    and something else, or whose shapes do not fit.
     """
     tied: dict[str, Parametrization] = {name: Tied(to) for name, to in config.tied.items()}
     table: dict[str, Parametrization] = {}

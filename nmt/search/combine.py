@@ -61,8 +61,7 @@ class Ensemble:
 
     def step(self, parameters: Mapping[str, Array], state: list[Any],
              tokens: np.ndarray) -> tuple[Array, list[Any], Array | None]:
-        """Logits (N, V) of the averaged prediction; the mean alignment of the members with
-        attention."""
+        """Logits (N, V) of the averaged prediction; the mean alignment of those who align."""
         steps = [model.step(own, one, tokens)
                  for (model, own), one in zip(self._with_own(parameters), state, strict=True)]
         average = mean_of_probabilities if self.average == "probabilities" else mean_of_logs

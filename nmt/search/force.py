@@ -22,10 +22,10 @@ def force_decode(
     Source: thesis section 4.4.4: "I force decode my attentional models to produce translations
     that match the references".
 
-    Arguments: model, any Searchable, such as an ensemble; batch, padded pairs. Returns for each
-    pair, in the batch's order, a finished hypothesis: the target's ids, their log-probability with
-    that of the end marker, and the alignment of every step, (m + 1, S_i), columns in the order of
-    the source ids in the batch.
+    Arguments: model, what search works with too, so an ensemble can be force-decoded; batch,
+    padded pairs. Returns for each pair, in the batch's order, a finished hypothesis: the target's
+    ids, their log-probability with that of the end marker, and the alignment of every step,
+    (m + 1, S_i), columns in the order of the source ids in the batch.
     """
     T, B = batch.target_in.shape
     state = model.encode(parameters, batch.sources, B)

@@ -96,8 +96,8 @@ class Hypothesis:
         marker's factor where `finished` is False.
     score: log_probability / lp, what hypotheses are ranked by.
     alignment: (len(tokens) + 1, S_i), one row per step, the last one that of the end marker
-        (absent where `finished` is False); columns in the written order of the source's words,
-        also where the model reads them in reverse. None if it has no attention.
+        (absent where `finished` is False); columns in the order of the source's words as they are
+        written, also where the model reads them from the end. None if it has no attention.
     finished: True if the end marker was produced, False if the step limit came first.
     steps: (len(tokens) + 1,) log p of each token and of the end marker, of force-decoding only.
     beam: the largest beam that found it, of a search with every beam only.

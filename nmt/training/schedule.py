@@ -1,9 +1,8 @@
 """Learning rates that change between epochs, or within them.
 
-A schedule has a `rate` (the learning rate at the start of the next epoch), the rate within an epoch
-(`rate_at`), an update at the end of each epoch (`epoch_end`), a criterion to stop (`finished`), and
-a
-state of plain numbers. Epochs count from 1.
+A schedule has a `rate` (the learning rate at the start of the coming epoch), says which rate holds
+within an epoch (`rate_at`), is told the end of each epoch (`epoch_end`), says when training should
+stop (`finished`), and gives its state as plain numbers. Epochs count from 1.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Schedule(Protocol):
         """True when further training is pointless."""
 
     def epoch_end(self, epoch: int, score: float | None) -> None:
-        """Called after each epoch, with the validation score if there was a validation."""
+        """Told after each epoch, with the validation score if there was a validation."""
 
     def state(self) -> dict[str, Any]:
         """The state as JSON-able values."""

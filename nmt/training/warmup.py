@@ -72,7 +72,7 @@ class WarmUp:
         return rate * min(1.0, update / self._warmup)                      # (Nguyen 3.8), to it
 
     def epoch_end(self, epoch: int, score: float | None) -> None:
-        """Pass the end of an epoch to the schedule within."""
+        """Tell the schedule within."""
         self._within.epoch_end(epoch, score)
 
     def state(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def upstream_second(example: Example, result: Any) -> tuple[Any, ...]:
     return (example.arguments[0], example.upstream, *example.arguments[1:])
 
 
-# --- declarations -------------------------------------------------------------------------------
+# --- what declares itself ------------------------------------------------------------------------
 
 
 def declared(one: Declaration) -> Derivation:

@@ -61,11 +61,11 @@ class Parser(PlainParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Help, **settings})
         self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
-                          help="where the arrays live (default: numpy)")
+                          help="array library (default: numpy)")
         self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
-                          help="precision on a GPU (default: float32)")
+                          help="matrix products on a GPU (default: float32)")
         self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
-                          help="no fused kernels on a GPU")
+                          help="without fused kernels on a GPU")
 
 
 # --- types of arguments ---------------------------------------------------------------------------

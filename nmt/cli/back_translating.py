@@ -45,7 +45,7 @@ def add_back_translate(sub: Any) -> None:
     parser.add_argument("--beam", type=positive, metavar="N",
                         help="hypotheses per sentence, 1: greedy (default: the recipe's)")
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="draw the translations instead of a search")
+                        help="sample the translations, no search")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
     parser.set_defaults(run=run_back_translate)
 

@@ -34,34 +34,34 @@ from nmt.training.trainer import LAST
 
 def add_pruning(sub: Any) -> None:
     """`prune`: a subcommand."""
-    _add_prune(sub.add_parser("prune", help="prune a model by magnitude, train what is left"))
+    _add_prune(sub.add_parser("prune", help="prune a model by magnitude, and retrain it"))
 
 
 def _add_prune(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a run directory with a model of which the smallest weights are zero (thesis, "
-        "section 6.2); with --retrain or --from-scratch, train what is left. Any value of the "
-        "recipe that trains is set by --section.key VALUE."
+        "section 6.2); with --retrain or --from-scratch, train the others. Any value of the "
+        "recipe of that training is set by --section.key VALUE."
     )
     parser.add_argument("run_directory", type=Path, metavar="RUN",
                         help="the run directory of a translator or language model")
     add_checkpoint(parser)
     parser.add_argument("--percent", type=percent, required=True, metavar="X",
-                        help="of the weights to prune, in [0, 100); biases are never pruned")
+                        help="percentage of weights to prune, in [0, 100); biases are never pruned")
     parser.add_argument("--scheme", choices=tuple(SCHEMES), default="class-blind",
-                        help="the smallest of all; of each class; or in its standard deviations "
-                             "(default: class-blind)")
+                        help="prune the smallest of all; of each class; or relative to each "
+                             "class's standard deviation (default: class-blind)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="run directory to make")
     parser.add_argument("--sparse", action="store_true",
-                        help="write only the weights that are left, with a bit for each of all")
+                        help="write only the remaining weights, and a bit mask")
     after = parser.add_mutually_exclusive_group()
     after.add_argument("--retrain", nargs="?", const="", metavar="RECIPE",
-                       help="train what is left: by the run's recipe with 4 epochs from half its "
-                            "rate, halved every half epoch after 2, or by RECIPE")
+                       help="train the remaining weights: by the run's recipe, 4 epochs from "
+                            "half its rate, halved every half epoch after 2, or by RECIPE")
     after.add_argument("--from-scratch", nargs="?", const="", metavar="RECIPE",
-                       help="train fresh weights where weights are left: by the run's recipe, or "
-                            "by RECIPE")
+                       help="train with the same mask from new initial values: by the run's "
+                            "recipe, or by RECIPE")
     parser.set_defaults(run=run_prune)
 
 

@@ -40,10 +40,10 @@ class Sets(NamedTuple):
 
 def add_redundancy(sub: Any) -> None:
     """`redundancy`: a subcommand."""
-    parser = sub.add_parser("redundancy", help="what pruning costs: by scheme, percentage, class")
+    parser = sub.add_parser("redundancy", help="loss by pruning: by scheme, percentage, class")
     parser.description = (
         "The analyses of section 6.2.3 of the thesis, as JSON, a table and pictures: all schemes "
-        "and percentages, each class alone, what is left where, runs that were trained afterwards. "
+        "and percentages, each class alone, the weights left by class, retrained runs. "
         "The data are those of the run's recipe."
     )
     parser.add_argument("run_directory", type=Path, metavar="RUN", help="a run directory")
@@ -64,8 +64,8 @@ def add_redundancy(sub: Any) -> None:
     parser.add_argument("--no-bleu", action="store_true", help="perplexity only")
     parser.add_argument("--beam", type=positive, default=1, help="(default: 1, greedy search)")
     parser.add_argument("--trained", type=Path, nargs="+", default=(), metavar="DIR",
-                        help="runs that `nmt prune` retrained or trained from scratch, to set "
-                             "beside")
+                        help="runs that `nmt prune` retrained or trained from scratch, to "
+                             "compare")
     parser.set_defaults(run=run_redundancy)
 
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attention.multihead import dead_future, dead_words
+from attention.multihead import causal_mask, padding_mask
 from attention.norms import NORMS
 from attention.sublayer import Placement
 from backend import Array
@@ -139,11 +139,11 @@ class Transformer(Model):
         reads. A padded target word is after all real ones, so that only the future is masked there.
         """
         config, noise, source = self.config, noise or {}, batch.sources[0]
-        padding = dead_words(source.lengths, len(source.ids))
+        padding = padding_mask(source.lengths, len(source.ids))
         memory, encoder = stack_forward("encoder", config.layers_of("encoder"), parameters,
                                         source.ids, noise, padding)
         h, decoder = stack_forward("decoder", config.layers_of("decoder"), parameters,
-                                   batch.target_in, noise, dead_future(len(batch.target_in)),
+                                   batch.target_in, noise, causal_mask(len(batch.target_in)),
                                    (memory, padding))
         loss, output = output_forward("output", parameters, h, batch.target_out,
                                       batch.target.lengths, self.workspace,
@@ -164,7 +164,7 @@ class Transformer(Model):
     ) -> StepState:
         """The state of `rows` sentences before the first word."""
         source, config = sources[0], self.config
-        padding = dead_words(source.lengths, len(source.ids))
+        padding = padding_mask(source.lengths, len(source.ids))
         memory, _ = stack_forward("encoder", config.layers_of("encoder"), parameters,
                                   source.ids, {}, padding)
         return first_state("decoder", config.layers_of("decoder"), parameters, memory, padding)

@@ -95,11 +95,11 @@ def noise_shapes(
 
 def stack_forward(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], ids: np.ndarray, noise: Noise,
-    dead: Array | None, source: tuple[Array, Array | None] | None = None,
+    masked: Array | None, source: tuple[Array, Array | None] | None = None,
 ) -> tuple[Array, StackCache]:
     """The top layer's output (T, B, d) of ids (T, B), and what the backward reads.
 
-    Arguments: dead, the mask of self-attention, as in `attention.multihead`; source, of a decoder:
+    Arguments: masked, of self-attention, as in `attention.multihead`; source, of a decoder:
     the encoder's output (S, B, d) and its padding.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(ids))
@@ -109,7 +109,7 @@ def stack_forward(
     for one in range(layers.depth):
         for sublayer in layers.sublayers:
             name = f"{prefix}.{one}.{sublayer}"
-            read = source if sublayer == "source" else (None, dead)
+            read = source if sublayer == "source" else (None, masked)
             layer = partial(_layer_forward, name, sublayer, parameters, layers.heads, read,
                             noise.get(f"{name}.inner"))
             x, cache = sublayer_forward(f"{name}.norm", layers.placement, parameters, x, layer,
@@ -127,8 +127,8 @@ def _layer_forward(
     """F(x) of a sublayer; read: a memory (None for x itself) and its mask."""
     if sublayer == "feed_forward":
         return feed_forward_forward(name, parameters, x, mask)
-    memory, dead = read
-    return multihead_forward(name, parameters, x, x if memory is None else memory, heads, dead,
+    memory, masked = read
+    return multihead_forward(name, parameters, x, x if memory is None else memory, heads, masked,
                              mask)
 
 

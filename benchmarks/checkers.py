@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
     found = environment()
     print(describe(found))
     print(f"jax {installed('jax') or 'not installed'}; {len(right)} right and {len(wrong)} wrong")
-    verdicts = {name: judge(check, right, wrong) for name, check in checks.items()}
+    verdicts = {name: measure(check, right, wrong) for name, check in checks.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of NaN in the functions being checked
         timings = timed({name: partial(run_all, check, right)
@@ -103,7 +103,7 @@ def accepts(check: Check, case: Case) -> bool:
             return False
 
 
-def judge(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) -> dict[str, Any]:
+def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) -> dict[str, Any]:
     """The names of the false alarms and of the misses, and the slowest right function's seconds."""
     alarms, slowest = [], (-math.inf, "")
     for name, case in right.items():

@@ -30,7 +30,7 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
-from grads.check.crossing import cleared, judged
+from grads.check.crossing import cleared, with_all_methods
 from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
@@ -226,7 +226,7 @@ def _by(
                                     how.diagnosis, rng)
             rows, notes = merged(rows, entries), notes[:len(notes) - len(probes)]
         elif len(methods) > 1:
-            rows = [judged(row, case, evaluate, analytic, upstream, lines, methods)
+            rows = [with_all_methods(row, case, evaluate, analytic, upstream, lines, methods)
                     for row in rows]
         if probes and probes[0].status == "wrong" and not any(row.status in BAD for row in rows):
             rows += _parted(case, evaluate, analytic, upstream, names_with, methods, rng)

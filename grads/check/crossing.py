@@ -111,7 +111,7 @@ def _apart(methods: Sequence[str]) -> str:
     return f"along a random direction {' and '.join(methods)} disagree"
 
 
-def judged(
+def with_all_methods(
     row: Row, case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays,
     lines: Sequence[Line], methods: tuple[str, ...],
 ) -> Row:

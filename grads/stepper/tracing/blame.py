@@ -29,7 +29,7 @@ COMPLETE = "complete here, and {:.1e} from d loss / d {}"
 Made = Mapping[Origin, tuple[Partner | None, Numbers | None]]  # of each variable, by its name
 
 
-class Judged(NamedTuple):
+class BestGuess(NamedTuple):
     """The result of the best guess at a line's variable."""
 
     guess: dict[Origin, tuple[Candidate, Numbers]]
@@ -125,9 +125,9 @@ class Blame:
         """
         if not self.mending.needed:
             return {}
-        judged = [self.judged(line) for line in self.lines(origins)
+        guesses = [self.best_guess(line) for line in self.lines(origins)
                   if (before is None or line[0] < before) and not all(map(self.is_right, line))]
-        found = [one for one in judged if one.first is not None and not one.is_right
+        found = [one for one in guesses if one.first is not None and not one.is_right
                  and (before is None or one.first < before)]
         first = min((one.first[0] for one in found if one.first), default=None)
         return {origin: pair for one in found if one.first and one.first[0] == first
@@ -138,9 +138,9 @@ class Blame:
         numbers = self.made[origin][1]
         return numbers is not None and numbers.status == "verified"
 
-    def judged(self, line: list[Origin]) -> Judged:
+    def best_guess(self, line: list[Origin]) -> BestGuess:
         """The guess at a line's variable that makes most results right, the named ones first."""
-        best, right = Judged({}, None, 0, False), {True: False, False: False}
+        best, right = BestGuess({}, None, 0, False), {True: False, False: False}
         for made in self.attempts(line):
             is_named = all(one.named for one, _ in made.values())
             if best.is_named and not is_named and len(best.guess) == len(line):
@@ -151,7 +151,7 @@ class Blame:
             right[is_named] |= whole and not wrong and self.says_something(made)
             mended = self.mending.by(wrong) if wrong else 0
             if mended and (mended, len(made)) > (best.mended, len(best.guess)):
-                best = Judged(made, min(wrong), mended, False, is_named)
+                best = BestGuess(made, min(wrong), mended, False, is_named)
         return best._replace(is_right=right[True] or (right[False] and not best.is_named))
 
     def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:

@@ -56,7 +56,7 @@ class PlainParser(argparse.ArgumentParser):
 
 
 class Parser(PlainParser):
-    """One that knows --backend and --threads in every place, and what goes with them."""
+    """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Help, **settings})

@@ -24,9 +24,9 @@ def blas_architecture() -> str | None:
 
 
 def use_threads(count: int) -> None:
-    """Make the BLAS compute with so many threads, in this process, from now on.
+    """Set the number of threads of the BLAS in this process.
 
-    Raises UserError for more than it has: OpenBLAS would take fewer without a word.
+    Raises UserError for more threads than processors: OpenBLAS would silently take fewer.
     """
     if (most := cores()) < count:
         raise UserError(f"--threads: expected at most {most}, the processors of this machine, "
@@ -35,18 +35,18 @@ def use_threads(count: int) -> None:
 
 
 def cores() -> int:
-    """The processors that this process may run on."""
+    """The number of processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def crowded() -> str | None:
-    """One line where other programs take the processors that the BLAS's threads need.
+    """A warning of one line if other programs use processors that the BLAS's threads need; or None.
 
-    Its threads wait for one another by turning, so one that does not get a processor holds up all:
-    with one of two processors taken a training step of two threads took 2.4 times as long, one of
-    one thread no longer than alone.
+    The threads wait for one another in a busy loop, so one without a processor delays all: with one
+    of two processors in use, a training step took 2.4 times as long with two threads, and no longer
+    than on an idle machine with one.
     """
     threads = blas_threads()
     free = cores() - _load()
@@ -57,13 +57,13 @@ def crowded() -> str | None:
 
 
 def blas_threads() -> int:
-    """How many threads NumPy's BLAS computes with; 1 if it does not say."""
+    """The number of threads of NumPy's BLAS; 1 if unknown."""
     return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"),
                default=1)
 
 
 def _load() -> float:
-    """Processes that were running or ready in the last minute, on average; 0 where none says."""
+    """The load average of the last minute, in processes; 0 where the system reports none."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 

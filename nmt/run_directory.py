@@ -84,7 +84,7 @@ class RunDirectory:
             check_same(self._path, recipe)
         else:
             check_new(self._path, beside)
-        if resume:  # fails now if another process trains here, not after reading the data
+        if resume:  # refused now where another process trains here, not after reading the data
             with DirectoryLock(self._path, ()):
                 pass
 
@@ -132,7 +132,7 @@ class RunDirectory:
             if self._resume:
                 trainer.resume()
                 for file, recipe in system.recipe_files().items():
-                    save_recipe(recipe, self._path / file)  # train.epochs may have been raised
+                    save_recipe(recipe, self._path / file)  # more epochs, perhaps
             trainer.train()
         system.load(self._path)
 

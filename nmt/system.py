@@ -129,10 +129,10 @@ class System(Texts):
         """Translate sentences of words by beam search: for each its n-best list, best score first,
         as `beam_search` returns it; hypotheses cut at the limit are not `finished`.
 
-        An empty sentence has one empty translation, so that lines stay aligned. Long sentences are
-        not cut: the caller refuses them (`nmt.data.corpora.check_lengths`). observer: called after
-        each step of each batch's search, except with `every_beam`. shortlist: the words that each
-        batch may be translated into; None for all.
+        An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
+        whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
+        observer: is told of each step of each batch's search, but with `every_beam`. shortlist:
+        which words each batch may be translated into; None for all.
         """
         find = partial(every_beam_search, options=options) if options.every_beam else \
             partial(beam_search, options=options, observer=observer)
@@ -221,8 +221,8 @@ class System(Texts):
         self, sentences: Sequence[Sequence[str]],
         find: Find, options: SearchOptions, shortlist: Shortlist | None = None,
     ) -> list[list[Translation]]:
-        """Run `find` over batches of similar length; results are in the order of the sentences,
-        with the unknown words of a hybrid model spelled."""
+        """Run `find` over batches of similar length; results in the order of the sentences, the
+        unknown words of a hybrid model spelled."""
         reverse = self.recipe.data.reverse_source
         results: list[list[Translation]] = [[Translation([], 0.0, 0.0, None)] for _ in sentences]
         for places in counted(self._by_length(sentences), "translating, batches"):
@@ -231,7 +231,7 @@ class System(Texts):
                 [self.reader.numbers(words) for words in own], reverse, self._rare("source", own)))
             check_positions(self.recipe.model, sources[0].lengths[:, None])
             rows = len(places) * options.beam
-            check_fits(2 * 4 * rows * len(self.target),  # logits, and their exponentials
+            check_fits(2 * 4 * rows * len(self.target),  # logits, and what is summed of them
                        f"{len(places)} sentences, {options.beam} hypotheses each", FEWER)
             within = shortlist.limited(find, own) if shortlist else find
             with _fitting(len(places)):

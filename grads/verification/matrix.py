@@ -93,8 +93,7 @@ def family_of(entry: catalogue.Entry) -> str:
 
 
 def family_of_derivation(name: str) -> str:
-    """The family of a derivation's first word, as `attention` for `attention-step`; units are one
-    family."""
+    """That of its first word, `attention-step` being one of `attention`; units are one family."""
     first = name.partition("-")[0]
     return f"derivation {', '.join(UNITS) if first in UNITS else first}"
 

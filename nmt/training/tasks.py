@@ -148,8 +148,8 @@ def part_of(name: str) -> str:
 
 
 def shared(models: Mapping[str, Trainable], groups: Groups) -> dict[str, Tied]:
-    """The parametrizations by which tasks share parts, for `Parametrized(Several(models), ...)`:
-    the parameters of a group's other tasks are tied to those of its first.
+    """What makes tasks share parts, for `Parametrized(Several(models), ...)`: the parameters of a
+    group's other tasks are those of its first.
 
     groups: by part, "encoder" or "decoder", the tasks that share one.
     Raises ValueError for tasks whose parts have other parameters, or of other shapes.

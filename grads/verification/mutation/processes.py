@@ -25,7 +25,7 @@ def start(act: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
 def in_processes(
     work: Callable[[int], Iterable[Result]], number: int
 ) -> Iterator[tuple[int, Result]]:
-    """The results of `work(k)` as they come, each k in a process: (k, result).
+    """What `work(k)` gives, one after another, each k in a process: k and the result.
 
     Raises RuntimeError where a process fails.
     """

@@ -35,7 +35,7 @@ def use_threads(count: int) -> None:
 
 
 def cores() -> int:
-    """The number of processors that this process may run on."""
+    """The processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -55,6 +55,7 @@ class BaseSystem:
     parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained,
     stored: dict[str, Array] = field(default_factory=dict)  # and its stored parameters
     pruning: Pruning | None = None  # where weights are pruned
+    origin: dict[str, Any] | None = None  # of a new run: what it begins with (training.transfer)
 
     kind: ClassVar[str]  # its name in messages and checkpoints
     recipes: ClassVar[type[AnyRecipe]]
@@ -95,7 +96,7 @@ class BaseSystem:
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
                                                 **characters,
                                                 factors=factor_sizes(recipe.model, vocabularies)))
-        return model, parametrized(model, recipe.parametrize)
+        return model, parametrized(model, recipe.parametrize, recipe.shared_vocabulary)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
         """The model's parameters, computed from the stored ones that are trained."""

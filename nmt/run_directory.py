@@ -7,6 +7,7 @@
     best.safetensors   the parameters with the best validation score
     epoch-N.safetensors    those after the last epochs (`train.keep`)
     log.jsonl          what happened
+    init.json          what a run began with of another's parameters (`nmt.training.transfer`)
     TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
     .lock              the process that is writing here (`nmt.training.directory_lock`)
 
@@ -16,6 +17,7 @@ the values of the recipe that determine the model and its training data.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,13 +25,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from backend.errors import UserError
-from backend.files import make_directory
+from backend.files import make_directory, write_text
 from nmt.base_system import BaseSystem, Pruning, check_memory, pruning_of
 from nmt.data.vocabulary import Vocabulary
 from nmt.fixed_recipe import check_same
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import load_recipe, save_recipe
 from nmt.run_files import (
+    INIT,
     RECIPE,
     check_new,
     codes_file,
@@ -40,6 +43,7 @@ from nmt.run_files import (
     vocabulary_file,
 )
 from nmt.training import checkpoint
+from nmt.training.batch_source import BatchSource
 from nmt.training.directory_lock import FILE as LOCK
 from nmt.training.directory_lock import DirectoryLock, left_by_killed
 from nmt.training.progress import Observer
@@ -47,7 +51,6 @@ from nmt.training.trainer import (
     BEST,
     LAST,
     LOG,
-    BatchSource,
     Trainer,
     Validate,
     saved_step,
@@ -157,6 +160,8 @@ class RunDirectory:
                     vocabulary.write(path / vocabulary_file(name))
                 for file, recipe in recipes.items():
                     save_recipe(recipe, path / file)
+                if system.origin is not None:
+                    write_text(path / INIT, json.dumps(system.origin, indent=1) + "\n")
                 yield lock
             except BaseException:
                 if lock.stands and not saved_step(path):
@@ -169,7 +174,8 @@ class RunDirectory:
 def _first_files(system: BaseSystem) -> list[str]:
     """The files that a run's directory has from its start."""
     codes = [codes_file(name) for name, one in system.vocabularies.items() if one.codes]
-    return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies), *codes]
+    origin = [] if system.origin is None else [INIT]
+    return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies), *codes, *origin]
 
 
 def file_names(kind: type[BaseSystem], recipe: AnyRecipe) -> list[str]:

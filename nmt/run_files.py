@@ -19,6 +19,7 @@ from nmt.training.kept import SUFFIX
 from nmt.training.trainer import BEST, LAST
 
 RECIPE = "recipe.yaml"
+INIT = "init.json"
 
 
 def vocabulary_file(name: str) -> str:

@@ -14,8 +14,9 @@ from nmt.data.batches import IdPair, Rare, TextBatches, lengths_of
 from nmt.data.bpe import Draw
 from nmt.data.characters import Spelling
 from nmt.data.corpus import Pair
+from nmt.data.drawn import DrawnBatches, DrawnPairs
 from nmt.data.factors import Factors
-from nmt.data.pieces import DrawnBatches, DrawnPairs, PieceVocabulary
+from nmt.data.pieces import PieceVocabulary
 from nmt.data.reading import SourceReader
 from nmt.data.stored import Mapped
 from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
@@ -52,15 +53,16 @@ class Texts(BaseSystem):
                            self._lengths(pairs), budget, self.reader.batch)
 
     def training_batches(self, pairs: Sequence[Pair]) -> TextBatches:
-        """The same to train on: by the recipe's batch size, with its BPE dropout, whose epochs are
-        sorted by the lengths that pairs have without it."""
+        """The same to train on: by the recipe's batch size, with its word dropout and its BPE
+        dropout, whose epochs are sorted by the lengths that pairs have without it."""
         data, train = self.recipe.data, self.recipe.train
-        if not data.subwords.dropout:
+        if not data.subwords.dropout and not data.word_dropout:
             return self.batches(pairs, train.batch_size, train.batch_tokens)
-        return DrawnBatches(DrawnPairs(pairs, self._drawn_ids), train.batch_size,
-                            data.reverse_source, train.sorted_within,
+        ids = DrawnPairs(pairs, self._drawn_ids) if data.subwords.dropout else \
+            Mapped(self._pair_ids, pairs)
+        return DrawnBatches(ids, train.batch_size, data.reverse_source, train.sorted_within,
                             lengths=self._lengths(pairs), budget=train.batch_tokens,
-                            finish=self.reader.batch)
+                            finish=self.reader.batch, word_dropout=data.word_dropout)
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, ids that are read and predicted of each pair."""

@@ -16,31 +16,44 @@ from backend.errors import UserError
 from nmt.data.annotation import is_symbol
 from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary
-from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
-from nmt.data.corpus import Pair
+from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenisers
+from nmt.data.corpus import Pair, stream_lines
 from nmt.data.factors import Factors, factor_tables
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
-from nmt.data.vocabulary import UNKNOWN, Vocabulary
+from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
 from nmt.models.contract import CHARACTERS, character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
+from nmt.training.transfer import SAME, Parent, begun
 from nmt.training.warmup import scale
 
 
-def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Vocabulary]:
+def build_vocabularies(
+    corpus: ParallelCorpus, recipe: Recipe, parent: Parent | None = None
+) -> dict[str, Vocabulary]:
     """Source and target vocabularies of the training pairs, by frequency.
 
     Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
+    A shared vocabulary is the source's: the target's words, and behind them what else sources have.
     """
-    sides = [side_vocabularies([corpus], recipe, side) for side in range(len(System.names))]
+    if parent is not None and parent.words == SAME:
+        return dict(parent.system.vocabularies)
+    sides = [side_vocabularies([corpus], recipe, side, parent)
+             for side in range(len(System.names))]
     found = {name: one for own in sides for name, one in own.items()}
+    if recipe.shared_vocabulary:
+        source, target = System.names
+        if found[source].codes != found[target].codes:
+            raise UserError("data.shared_vocabulary: expected a parent that cuts both sides by the "
+                            "same codes, got two")
+        found[source] = found[target].extended(found[source].words[len(SPECIALS):])
     return {name: found[name] for name in System.names_of(recipe)}
 
 
 def side_vocabularies(
-    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: int
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: int, parent: Parent | None = None
 ) -> dict[str, Vocabulary]:
     """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
     the characters too, where its model has them."""
@@ -51,7 +64,7 @@ def side_vocabularies(
         return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
 
     if data.subwords.used:
-        words: Vocabulary = piece_vocabulary(corpora, data, side, factors)
+        words: Vocabulary = piece_vocabulary(corpora, data, side, factors, parent)
     else:
         words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
                                  always=is_symbol)
@@ -71,44 +84,68 @@ def _forms(pair: Pair, side: int, factors: Factors) -> Sequence[str]:
 
 
 def piece_vocabulary(
-    corpora: Sequence[ParallelCorpus], data: DataConfig, side: int, factors: Factors
+    corpora: Sequence[ParallelCorpus], data: DataConfig, side: int, factors: Factors,
+    parent: Parent | None = None,
 ) -> PieceVocabulary:
-    """The pieces of one side, by codes of a file, or learned: joint, from both sides of all pairs.
+    """The pieces of one side, by codes of a file or of the parent, or learned: joint, from both
+    sides of all pairs and of more files.
 
-    Raises UserError for a file of codes that is none, and as `learn` and `nmt.data.pieces.build`.
+    Raises UserError for a file of codes that is none, a parent of words, and as `learn` and
+    `nmt.data.pieces.build`.
     """
     own, name = data.subwords, System.names[side]
     counts = [Counter(word for corpus in corpora for pair in corpus.train
                       for word in _forms(pair, place, factors)) for place in range(2)]
-    if own.merges is None:
+    if own.parent_codes:
+        codes = _codes_of(parent, name)
+    elif own.merges is None:
         codes = Codes.read(Path(data.directory) / (own.source_codes, own.target_codes)[side])
     else:
-        learned = counts[0] + counts[1] if own.joint else counts[side]
+        learned = counts[0] + counts[1] + _more_words(data) if own.joint else counts[side]
         codes = learn({word: n for word, n in learned.items() if not stays_whole(word)},
                       own.merges, "data.subwords.merges")
     return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
                                                    data.max_vocabulary), name)
 
 
+def _codes_of(parent: Parent | None, name: str) -> Codes:
+    """The codes of one side of a parent."""
+    codes: Codes | None = parent.system.vocabularies[name].codes if parent else None
+    if codes is None:
+        raise UserError("data.subwords.parent_codes: expected --init and a run of pieces, got "
+                        + (f"{parent.path}, which is one of words" if parent else "no --init"))
+    return codes
+
+
+def _more_words(data: DataConfig) -> Counter[str]:
+    """How often each word occurs in the files that merges are learned from too."""
+    cut, found = tokenisers(data)[0].tokenise, Counter[str]()
+    for name in data.subwords.more_text:
+        for line in stream_lines(Path(data.directory) / name):
+            found.update(cut(line))
+    return found
+
+
 def train(
     recipe: Recipe, directory: str | Path, observer: Observer, *,
     corpus: ParallelCorpus | None = None, resume: bool = False, start: System | None = None,
-    beside: Collection[str] = (),
+    beside: Collection[str] = (), parent: Parent | None = None,
 ) -> System:
     """Train in a run directory and return the system with its best parameters.
 
     Arguments: corpus, if it was loaded already; resume goes on where `last.safetensors` stands;
     start, what a new run begins with, in place of fresh vocabularies and parameters; beside, files
-    that may lie in a new run's directory.
+    that may lie in a new run's directory; parent, whose parameters a new run takes where it can.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
     run = RunDirectory(directory, recipe, resume, beside)
     corpus = corpus or load_corpus(recipe.data)
-    build = partial(build_vocabularies, corpus, recipe)
+    build = partial(build_vocabularies, corpus, recipe, parent)
     system = start or System.create(recipe, run.vocabularies(System.names_of(recipe), build),
                                     run.pruning())
+    system, taken = (system, []) if parent is None else begun(system, parent)
     batches = system.training_batches(corpus.train)
-    notes = notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
+    notes = taken + notes_on(recipe.model, batches.lengths[:, 0]) + notes_on_rate(recipe)
     run.train(system, Training(batches, Validation(system, corpus.dev), text_of(corpus), notes,
                                dev_lines(corpus.dev)), observer)
     return system

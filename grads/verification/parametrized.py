@@ -13,6 +13,7 @@ import numpy as np
 from nmt.models.contract import Architecture, Tables, Variants
 from nmt.models.parametrization import (
     Frozen,
+    Leading,
     Masked,
     Normalized,
     Parametrization,
@@ -62,6 +63,9 @@ TABLES: dict[str, Made] = {
     "tied target tables": lambda model: {"output.W_hy": Tied("decoder.W_e")},
     "three tables tied": lambda model: dict.fromkeys(
         ("output.W_hy", "encoder.W_e"), Tied("decoder.W_e")),
+    "one vocabulary": lambda model: dict.fromkeys(
+        ("output.W_hy", "decoder.W_e", "encoder.W_e"),
+        Leading("words", model.target_size, model.target_size + 2)),
     "both embeddings tied": lambda model: {"encoder.W_e": Tied("decoder.W_e")},  # rows and rows
     "biases tied": lambda model: {"encoder.0.b": Tied("decoder.0.b")},
     "tables of another name": lambda model: dict.fromkeys(

@@ -41,6 +41,7 @@ from nmt.cli.pruning import add_pruning, run_prune
 from nmt.cli.redundancy import add_redundancy
 from nmt.cli.reranking import add_rerank
 from nmt.cli.serving import add_serve
+from nmt.cli.transferring import add_init
 from nmt.cli.translating import FREQUENT, translate
 from nmt.cli.trees import add_trees
 from nmt.recipe.page import keys_in_short
@@ -122,8 +123,10 @@ def _add_corpus(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
     add_own_files(parser)
+    add_init(parser)
     parser.usage = ("nmt train [RECIPE] [--train SOURCE TARGET] [--dev SOURCE TARGET]\n"
                     "                 [--test SOURCE TARGET] [--output DIR] [--SECTION.KEY VALUE]\n"
+                    "                 [--init DIR [--init-words HOW] [--freeze PATTERN ...]]\n"
                     "       nmt train --resume DIR [--SECTION.KEY VALUE]")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = keys_in_short()

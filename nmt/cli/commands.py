@@ -15,6 +15,7 @@ from backend.terminal import Console
 from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.own_files import DEFAULT, own_recipe, own_values
+from nmt.cli.transferring import transferred
 from nmt.cli.trees import score_trees
 from nmt.data.cldr import CldrOptions, generate, write
 from nmt.data.corpora import (
@@ -62,11 +63,12 @@ def corpus(options: argparse.Namespace) -> None:
 def train(options: argparse.Namespace) -> None:
     """`nmt train`."""
     recipe, directory = _recipe_and_directory(TranslationRecipe, options)
+    recipe, parent = transferred(recipe, options)
     if isinstance(recipe, TasksRecipe):
         train_tasks(recipe, directory, options)
         return
     train_translator(recipe, directory, partial(train_system, recipe, directory,
-                                                resume=options.resume is not None),
+                                                resume=options.resume is not None, parent=parent),
                      options.tensorboard)
 
 

@@ -47,11 +47,12 @@ class Batch:
     state: Any = None  # of a stream: where the piece before ended; None where a text begins
     begins: bool = True  # of a stream: whether it begins here, and does not go on
     task: str = ""  # of a mixture of tasks: whose batch this is
+    read: np.ndarray | None = None  # (T, B) int64, the decoder's input, where words are dropped
 
     @property
     def target_in(self) -> np.ndarray:
-        """(T, B) int64: `</s>`, y_1 .. y_m."""
-        return self.target.ids[:-1]
+        """(T, B) int64: `</s>`, y_1 .. y_m; of words that are dropped `<unk>`."""
+        return self.target.ids[:-1] if self.read is None else self.read
 
     @property
     def target_out(self) -> np.ndarray:

@@ -23,6 +23,7 @@ from nmt.data.corpus import (
 )
 from nmt.data.monolingual import PAIRINGS
 from nmt.data.tokenise import Tokeniser, tokeniser
+from nmt.data.transliteration import latin
 from nmt.recipe import DataConfig
 
 EMBEDDED = ("It was trained on generated phrases of dates, times, durations, measures, money, "
@@ -58,9 +59,16 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
         languages[1] = data.source_language
     name = {"cldr": "natural", "reverse": "none"}.get(data.corpus, data.tokenise)
     source, target = (tokeniser(name, language) for language in languages)
+    if data.transliterate:
+        source = replace(source, tokenise=partial(_in_latin, source.tokenise))
     if data.target_token:
         source = replace(source, tokenise=partial(_after_token, data.target_token, source.tokenise))
     return source, target
+
+
+def _in_latin(cut: Callable[[str], list[str]], line: str) -> list[str]:
+    """The words of a line in Latin letters."""
+    return latin(cut(line))
 
 
 def _after_token(token: str, cut: Callable[[str], list[str]], line: str) -> list[str]:
@@ -85,12 +93,15 @@ def _from_cldr(data: DataConfig) -> ParallelCorpus:
         data.test_size, data.seed,
     ))
 
+    def written(pairs: list[Pair]) -> list[Pair]:
+        return [(latin(x), y) for x, y in pairs] if data.transliterate else pairs
+
     def evaluation(pairs: list[Pair], references: list[str]) -> EvaluationSet:
         return EvaluationSet([source for source, _ in pairs], references, pairs)
 
-    test = evaluation(corpus.test, corpus.test_references) if corpus.test else None
-    dev = evaluation(corpus.dev, corpus.dev_references)
-    return ParallelCorpus(corpus.train, dev, test, 0, 0)
+    test = evaluation(written(corpus.test), corpus.test_references) if corpus.test else None
+    dev = evaluation(written(corpus.dev), corpus.dev_references)
+    return ParallelCorpus(written(corpus.train), dev, test, 0, 0)
 
 
 def _reversal(data: DataConfig) -> ParallelCorpus:

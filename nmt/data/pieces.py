@@ -13,19 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-import numpy as np
-
 from backend.errors import UserError
 from nmt.data.annotation import is_symbol
-from nmt.data.batches import IdPair, TextBatches
 from nmt.data.bpe import Codes, Draw, joined
-from nmt.data.corpus import Pair
-from nmt.data.stored import Lazy
 from nmt.data.vocabulary import SPECIALS, Vocabulary, most_frequent
 
 SUFFIX = ".codes"
 DRAWS = 10  # of each word, for the pieces that dropout makes
-LARGEST = 1 << 62
 
 
 class PieceVocabulary(Vocabulary):
@@ -59,6 +53,10 @@ class PieceVocabulary(Vocabulary):
         pieces = self.codes.cut(word, dropout, draw)
         ids = self._ids
         return pieces if all(piece in ids for piece in pieces) else self.codes.finer(pieces, ids)
+
+    def _of(self, words: Iterable[str]) -> PieceVocabulary:
+        """These pieces with the same codes."""
+        return PieceVocabulary(words, self.codes)
 
     def whole(self, pieces: Sequence[str]) -> list[str]:
         """The words that pieces make."""
@@ -134,32 +132,3 @@ def _counted(
         for piece in [word] if stays_whole(word) else cut(word):
             found[piece] += n
     return found
-
-
-class DrawnPairs(Lazy[IdPair]):
-    """Pairs of sentences as ids, cut with dropout: each by the numbers that its place gives.
-
-    ids: of a pair of words and the numbers to draw by. `draw` says which of many ways they are cut.
-    """
-
-    def __init__(self, pairs: Sequence[Pair], ids: Callable[[Pair, Draw], IdPair]) -> None:
-        self._pairs, self._ids, self.draw = pairs, ids, 0
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def item(self, place: int) -> IdPair:
-        """The ids of a pair."""
-        return self._ids(self._pairs[place], Random(self.draw + place).random)
-
-
-class DrawnBatches(TextBatches):
-    """Batches of pairs that are cut anew in each epoch: its generator says how, after the order."""
-
-    pairs: DrawnPairs
-
-    def epoch(self, rng: np.random.Generator) -> list[np.ndarray]:
-        """As `TextBatches.epoch`."""
-        keys = super().epoch(rng)
-        self.pairs.draw = int(rng.integers(LARGEST))
-        return keys

@@ -52,6 +52,15 @@ class Vocabulary:
         counts = Counter(word for sentence in sentences for word in sentence)
         return cls(most_frequent(counts, min_frequency, max_size, always))
 
+    def extended(self, words: Iterable[str]) -> Vocabulary:
+        """These words under their ids, and behind them those of `words` that are not among them."""
+        own = set(self.words)
+        return self._of([*self.words[len(SPECIALS):], *(one for one in words if one not in own)])
+
+    def _of(self, words: Iterable[str]) -> Vocabulary:
+        """A vocabulary of the same kind."""
+        return Vocabulary(words)
+
     def __len__(self) -> int:
         return len(self.words)
 

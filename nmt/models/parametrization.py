@@ -7,6 +7,7 @@ its own parameters.
 | parametrization | the model's parameter | source |
 |---|---|---|
 | `Tied` | a stored one, which others may be, too | Press and Wolf (2017); Nguyen (2019), 3.2.2 |
+| `Leading` | the first rows of a stored one | one vocabulary: Nguyen (2019), 3.3.3.1 |
 | `Normalized` | rows of one length, r g / |g| | fixnorm: Nguyen (2019), 3.2.3 |
 | `Masked` | m o g, with a fixed mask of zeros and ones | pruning: Luong (2016), section 6.2 |
 | `Stacked` | several stored ones side by side | shared and private parts |
@@ -57,6 +58,38 @@ class Tied:
 
     def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
         return {self.to: d}
+
+
+@dataclass(frozen=True)
+class Leading:
+    """The first n = `rows` of the stored parameter `to`, a table of `size` rows. W = g[:n].
+
+    One vocabulary for both sides has the target's own words first: a table of them is the beginning
+    of the table of all. Logits are then of the target's words alone, which is what logits of all
+    words are where the others' are minus infinity.
+    """
+
+    to: str
+    rows: int
+    size: int
+
+    def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
+        if not weight.shape[0] == self.rows <= self.size:
+            raise ValueError(f"{name}: expected {self.rows} of the {self.size} rows of {self.to}, "
+                             f"got {weight.shape[0]}")
+        first, *others = weight.axes
+        return {self.to: Weight((Axis(first.name, self.size), *others), weight.initial)}
+
+    def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
+        return stored[self.to][: self.rows]                        # (Nguyen 3.3.3.1 table)
+
+    def backward(self, name: str, d: Any, stored: Mapping[str, Array]) -> Gradients:
+        shape = stored[self.to].shape
+        if isinstance(d, RowGradient):
+            return {self.to: d._replace(shape=shape)}
+        dg = array_module(d).zeros(shape, dtype=d.dtype)
+        dg[: len(d)] = d
+        return {self.to: dg}
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ REQUIRED = {  # files that a corpus needs
     "files": ("train_source", "train_target"),
     **dict.fromkeys(PAIRINGS, ("train_source", "dev_source")),
 }
+TABLES = ("W_e", "W_hy")  # last parts of the names of parameters that have a row for each word
 BLEU, CHARACTER_PERPLEXITY = "bleu", "character_perplexity"  # scores that not every recipe has
 MISSING = {BLEU: ", which evaluate.bleu measures",
            CHARACTER_PERPLEXITY: ", which a hybrid model with target_characters has"}
@@ -42,6 +43,7 @@ class AnyRecipe:
     parametrize: ParametrizeConfig
     train: TrainOptions
     reverse_source = False  # whether the model reads its source from the end
+    shared_vocabulary = False  # whether the target's words are the first of the source's
 
 
 class TranslationRecipe(AnyRecipe):
@@ -57,6 +59,8 @@ class SubwordsConfig:
     joint: bool = True  # merges learned from both sides' words together; false: of each side's own
     source_codes: str = ""  # a file of merges by subword-nmt, in data.directory; none are learned
     target_codes: str = ""  # the same of the target; may be the same file
+    more_text: list[str] = field(default_factory=list)  # files in data.directory, learned from too
+    parent_codes: bool = False  # the merges are those of the run that --init names
     threshold: int = 1  # a piece that a side's training text has less often is cut further
     dropout: float = 0.0  # in training, the chance to leave a merge out, drawn anew each epoch
 
@@ -68,14 +72,23 @@ class SubwordsConfig:
             raise ValueError("merges: expected null beside source_codes, whose merges are learned")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout: expected 0 <= dropout < 1, got {self.dropout}")
+        if self.more_text and (self.merges is None or not self.joint):
+            raise ValueError("more_text: expected merges, joint ones, to learn from it, got none")
+        if self.parent_codes and (self.merges is not None or self.source_codes):
+            raise ValueError("parent_codes: expected no merges and no codes beside it, got some")
         for name in ("threshold", "dropout"):
             if getattr(self, name) > (name == "threshold") and not self.used:
-                raise ValueError(f"{name}: expected merges or source_codes beside it, got neither")
+                raise ValueError(f"{name}: expected merges or codes beside it, got neither")
 
     @property
     def used(self) -> bool:
         """Whether words are cut."""
-        return self.merges is not None or bool(self.source_codes)
+        return self.merges is not None or bool(self.source_codes) or self.parent_codes
+
+    @property
+    def alike(self) -> bool:
+        """Whether both sides' words are cut by the same merges, or not at all."""
+        return self.source_codes == self.target_codes and (self.joint or self.merges is None)
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,7 @@ class DataConfig:
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
     target_language: str = "fr"  # the same of the target
     tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
+    transliterate: bool = False  # the source's Arabic letters, of Uyghur, become Latin ones
     train_size: int = 20000  # cldr, reverse: pairs to generate
     dev_size: int = 500  # cldr, reverse: pairs to validate on; of files, a tenth at most
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
@@ -102,6 +116,8 @@ class DataConfig:
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
+    shared_vocabulary: bool = False  # the source's is of both sides' words, the target's first
+    word_dropout: float = 0.0  # in training, the chance to read a word as <unk>; anew each epoch
     max_characters: int = 200  # hybrid: characters kept per language, by how often words have them
     reverse_source: bool = False  # the encoder reads the sentence from its end (section 4.3.1)
     reverse_target: bool = False  # the decoder writes the sentence from its end, for reranking
@@ -123,6 +139,12 @@ class DataConfig:
                      "dev_size", "max_characters")
         _check_least(self, 0, "test_size", "seed")
         _check_least(self, 2, "max_vocabulary")  # <unk> and </s>
+        if not 0.0 <= self.word_dropout < 1.0:
+            raise ValueError(f"word_dropout: expected 0 <= word_dropout < 1, got "
+                             f"{self.word_dropout}")
+        if self.shared_vocabulary and not self.subwords.alike:
+            raise ValueError("shared_vocabulary: expected both sides cut by the same codes "
+                             "(subwords.joint, or one file of codes), got two")
         for name in REQUIRED.get(self.corpus, ()):
             if not getattr(self, name):
                 raise ValueError(f"{name}: expected the name of a file, got nothing")
@@ -167,6 +189,11 @@ class Recipe(TranslationRecipe):
         if self.data.reverse_target and tables:
             raise ValueError("data.reverse_target: expected false with a model of characters, got "
                              "true")
+        for name in ("word_dropout", "shared_vocabulary"):
+            if getattr(self.data, name) and tables:
+                raise ValueError(f"data.{name}: expected none with a model of characters, got "
+                                 f"{str(getattr(self.data, name)).lower()}")
+        _check_tied(self)
         if factor_tables(self.model) and self.data.tokenise != "none":
             raise ValueError("data.tokenise: expected 'none' where words have tags "
                              f"(model.factors), got {self.data.tokenise!r}")
@@ -181,6 +208,11 @@ class Recipe(TranslationRecipe):
     def reverse_source(self) -> bool:  # type: ignore[override]
         """Whether the model reads its source from the end."""
         return self.data.reverse_source
+
+    @property
+    def shared_vocabulary(self) -> bool:  # type: ignore[override]
+        """Whether the target's words are the first of the source's."""
+        return self.data.shared_vocabulary
 
 
 @dataclass(frozen=True)
@@ -251,6 +283,15 @@ def _check_positions(data: DataConfig, model: Any) -> None:
     if data.max_translate_length > most:
         raise ValueError(f"data.max_translate_length: expected at most model.positions, {most}, "
                          f"got {data.max_translate_length}")
+
+
+def _check_tied(recipe: Recipe) -> None:
+    """Raise ValueError for a source's table that is a target's too, where words have other ids."""
+    for pair in recipe.parametrize.tied.items():
+        sides = {name.startswith("encoder.") for name in pair if name.endswith(TABLES)}
+        if len(sides) == 2 and not recipe.shared_vocabulary:
+            raise ValueError("parametrize.tied: expected tables of one side, or "
+                             f"data.shared_vocabulary, got {pair[0]}: {pair[1]}")
 
 
 def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:

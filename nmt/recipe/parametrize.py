@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from backend.errors import UserError
-from nmt.models.parametrization import Frozen, Normalized, Parametrization, Parametrized, Tied
+from nmt.models.parametrization import (
+    Frozen,
+    Leading,
+    Normalized,
+    Parametrization,
+    Parametrized,
+    Tied,
+)
+from nmt.recipe.nearest import nearest
 
 
 @dataclass(frozen=True)
@@ -32,14 +41,18 @@ class ParametrizeConfig:
             raise ValueError("learned_radius: expected false where nothing is normalized, got true")
 
 
-def parametrized(model: Any, config: ParametrizeConfig) -> Parametrized | None:
+def parametrized(
+    model: Any, config: ParametrizeConfig, shared_vocabulary: bool = False
+) -> Parametrized | None:
     """What is trained where the recipe parametrizes; None where it does not.
 
-    Parameters that are tied to a normalized one are normalized as it is: one table, one radius.
+    shared_vocabulary: whether the target's words are the first of the source's, so that a table of
+    them may be tied to one of those. Parameters that are tied to a normalized one are normalized as
+    it is: one table, one radius.
     Raises UserError naming the key, for parameters that the model does not have, that are frozen
     and something else, or whose shapes do not fit.
     """
-    tied: dict[str, Parametrization] = {name: Tied(to) for name, to in config.tied.items()}
+    tied = _tied(model, config.tied, shared_vocabulary)
     table: dict[str, Parametrization] = {}
     key = "tied"
     try:
@@ -56,6 +69,18 @@ def parametrized(model: Any, config: ParametrizeConfig) -> Parametrized | None:
     return Parametrized(own, table) if tied or table else None
 
 
+def _tied(
+    model: Any, names: Mapping[str, str], shared_vocabulary: bool
+) -> dict[str, Parametrization]:
+    """What makes parameters the same as others, or the first rows of them."""
+    rows = {name: weight.shape[0] for name, weight in model.weights().items()}
+    tied: dict[str, Parametrization] = {}
+    for name, to in names.items():
+        own, size = rows.get(name, 0), rows.get(to, 0)
+        tied[name] = Leading(to, own, size) if shared_vocabulary and own < size else Tied(to)
+    return tied
+
+
 def _frozen(
     pattern: str, model: Any, table: dict[str, Parametrization]
 ) -> dict[str, Parametrization]:
@@ -63,8 +88,8 @@ def _frozen(
     `table`."""
     names = [name for name in model.weights() if fnmatchcase(name, pattern)]
     if not names:
-        raise ValueError(f"{pattern}: expected a parameter of the model, one of "
-                         f"{', '.join(model.weights())}")
+        raise ValueError(f"{pattern}: expected a parameter of the model, got none"
+                         f"{nearest(pattern, list(model.weights()))}")
     for name in names:
         if not isinstance(table.get(name, Frozen()), Frozen):
             raise ValueError(f"{name}: expected a parameter that is neither tied nor normalized")

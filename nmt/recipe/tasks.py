@@ -84,6 +84,10 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
     own, ratios, common = _divided(given, named)
     tasks = {name: read(_tree_of(name, entry), f"{entry.place}: {TASKS}.{name}",
                         [*common, *own[name]]) for name, entry in named.items()}
+    for name, task in tasks.items():
+        if task.shared_vocabulary:
+            raise UserError(f"{named[name].place}: {TASKS}.{name}: expected data.shared_vocabulary "
+                            "false in a recipe of tasks, got true")
     return TasksRecipe(tasks, _ratios(tree.get(RATIOS), list(tasks), ratios),
                        _share(tree.get(SHARE), list(tasks), path),
                        _vocabularies(tree.get(VOCABULARIES)))

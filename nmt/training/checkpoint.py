@@ -32,7 +32,7 @@ from nmt.training import tensor_file
 from nmt.training.masks import MASKS, PARAMETERS, pack, unpack
 
 __all__ = ["CARRIED", "MASKS", "OPTIMIZER", "PARAMETERS", "VERSION", "Checkpoint",
-           "check_parameters", "load", "load_metadata", "parameters_of", "save"]
+           "check_parameters", "load", "load_metadata", "parameters_of", "prefixed", "save"]
 
 VERSION = 3
 OPTIMIZER = "optimizer/"
@@ -59,6 +59,11 @@ class Checkpoint(NamedTuple):
         """The arrays whose names begin with `prefix`, without it."""
         return {name[len(prefix):]: array for name, array in self.arrays.items()
                 if name.startswith(prefix)}
+
+
+def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays under their names in a checkpoint."""
+    return {prefix + name: array for name, array in arrays.items()}
 
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],

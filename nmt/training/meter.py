@@ -91,6 +91,11 @@ class Meter:
         """Let the clock run from here."""
         self._clock = _now()
 
+    def stop(self) -> None:
+        """Let the clock stand."""
+        self._take_time()
+        self._clock = None
+
     def add(
         self, loss: Array, norm: Array, tokens: int, task: str = PLAIN, cache: Any = None
     ) -> None:

@@ -31,9 +31,11 @@ class TrainOptions:
     halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
     halve_every: float = 1.0  # schedule thesis: epochs between halvings, 0.5 in ch. 3, 5
     plateau_factor: float = 0.8  # schedule plateau: multiplies the learning rate at a decay
-    plateau_patience: int = 3  # schedule plateau: epochs without a new best score before a decay
+    plateau_patience: int = 3  # schedule plateau: evaluations without a best before a decay
     plateau_minimum: float = 1e-6  # schedule plateau: training ends below this learning rate
     max_norm: float | None = 5.0  # longest normalised gradient; longer ones are scaled down to it
+    evaluate_every: int = 0  # updates between evaluations; 0: at the end of each epoch
+    stop_after: int = 0  # evaluations in a row without a new best that end training; 0: none do
     criterion: str = "perplexity"  # decides what is best: perplexity, bleu, character_perplexity
     log_every: int = 50  # updates between two lines of the log
     checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: at epoch ends only
@@ -48,7 +50,7 @@ class TrainOptions:
             self._check(name, getattr(self, name) >= 1, "at least 1")
         self._check("batch_tokens", self.batch_tokens is None or self.batch_tokens >= 1,
                     "at least 1 or None")
-        for name in ("checkpoint_every", "keep", "seed", "warmup"):
+        for name in ("checkpoint_every", "evaluate_every", "stop_after", "keep", "seed", "warmup"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
         for name in ("learning_rate", "plateau_minimum", "halve_every"):
             self._check(name, getattr(self, name) > 0, "a positive number")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -36,10 +36,13 @@ class Observer:
     def on_note(self, text: str) -> None:
         """One line worth knowing, before the first batch."""
 
+    def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
+        """After a validation within an epoch."""
+
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
-        """After validation; facts are the epoch's training loss and perplexity, or those of each of
-        its tasks, and elapsed_seconds."""
+        """After an epoch and its validation, if it ends with one; facts are the epoch's training
+        loss and perplexity, or those of each of its tasks, and elapsed_seconds."""
 
     def close(self) -> None:
         """Called when training ends, for whatever reason."""
@@ -79,12 +82,18 @@ class ConsoleObserver(Observer):
         """A line."""
         self._console.print(text, soft_wrap=True)
 
+    def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
+        """A line, above the bar if there is one."""
+        self._print([f"update {step}", *_scores(scores)], improved)
+
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
-        """A line, above the bar if there is one."""
-        parts = [f"epoch {epoch}", f"training {_perplexities(perplexities(facts))}",
-                 *(f"dev {_spelt(name)} {_number(value)}" for name, value in scores.items()),
-                 f"{facts['elapsed_seconds']:.0f} s in all"]
+        """Likewise."""
+        self._print([f"epoch {epoch}", f"training {_perplexities(perplexities(facts))}",
+                     *_scores(scores), f"{facts['elapsed_seconds']:.0f} s in all"], improved)
+
+    def _print(self, parts: Sequence[str], improved: bool) -> None:
+        """The parts of a line."""
         self._console.print(", ".join(parts) + (" (best so far)" if improved else ""),
                             soft_wrap=True)
 
@@ -94,6 +103,11 @@ class ConsoleObserver(Observer):
             self._bar.stop()
             self._bar = None
             self._alone.close()
+
+
+def _scores(scores: Mapping[str, float]) -> list[str]:
+    """The dev set's scores in words."""
+    return [f"dev {_spelt(name)} {_number(value)}" for name, value in scores.items()]
 
 
 def _spelt(name: str) -> str:

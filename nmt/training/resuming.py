@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,17 @@ from backend import Array, to_device
 from backend.errors import UserError
 from nmt.data.batches import Batch
 from nmt.training import checkpoint
+
+
+@dataclass
+class Counters:
+    """Where training stands."""
+
+    epoch: int = 1  # the epoch in progress, or to come
+    position: int = 0  # batches of it that are done
+    step: int = 0  # updates made in all
+    best: float | None = None  # best validation score so far
+    waited: int = 0  # evaluations since then
 
 
 def number(value: Any) -> Any:

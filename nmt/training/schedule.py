@@ -1,8 +1,9 @@
 """Learning rates that change between epochs, or within them.
 
 A schedule has a `rate` (the learning rate at the start of the coming epoch), says which rate holds
-within an epoch (`rate_at`), is told the end of each epoch (`epoch_end`), says when training should
-stop (`finished`), and gives its state as plain numbers. Epochs count from 1.
+within an epoch (`rate_at`), is told scores (`evaluated`) and the end of each epoch (`epoch_end`),
+says when training should stop (`finished`), and gives its state as plain numbers. Epochs count from
+1.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ class Schedule(Protocol):
     def finished(self) -> bool:
         """True when further training is pointless."""
 
-    def epoch_end(self, epoch: int, score: float | None) -> None:
-        """Told after each epoch, with the validation score if there was a validation."""
+    def evaluated(self, score: float) -> None:
+        """Told after each evaluation."""
+
+    def epoch_end(self, epoch: int) -> None:
+        """Told after each epoch."""
 
     def state(self) -> dict[str, Any]:
         """The state as JSON-able values."""
@@ -66,8 +70,11 @@ class ThesisSchedule:
         halvings = math.floor(late / self._halve_every + 1e-9) + 1  # 1e-9: 0.3 / 0.1 is below 3
         return self._initial * 0.5 ** max(0, halvings)
 
-    def epoch_end(self, epoch: int, score: float | None) -> None:
-        """Set the rate that epoch `epoch + 1` starts with; the score is not used."""
+    def evaluated(self, score: float) -> None:
+        """Nothing changes."""
+
+    def epoch_end(self, epoch: int) -> None:
+        """Set the rate that epoch `epoch + 1` starts with."""
         self.rate = self.rate_at(epoch + 1, 0.0)
 
     def state(self) -> dict[str, Any]:
@@ -85,8 +92,8 @@ class PlateauSchedule:
     Source: Nguyen, section 4 (training): decay 0.8, patience 3, and training stops when the rate
     becomes too small (1e-6).
 
-    Arguments: rate, the first learning rate; factor, in (0, 1); patience, the number of epochs in
-    a row without a new best score after which the rate decays; minimum, training is `finished`
+    Arguments: rate, the first learning rate; factor, in (0, 1); patience, the number of evaluations
+    in a row without a new best score after which the rate decays; minimum, training is `finished`
     when the rate falls below it; higher_is_better, False for perplexity, True for BLEU.
     """
 
@@ -95,7 +102,7 @@ class PlateauSchedule:
         if not 0 < factor < 1:
             raise ValueError(f"factor: expected a number between 0 and 1, got {factor}")
         if patience < 1:
-            raise ValueError(f"patience: expected at least 1 epoch, got {patience}")
+            raise ValueError(f"patience: expected at least 1 evaluation, got {patience}")
         self.rate = _positive("rate", rate)
         self._factor, self._patience, self._minimum = factor, patience, minimum
         self._higher_is_better = higher_is_better
@@ -103,7 +110,7 @@ class PlateauSchedule:
         self._waited = 0
 
     def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
-        """The rate, which does not change within an epoch."""
+        """The rate since the last evaluation."""
         return self.rate
 
     @property
@@ -111,13 +118,11 @@ class PlateauSchedule:
         """True when the rate has fallen below the minimum."""
         return self.rate < self._minimum
 
-    def epoch_end(self, epoch: int, score: float | None) -> None:
-        """Decay when `score` is the last of `patience` epochs without a new best.
+    def epoch_end(self, epoch: int) -> None:
+        """Nothing changes."""
 
-        Raises ValueError without a score.
-        """
-        if score is None:
-            raise ValueError("score: the plateau schedule expected a validation score, got None")
+    def evaluated(self, score: float) -> None:
+        """Decay when `score` is the last of `patience` evaluations without a new best."""
         if is_better(score, self._best, self._higher_is_better):
             self._best, self._waited = score, 0
             return
@@ -127,7 +132,7 @@ class PlateauSchedule:
             self._waited = 0
 
     def state(self) -> dict[str, Any]:
-        """Rate, best score and epochs waited since."""
+        """Rate, best score and evaluations waited since."""
         return {"rate": self.rate, "best": self._best, "waited": self._waited}
 
     def load(self, state: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from lstm.parameters import Weight
 from nmt.data.batches import Batch
 from nmt.models.contract import CHARACTERS, Gradients, Noise, Trainable, losses
 from nmt.models.parametrization import Tied
-from nmt.training.trainer import BatchSource
+from nmt.training.batch_source import BatchSource
 
 Key = tuple[str, Any]  # task, and a key of its source
 PARTS = ("encoder", "decoder")

@@ -32,6 +32,11 @@ class Observers(Observer):
         for one in self._observers:
             one.on_note(text)
 
+    def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
+        """Tell each."""
+        for one in self._observers:
+            one.on_evaluation(step, scores, improved)
+
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
         """Tell each."""
@@ -47,8 +52,8 @@ class Observers(Observer):
 class TensorBoardObserver(Observer):
     """Writes event files: `train/perplexity`, `train/learning_rate` and
     `train/target_tokens_per_second` by update; `epoch/train_perplexity` and the dev set's scores,
-    `dev/perplexity` and so on, after each epoch, at the number of its last update. Of several tasks
-    each perplexity has its name.
+    `dev/perplexity` and so on, after each evaluation, at the number of its last update. Of several
+    tasks each perplexity has its name.
 
     A file is made at the first number, so that a run that fails before leaves none; a resumed run
     adds a file.
@@ -73,12 +78,16 @@ class TensorBoardObserver(Observer):
         self._write("train/target_tokens_per_second", self._speed or 0.0)
         self._write_all("train/perplexity", progress.perplexities)
 
+    def on_evaluation(self, step: int, scores: Mapping[str, float], improved: bool) -> None:
+        """Write the dev set's scores."""
+        for name, value in scores.items():
+            self._write(f"dev/{name}", value)
+
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
         """Write the epoch's numbers, and flush the file."""
         self._write_all("epoch/train_perplexity", perplexities(facts))
-        for name, value in scores.items():
-            self._write(f"dev/{name}", value)
+        self.on_evaluation(self._step, scores, improved)
         self._writer.flush()
 
     def close(self) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from nmt.data.batches import Batch
 from nmt.models.contract import Gradients, Trainable
 from nmt.training import checkpoint, kept
 from nmt.training.accuracy import precision_cost
+from nmt.training.batch_source import BatchSource
 from nmt.training.finite import first_non_finite, is_finite
 from nmt.training.interrupt import DeferredInterrupt
 from nmt.training.log import Log
@@ -26,7 +26,7 @@ from nmt.training.meter import Meter, perplexities
 from nmt.training.optimizers import gradient_scale
 from nmt.training.options import TrainOptions
 from nmt.training.progress import Observer, Progress
-from nmt.training.resuming import differs, going_on, reading, stream_state
+from nmt.training.resuming import Counters, differs, going_on, reading, stream_state
 from nmt.training.schedule import is_better
 
 LAST = "last.safetensors"  # everything a resume needs
@@ -34,36 +34,6 @@ BEST = "best.safetensors"  # the parameters with the best validation score
 LOG = "log.jsonl"
 
 Validate = Callable[[dict[str, Array]], dict[str, float]]
-
-
-class BatchSource(Protocol):
-    """Where batches come from."""
-
-    def epoch(self, rng: np.random.Generator) -> Sequence[Any]:
-        """The keys of one epoch's batches; `rng` alone may decide their order."""
-
-    def clock(self, keys: Sequence[Any]) -> np.ndarray:
-        """(len(keys) + 1,) int: how many updates that the schedule counts come before each key of
-        an epoch, and in all. They end the epoch; of a mixture they are the reference task's."""
-
-    def batch(self, key: Any) -> Batch:
-        """The batch of a key."""
-
-    def tokens(self, batch: Any) -> int:
-        """Target tokens in the batch: what the loss is summed over."""
-
-    def weight(self, batch: Any) -> int:
-        """What the gradient of the batch's loss is divided by: sentences, say, or tokens."""
-
-
-@dataclass
-class Counters:
-    """Where training stands."""
-
-    epoch: int = 1  # the epoch in progress, or to come
-    position: int = 0  # batches of it that are done
-    step: int = 0  # updates made in all
-    best: float | None = None  # best validation score so far
 
 
 class Trainer:
@@ -81,8 +51,8 @@ class Trainer:
 
         Arguments: model; parameters, trained in place; source of batches; options; directory, for
         `last.safetensors`, `best.safetensors` and `log.jsonl`; validate, called with the parameters
-        at the end of each epoch, returns scores by name, among them `options.criterion`; observer,
-        told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
+        whenever they are evaluated, returns scores by name, among them `options.criterion`;
+        observer, told of progress; metadata, JSON-able, saved as "model" in each checkpoint;
         reduce_gradients, makes one worker's gradients those of all, before they are scaled and
         clipped (the source's `weight` is then that of all); after_update, called with the
         parameters, which it may change, after each update; after_save, called with the file's name,
@@ -169,10 +139,10 @@ class Trainer:
         self._data_rng.bit_generator.state = state["data_rng"]
         self._dropout_rng.bit_generator.state = state["dropout_rng"]
         self._log.keep(lambda record: record["step"] <= c.step and (
-            record["event"] == "update" or record["epoch"] < c.epoch))
+            record["epoch"] < c.epoch if record["event"] == "epoch" else c.step > 0))
 
     def train(self) -> Counters:
-        """Train until `options.epochs` are done or the schedule is finished; where it then stands.
+        """Train until `options.epochs` are done or evaluations end it; where it then stands.
 
         A new run is saved before its first update. Ctrl-C stops after the update (or validation)
         in progress, saves `last.safetensors` and raises KeyboardInterrupt with a one-line message,
@@ -186,9 +156,9 @@ class Trainer:
             with DeferredInterrupt() as interrupt, np.errstate(all="ignore"):
                 self._tell_notes()
                 self._tell_precision()
-                while self.counters.epoch < self.options.epochs + 1 and not self._schedule.finished:
-                    self._train_epoch(interrupt)
-                    self._end_epoch()
+                while self.counters.epoch < self.options.epochs + 1 and not self._is_enough():
+                    if self._train_epoch(interrupt):
+                        self._end_epoch()
                     self._stop_if_asked(interrupt)
         except KeyboardInterrupt as error:
             if error.args:
@@ -231,8 +201,13 @@ class Trainer:
         self._save_last()  # whenever the process is killed from here on, the run can be resumed
         self._owns_directory = True
 
-    def _train_epoch(self, interrupt: DeferredInterrupt) -> None:
-        """The batches of the epoch that are not yet done."""
+    def _is_enough(self) -> bool:
+        """Whether evaluations end training: the rate is too small, or too many had no new best."""
+        most = self.options.stop_after
+        return self._schedule.finished or 0 < most <= self.counters.waited
+
+    def _train_epoch(self, interrupt: DeferredInterrupt) -> bool:
+        """The batches of the epoch that are not yet done; whether it was trained to its end."""
         c, options = self.counters, self.options
         self._epoch_start = self._data_rng.bit_generator.state
         keys = self._source.epoch(self._data_rng)
@@ -258,9 +233,14 @@ class Trainer:
             if c.step % options.log_every == 0 or c.position == end:
                 self._log_window()
             self._observer.on_batch(self._progress(len(keys)))
-            if options.checkpoint_every and c.step % options.checkpoint_every == 0:
+            if options.evaluate_every and c.step % options.evaluate_every == 0:
+                self._evaluate_within()
+                if self._is_enough():
+                    return False
+            elif options.checkpoint_every and c.step % options.checkpoint_every == 0:
                 self._save_last()
             self._stop_if_asked(interrupt)
+        return True
 
     def _train_batch(self, batch: Batch) -> None:
         """One update of the parameters."""
@@ -318,8 +298,37 @@ class Trainer:
                         self._optimizer.learning_rate, facts.get("target_tokens_per_second"),
                         perplexities(facts))
 
+    def _evaluate_within(self) -> None:
+        """Evaluate after an update of `evaluate_every`, and save what a resume needs."""
+        c = self.counters
+        self._meter.stop()
+        scores, improved = self._evaluate(c.epoch - 1)
+        self._log.write("evaluation", step=c.step, epoch=c.epoch, scores=scores, improved=improved)
+        self._observer.on_evaluation(c.step, scores, improved)
+        self._save_last()
+        self._meter.start()
+
     def _end_epoch(self) -> None:
-        """Validate, tell the schedule, write the log and both checkpoints."""
+        """Evaluate, unless that goes by updates; tell the schedule, write the log and checkpoints.
+        """
+        c = self.counters
+        scores, improved = ({}, False) if self.options.evaluate_every else self._evaluate(c.epoch)
+        self._schedule.epoch_end(c.epoch)
+        facts = self._meter.close_epoch()
+        self._log.write("epoch", step=c.step, epoch=c.epoch, **facts, scores=scores,
+                        improved=improved)
+        self._observer.on_epoch(c.epoch, facts, scores, improved)
+        if self.options.keep:
+            self._save(kept.file_of(c.epoch), {}, {"scores": scores, "epoch": c.epoch,
+                                                   "step": c.step})
+            kept.drop(self._directory, c.epoch - self.options.keep)
+        c.epoch, c.position = c.epoch + 1, 0
+        self._epoch_start = self._data_rng.bit_generator.state
+        self._save_last()
+
+    def _evaluate(self, epochs: int) -> tuple[dict[str, float], bool]:
+        """Validate after so many whole epochs, tell the schedule, save the best; the scores, and
+        whether they are the best so far."""
         c = self.counters
         self._check_parameters()
         try:
@@ -327,22 +336,14 @@ class Trainer:
         except FloatingPointError:  # finite parameters may still be too large to compute with
             raise self._not_finite(c.step, "a logit of the dev set") from None
         score = self._criterion(scores)
-        improved = score is not None and is_better(score, c.best, self.options.higher_is_better)
-        self._schedule.epoch_end(c.epoch, score)
-        facts = self._meter.close_epoch()
-        self._log.write("epoch", step=c.step, epoch=c.epoch, **facts, scores=scores,
-                        improved=improved)
-        self._observer.on_epoch(c.epoch, facts, scores, improved)
-        self.counters = dataclasses.replace(c, epoch=c.epoch + 1, position=0,
-                                            best=score if improved else c.best)
-        self._epoch_start = self._data_rng.bit_generator.state
-        facts = {"scores": scores, "epoch": c.epoch, "step": c.step}
+        if score is None:
+            return scores, False
+        improved = is_better(score, c.best, self.options.higher_is_better)
+        self._schedule.evaluated(score)
+        c.best, c.waited = (score, 0) if improved else (c.best, c.waited + 1)
         if improved:
-            self._save(BEST, {}, facts)
-        if self.options.keep:
-            self._save(kept.file_of(c.epoch), {}, facts)
-            kept.drop(self._directory, c.epoch - self.options.keep)
-        self._save_last()
+            self._save(BEST, {}, {"scores": scores, "epoch": epochs, "step": c.step})
+        return scores, improved
 
     def _criterion(self, scores: dict[str, float]) -> float | None:
         """The score that decides; None without validation."""
@@ -371,7 +372,7 @@ class Trainer:
             "data_rng": self._epoch_start,
             "dropout_rng": self._dropout_rng.bit_generator.state,
         }
-        arrays = _prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
+        arrays = checkpoint.prefixed(checkpoint.OPTIMIZER, self._optimizer.state_arrays())
         for layer, parts in enumerate(self._stream or ()):
             arrays |= {f"{checkpoint.CARRIED}{layer}.{place}": array
                        for place, array in enumerate(parts)}
@@ -381,7 +382,7 @@ class Trainer:
         """Write the parameters and more arrays, unless they have gone bad since the last check."""
         self._check_directory()
         self._check_parameters()
-        parameters = _prefixed(checkpoint.PARAMETERS, self.parameters)
+        parameters = checkpoint.prefixed(checkpoint.PARAMETERS, self.parameters)
         checkpoint.save(self._directory / file, parameters | self._beside | dict(arrays),
                         {"model": self._metadata, **facts})
         if self._after_save is not None:
@@ -393,8 +394,3 @@ def saved_step(directory: Path) -> int:
     last = directory / LAST
     training = checkpoint.load_metadata(last).get("training", {}) if last.is_file() else {}
     return int(training.get("counters", {}).get("step", 0))
-
-
-def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays under their names in a checkpoint."""
-    return {prefix + name: array for name, array in arrays.items()}

@@ -38,7 +38,10 @@ class InverseSqrtSchedule:
         """The rate of an update; it does not depend on the epoch."""
         return self.rate * min(1.0, (self._warmup / update) ** 0.5)  # (Nguyen 3.8), from its peak
 
-    def epoch_end(self, epoch: int, score: float | None) -> None:
+    def evaluated(self, score: float) -> None:
+        """Nothing changes."""
+
+    def epoch_end(self, epoch: int) -> None:
         """Nothing changes."""
 
     def state(self) -> dict[str, Any]:
@@ -71,9 +74,13 @@ class WarmUp:
         rate = self._within.rate_at(epoch, done, update)
         return rate * min(1.0, update / self._warmup)                      # (Nguyen 3.8), to it
 
-    def epoch_end(self, epoch: int, score: float | None) -> None:
+    def evaluated(self, score: float) -> None:
         """Tell the schedule within."""
-        self._within.epoch_end(epoch, score)
+        self._within.evaluated(score)
+
+    def epoch_end(self, epoch: int) -> None:
+        """Tell the schedule within."""
+        self._within.epoch_end(epoch)
 
     def state(self) -> dict[str, Any]:
         """That of the schedule within."""

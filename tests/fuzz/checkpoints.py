@@ -187,4 +187,4 @@ def read_checkpoint(path: Path) -> None:
     trainer = _trainer(path.parent)
     trainer.resume()
     trainer._schedule.rate_at(1, 0.5), trainer._meter.close_window(), trainer._meter.close_epoch()
-    trainer._schedule.epoch_end(1, 2.0)
+    trainer._schedule.evaluated(2.0), trainer._schedule.epoch_end(1)

@@ -9,6 +9,7 @@ from tiny_run import RECIPE, Crash, CrashAt, complaint, nmt
 
 import nmt as library
 from backend.errors import UserError
+from nmt.evaluation.curves import read_curve
 from nmt.models.transformer import Transformer, TransformerConfig
 from nmt.recipe import Recipe
 from nmt.recipe.file import load_recipe
@@ -59,6 +60,37 @@ def test_a_run_that_crashed_resumes_exactly_and_is_opened_again(corpus) -> None:
     assert opened.recipe.model == TransformerConfig(**MODEL, label_smoothing=0.1)
 
 
+SHARED = {"data": {"shared_vocabulary": True, "word_dropout": 0.2,
+                   "subwords": {"merges": 6, "dropout": 0.1}},
+          "model": {"dropout": 0.0}, "train": {"evaluate_every": 3, "stop_after": 2},
+          "parametrize": {"tied": dict.fromkeys(("decoder.W_e", "output.W_hy"), "encoder.W_e"),
+                          "normalized": {"encoder.W_e": 1.0}, "learned_radius": True}}
+
+
+def test_word_dropout_and_one_vocabulary_resume_exactly(corpus) -> None:
+    """Three tables that are one; words dropped, and cut, anew in each epoch; evaluations within."""
+    pytest.importorskip("subword_nmt")
+    recipe = recipe_of(corpus, **SHARED)
+    whole = train(recipe, corpus / "whole", Observer())
+    for stop in (5, 14):
+        with pytest.raises(Crash):
+            train(recipe, corpus / f"cut{stop}", CrashAt(stop))
+        resumed = train(recipe, corpus / f"cut{stop}", Observer(), resume=True)
+        for system in (resumed, System.open(corpus / f"cut{stop}")):
+            assert system.parameters.keys() == whole.parameters.keys()
+            for name, parameter in system.parameters.items():
+                np.testing.assert_array_equal(parameter, whole.parameters[name], err_msg=name)
+    source, target = whole.source.words, whole.target.words
+    assert source[:len(target)] == target and len(source) > len(target)
+    table = whole.parameters["encoder.W_e"]
+    for name in ("decoder.W_e", "output.W_hy"):
+        np.testing.assert_array_equal(whole.parameters[name], table[:len(target)])
+    assert len({*np.round(np.linalg.norm(table, axis=1), 5)}) == 1
+    assert set(whole.stored) - set(whole.parameters) == {"encoder.W_e.radius"}
+    bleu = read_curve(corpus / "whole", "run").scores["bleu"]
+    assert [step for step, _ in bleu] == [3 * n for n in range(1, len(bleu) + 1)] and len(bleu) > 2
+
+
 def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     """Perplexity falls; greedy, beam and n-best search, draws, averages, ensembles, alignments."""
     recipe = recipe_file(corpus, model={"hidden_size": 16, "dropout": 0.0},
@@ -91,6 +123,11 @@ def test_it_learns_and_every_command_reads_it(corpus, capsys) -> None:
     ({"data": {"reverse_source": True}}, "data.reverse_source: expected false with the "
      "architecture transformer: it reads all words at once, whose order their positions tell"),
     ({"model": {"positions": 5}}, "data.max_translate_length: expected at most model.positions, 5"),
+    ({"parametrize": {"tied": {"decoder.W_e": "encoder.W_e"}}}, "parametrize.tied: expected tables "
+     "of one side, or data.shared_vocabulary, got decoder.W_e: encoder.W_e"),
+    ({"data": {"shared_vocabulary": True, "subwords": {"merges": 3, "joint": False}}},
+     "data.shared_vocabulary: expected both sides cut by the same codes"),
+    ({"data": {"word_dropout": 1.0}}, "data.word_dropout: expected 0 <= word_dropout < 1, got 1.0"),
     ({"model": {"input_feeding": True}}, "'model.input_feeding' is not known to the architecture "
      "transformer, but to luong"),
 ])

@@ -13,6 +13,7 @@ from nmt.data.batches import make_batch, stream_batches
 from nmt.models.language_model import LanguageModel, LanguageModelConfig
 from nmt.models.parametrization import (
     Frozen,
+    Leading,
     Masked,
     Normalized,
     Parametrized,
@@ -34,6 +35,8 @@ def tables():
         "tied target tables": {"output.W_hy": Tied("decoder.W_e")},
         "three tables tied": {"output.W_hy": Tied("decoder.W_e"),
                               "encoder.W_e": Tied("decoder.W_e")},
+        "first rows of one table": dict.fromkeys(
+            ("encoder.W_e", "decoder.W_e", "output.W_hy"), Leading("words", V, V + 2)),
         "tables of its own name": {"output.W_hy": Tied("words"), "decoder.W_e": Tied("words")},
         "fixnorm": {"output.W_hy": Normalized(2.0)},
         "fixnorm of a tied table": {"output.W_hy": Normalized(2.0, of="decoder.W_e")},
@@ -170,6 +173,8 @@ def test_a_stream_goes_on_through_a_parametrized_language_model():
 
 @pytest.mark.parametrize("table, message", [
     ({"W": Frozen()}, "W: expected a parameter of the model, one of encoder.W_e"),
+    ({"decoder.W_e": Leading("words", 7, 9)}, r"decoder.W_e: expected 7 of the 9 rows of words, "
+     "got 8"),
     ({"encoder.W_e": Tied("output.W_hy")}, r"to have shape \(7, 4\), got \(8, 4\)"),
     ({"encoder.W_e": Tied("x"), "decoder.0.W": Tied("x")}, r"decoder.0.W: expected x, which it"),
     ({"encoder.0.b": Normalized(1.0)}, "encoder.0.b: expected a matrix to normalise"),

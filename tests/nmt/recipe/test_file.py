@@ -193,7 +193,7 @@ def test_the_rows_that_are_compared_have_equal_sizes_and_training() -> None:
     assert len(PAPER_SIZE) == 14 and len(SMALL) == 19
     every = recipes.values()
     assert len({recipe.train for recipe in every}) == 1
-    assert len({replace(recipe.data, reverse_source=True, source_end=False)
+    assert len({str(replace(recipe.data, reverse_source=True, source_end=False))
                 for recipe in every}) == 1
     assert {(r.model.hidden_size, r.model.embedding_size, r.model.initialisation, r.model.scale)
             for r in every} == {(192, 192, "uniform", 0.1)}

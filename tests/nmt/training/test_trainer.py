@@ -285,6 +285,72 @@ def test_resume_after_a_crash_at_the_end_of_an_epoch(tmp_path):
     assert [record["epoch"] for record in records(tmp_path, "epoch")] == [1, 2, 3, 4]
 
 
+EVALUATED = {"evaluate_every": 3, "schedule": "plateau", "plateau_patience": 2, "epochs": 6,
+             "learning_rate": 30.0, "plateau_factor": 0.25}
+
+
+@pytest.mark.parametrize("stop", [1, 6, 8, 14, 24])  # 6: after an evaluation; 8: an epoch's end
+def test_evaluation_by_updates_resumes_exactly(tmp_path, stop):
+    """Evaluations after updates 3, 6, ...; patience counts them, epochs have none."""
+    whole = trainer(tmp_path / "whole", **EVALUATED)
+    whole.train()
+    evaluations = records(tmp_path / "whole", "evaluation")
+    assert [one["step"] for one in evaluations] == [*range(3, 49, 3)]
+    assert [one["scores"] for one in records(tmp_path / "whole", "epoch")] == [{}] * 6
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path / "cut", observer=InterruptAt(stop), **EVALUATED).train()
+    resumed = trainer(tmp_path / "cut", **EVALUATED)
+    resumed.resume()
+    resumed.train()
+    assert resumed.counters == whole.counters
+    for file in (LAST, BEST):
+        assert_equal(checkpoint.load(tmp_path / "cut" / file).arrays,
+                     checkpoint.load(tmp_path / "whole" / file).arrays)
+    for event in ("update", "evaluation", "epoch"):
+        assert without_time(records(tmp_path / "cut", event)) \
+            == without_time(records(tmp_path / "whole", event))
+
+
+def test_the_plateau_and_the_best_go_by_evaluations(tmp_path):
+    """The rate falls with the second evaluation in a row without a best, wherever in an epoch."""
+    trainer(tmp_path, log_every=1, **EVALUATED).train()
+    best, waited, rate, expected = math.inf, 0, 30.0, []
+    for one in records(tmp_path, "evaluation"):
+        expected += [rate] * 3
+        score = one["scores"]["perplexity"]
+        assert one["improved"] == (score < best)
+        waited = 0 if score < best else waited + 1
+        best = min(best, score)
+        if waited == 2:
+            rate, waited = rate * 0.25, 0
+    assert [one["learning_rate"] for one in records(tmp_path)] == expected
+    assert rate < 30.0
+    saved = checkpoint.load_metadata(tmp_path / BEST)
+    assert saved["scores"] == {"perplexity": best} and saved["step"] % 3 == 0
+    assert saved["epoch"] == (saved["step"] - 1) // 8  # those that were over
+
+
+def test_training_ends_after_so_many_evaluations_without_a_best(tmp_path):
+    """Within an epoch, at once; a resumed run stays where it is."""
+    changes = {"evaluate_every": 3, "stop_after": 2, "learning_rate": 1e-20, "epochs": 9}
+    counters = trainer(tmp_path, **changes).train()
+    assert (counters.step, counters.epoch, counters.position) == (9, 2, 1)  # the first is the best
+    resumed = trainer(tmp_path, **changes)
+    resumed.resume()
+    assert resumed.train() == counters
+    by_epochs = trainer(tmp_path / "epochs", **{**changes, "evaluate_every": 0}).train()
+    assert (by_epochs.step, by_epochs.epoch) == (24, 4)
+
+
+def test_an_evaluation_takes_no_time_of_training(tmp_path):
+    def slow(parameters):
+        time.sleep(0.05)
+        return validate(parameters)
+
+    trainer(tmp_path, validate=slow, evaluate_every=1, epochs=1).train()
+    assert records(tmp_path, "epoch")[0]["elapsed_seconds"] < 0.2  # 8 x 0.05 of evaluations
+
+
 def test_resume_with_more_epochs_goes_on(tmp_path):
     whole = trainer(tmp_path / "whole")
     whole.train()

@@ -32,8 +32,8 @@ def test_decay_by_validation_after_a_warm_up():
     options = {"schedule": "plateau", "learning_rate": 0.5, "warmup": 4, "plateau_patience": 2}
     assert rates(range(1, 7), **options) == [0.125, 0.25, 0.375, 0.5, 0.5, 0.5]
     schedule = TrainOptions(**options).make_schedule()
-    for epoch, score in enumerate((3.0, 3.0, 3.0), 1):
-        schedule.epoch_end(epoch, score)
+    for score in (3.0, 3.0, 3.0):
+        schedule.evaluated(score)
     assert schedule.rate_at(4, 0.0, 9) == schedule.rate == 0.4 and not schedule.finished
     again = TrainOptions(**options).make_schedule()
     again.load(schedule.state())

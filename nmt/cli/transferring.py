@@ -1,0 +1,56 @@
+"""`nmt train --init`: a run that begins with the parameters of another."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from backend.errors import UserError
+from nmt.checkpoint_option import DEFAULT
+from nmt.recipe import Recipe, TranslationRecipe
+from nmt.run_files import checkpoint_path
+from nmt.system import System
+from nmt.training import checkpoint
+from nmt.training.transfer import MATCH, WORDS, Parent
+
+R = TypeVar("R", bound=TranslationRecipe)
+
+
+def add_init(parser: argparse.ArgumentParser) -> None:
+    """`--init`, `--init-words`, `--freeze`."""
+    parser.add_argument("--init", type=Path, metavar="DIR",
+                        help="begin with the parameters of this run, or checkpoint: rows of tables "
+                             "by word, what it does not have fresh")
+    parser.add_argument("--init-words", choices=WORDS,
+                        help="with --init: source words get the rows of the same words (default), "
+                             "or of words drawn at random (Zoph et al.); same: the vocabularies "
+                             "are that run's")
+    parser.add_argument("--freeze", nargs="+", metavar="PATTERN",
+                        help="with --init: parameters that are not trained, such as decoder.W_e "
+                             "or encoder.*")
+
+
+def transferred(recipe: R, options: argparse.Namespace) -> tuple[R, Parent | None]:
+    """The recipe with what is frozen, and the run to begin with, if any.
+
+    Raises UserError for options that make no sense, and a run that the recipe cannot begin with.
+    """
+    if options.init is None:
+        for name in ("init_words", "freeze"):
+            if getattr(options, name) is not None:
+                raise UserError(f"--{name.replace('_', '-')}: expected --init beside it")
+        return recipe, None
+    if options.resume is not None:
+        raise UserError("--init: expected none beside --resume: a run that goes on has parameters")
+    if not isinstance(recipe, Recipe):
+        raise UserError("--init: expected the recipe of one translator, got one of several tasks")
+    path = checkpoint_path(options.init, DEFAULT)
+    system = System.open(options.init)
+    known = checkpoint.load_metadata(path)
+    step = known.get("step", known.get("training", {}).get("counters", {}).get("step"))
+    parent = Parent(system, path, step, options.init_words or MATCH)
+    parent.check(recipe)
+    frozen = [*recipe.parametrize.frozen, *(options.freeze or ())]
+    return replace(recipe, parametrize=replace(recipe.parametrize, frozen=frozen)), parent

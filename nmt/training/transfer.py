@@ -1,0 +1,166 @@
+"""A child that begins with its parent's parameters (Zoph et al., 2016; Nguyen, section 3.1).
+
+Parameters are taken by name. A table has a row for each word, or piece, of a vocabulary: a word of
+the child's that the parent has too gets the parent's row, others stay fresh ("a word that appears
+in both vocabularies keeps its embedding", 3.1.2). Zoph et al. know no overlap of sources: each of
+the child's source words gets the row of one of the parent's, drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from backend import Array, to_device, to_host
+from backend.errors import UserError
+from lstm.parameters import Weight
+from nmt.base_system import BaseSystem
+from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
+from nmt.models.contract import CHARACTERS
+from nmt.models.registry import name_of
+from nmt.training.tasks import PARTS, part_of
+
+MATCH, RANDOM, SAME = WORDS = ("match", "random", "same")
+OF_VOCABULARY = ("word", "character")  # what the rows of tables are, as weights declare it
+
+S = TypeVar("S", bound=BaseSystem)
+
+
+@dataclass(frozen=True)
+class Parent:
+    """What a run begins with.
+
+    system: the parent. path: of the checkpoint that it was read from, and step, the updates behind
+    it. words: how rows of tables are taken, one of WORDS; "same" where the child has the parent's
+    vocabularies.
+    """
+
+    system: Any
+    path: Path
+    step: int | None = None
+    words: str = MATCH
+
+    def check(self, recipe: Any) -> None:
+        """Raise UserError unless a recipe's model is of the parent's architecture."""
+        ours, theirs = name_of(recipe.model), name_of(self.system.recipe.model)
+        if ours != theirs:
+            raise UserError(f"{self.path}: expected a run of the architecture {ours} to begin "
+                            f"with, got {theirs}")
+        if self.words == RANDOM and recipe.shared_vocabulary:
+            raise UserError("--init-words random: expected tables of each side's own words, got "
+                            "data.shared_vocabulary true")
+        if self.words == SAME:
+            self._check_same(recipe)
+
+    def _check_same(self, recipe: Any) -> None:
+        """Raise UserError unless the parent's vocabularies can be the recipe's."""
+        theirs, names = self.system.recipe, self.system.names_of(recipe)
+        if set(names) != set(self.system.vocabularies):
+            raise UserError(f"--init-words same: expected a parent with the vocabularies "
+                            f"{', '.join(names)}, got {', '.join(self.system.vocabularies)}")
+        for key, ours, other in (
+                ("data.shared_vocabulary", recipe.shared_vocabulary, theirs.shared_vocabulary),
+                ("data.subwords", recipe.data.subwords.used, theirs.data.subwords.used)):
+            if ours != other:
+                raise UserError(f"--init-words same: expected {key} as in {self.path.parent}, "
+                                f"{'used' if other else 'not used'} there")
+
+
+def begun(child: S, parent: Parent) -> tuple[S, list[str]]:
+    """The child with what it takes of its parent, in place, and lines that say what that is.
+
+    Raises UserError for a parameter of another size.
+    """
+    theirs = _known(child, parent.system)
+    stored = child.stored or child.parameters
+    weights = (child.parametrized or child.model).weights()
+    taken = [name for name in stored if name in theirs]
+    for name in taken:
+        _check_size(parent.path, name, weights[name], theirs[name])
+    rng = np.random.default_rng([child.recipe.train.seed, 3])
+    tables: dict[str, dict[str, Any]] = {}
+    for name in taken:
+        rows = None
+        if weights[name].axes[0].name in OF_VOCABULARY:
+            rows, tables[name] = _rows(name, child, parent, rng)
+        _take(stored[name], theirs[name], rows)
+    facts = {"parent": str(parent.path), "step": parent.step, "words": parent.words,
+             "parameters": len(taken), "fresh": [name for name in stored if name not in theirs],
+             "tables": tables}
+    made = replace(child, parameters=child.plain(stored), origin=facts)
+    return made, _lines(facts)
+
+
+def _known(child: BaseSystem, parent: BaseSystem) -> Mapping[str, Array]:
+    """The parent's parameters by name: as they are stored where the child stores them likewise."""
+    ours, theirs = (replace(one.recipe.parametrize, frozen=[]) for one in (child, parent))
+    return {**parent.parameters, **parent.stored} if ours == theirs else parent.parameters
+
+
+def _rows(
+    name: str, child: BaseSystem, parent: Parent, rng: np.random.Generator
+) -> tuple[list[tuple[int, int]], dict[str, Any]]:
+    """(row, the parent's row) of a table's words that take one, and what there is to say of it."""
+    own, other = (_vocabulary(name, one) for one in (child, parent.system))
+    drawn = parent.words == RANDOM and own is child.vocabularies[child.names[0]]
+    rows = _drawn(own, other, rng) if drawn else _matched(own, other)
+    return rows, {"words": len(own) - len(SPECIALS), "taken": len(rows) - len(SPECIALS),
+                  "by": RANDOM if drawn else MATCH}
+
+
+def _check_size(path: Path, name: str, weight: Weight, array: Array) -> None:
+    """Raise UserError for another shape; a table's number of rows may be another."""
+    first = weight.axes[0].name in OF_VOCABULARY
+    if weight.shape[first:] != array.shape[first:]:
+        raise UserError(f"{path}: {name}: expected shape {weight.shape}, which the recipe's model "
+                        f"has, got {array.shape}")
+
+
+def _vocabulary(name: str, system: BaseSystem) -> Vocabulary:
+    """What a table's rows are."""
+    prefix = name.split(".")[0]
+    if prefix in CHARACTERS:
+        return system.vocabularies[prefix]
+    return system.vocabularies[system.names[0 if part_of(name) == PARTS[0] else -1]]
+
+
+def _matched(own: Vocabulary, other: Vocabulary) -> list[tuple[int, int]]:
+    """(row, the parent's row) of the symbols and of all words that both have."""
+    words = own.words[len(SPECIALS):]
+    found = enumerate(other.ids(words), len(SPECIALS))
+    symbols = [(i, i) for i in range(len(SPECIALS))]
+    return [*symbols, *((row, theirs) for row, theirs in found if theirs != UNKNOWN)]
+
+
+def _drawn(own: Vocabulary, other: Vocabulary, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """The same with the words of a random order of the parent's: none twice before all once."""
+    order, n = rng.permutation(np.arange(len(SPECIALS), len(other))), len(other) - len(SPECIALS)
+    symbols = [(i, i) for i in range(len(SPECIALS))]
+    return [*symbols, *((row, int(order[(row - len(SPECIALS)) % n]))
+                        for row in range(len(SPECIALS), len(own)))]
+
+
+def _take(array: Array, theirs: Array, rows: Sequence[tuple[int, int]] | None) -> None:
+    """Write the parent's array, or rows of it, into the child's."""
+    if rows is None:
+        array[...] = theirs
+        return
+    ours, others = np.array(rows).T
+    host = to_host(array).copy()
+    host[ours] = to_host(theirs)[others]
+    array[...] = to_device(host)
+
+
+def _lines(facts: Mapping[str, Any]) -> list[str]:
+    """What was taken, for whoever trains; of tables as Nguyen's Table 3.3."""
+    after = "" if facts["step"] is None else f", after update {facts['step']}"
+    fresh = f"; fresh: {', '.join(facts['fresh'])}" if facts["fresh"] else ""
+    how = {MATCH: "", RANDOM: ", drawn at random"}
+    return [f"init: {facts['parent']}{after}: {facts['parameters']} parameters{fresh}",
+            *(f"init: {name}: {one['taken']} of {one['words']} words have a row of the parent's "
+              f"({100 * one['taken'] / max(one['words'], 1):.1f} %){how[one['by']]}"
+              for name, one in facts["tables"].items())]

@@ -1,9 +1,10 @@
 """Attention: from h_t to the context c_t and back (Luong, 2016, sections 4.2.1 and 4.2.2).
 
-One forward and one backward serve every score in every window, for one target state of each
-sentence (inside a decoder step), for all T of them, or for K hypotheses. What the memory and the
-weights get from all steps is worked out after the last of them, by `memory_backward`. Q below is
-the number of target states that attend to a sentence at once, W that of the columns they attend to.
+One forward and one backward serve every score, global or local, for one target state of each
+sentence (inside a decoder step), for all T of them, or for K hypotheses. The gradients of the
+memory and of the weights are computed once, after the last step, by `memory_backward`. Q below is
+the number of target states that attend to a sentence at once, W the number of source positions that
+they attend to.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ from lstm.recurrent import Padding
 
 
 class Memory(NamedTuple):
-    """What the decoder attends to, made once per batch of source sentences."""
+    """What the decoder attends to, computed once per batch of source sentences."""
 
     hbar: Array  # (B, S, He), the encoder's top states, in the order of the written words
-    keys: Array  # (B, S, A), what queries are compared with; hbar itself where they are equal
+    keys: Array  # (B, S, A), the keys of the score; hbar itself where they are equal
     mask: Array | None  # (B, 1, S) bool, True on padding
-    lengths: Array | None  # (B,) real, for local attention
-    rows: Array | None  # (B, S), of a reversed source: where among (S B, He) each word's state is
+    lengths: Array | None  # (B,) float, for local attention
+    rows: Array | None  # (B, S), of a reversed source: each word's row in the states (S B, He)
     variant: Variant
     prefix: str  # of the weights' names
     W: Mapping[str, Array]  # the weights of score and position, by short name
@@ -62,34 +63,36 @@ class Memory(NamedTuple):
 
 
 class AttentionCache(NamedTuple):
-    """What the way back reads of one call."""
+    """What `attention_backward` and `memory_backward` read of one forward call."""
 
-    a: Array  # (B, Q, W): a_t, over all positions, the first L_max, or those in the window
-    align: Array  # (B, Q, W), the softmax that a_t is made of; of location (B, Q, L_max)
+    a: Array  # (B, Q, W): a_t over all positions, the first L_max, or those of the window
+    align: Array  # (B, Q, W), the softmax before cut or Gaussian; for location (B, Q, L_max)
     q: Array  # (B, Q, A), the queries
-    rows: Array | None = None  # (B, Q, W), which states the windows held; None: the first W
-    gaussian: GaussianCache | None = None  # of local-p, as the two that follow
+    rows: Array | None = None  # (B, Q, W), rows of the states in the windows; None: the first W
+    gaussian: GaussianCache | None = None  # for local-p, as the next two
     u: Array | None = None  # (B, Q, P), the tanh of Eq. 4.9
     ratio: Array | None = None  # (B, Q), its sigmoid
 
 
 class ScoreGradients(NamedTuple):
-    """Gradients inside the attention, of which the memory's and the weights' are made."""
+    """Gradients inside the attention, from which `memory_backward` computes those of the memory and
+    of
+    the weights."""
 
-    de: Array  # (B, Q, W), at the energies; of location (B, Q, L_max)
-    dq: Array  # (B, Q, A), at the queries
-    dk: Array | None = None  # (B, Q), of local-p: at v_p' tanh(W_p h)
-    du: Array | None = None  # (B, Q, P), at W_p h
+    de: Array  # (B, Q, W), of the energies; for location (B, Q, L_max)
+    dq: Array  # (B, Q, A), of the queries
+    dk: Array | None = None  # (B, Q), local-p: of v_p' tanh(W_p h)
+    du: Array | None = None  # (B, Q, P), local-p: of W_p h
 
 
 def memory_forward(
     states: Array, padding: Padding | None, variant: Variant, parameters: Mapping[str, Array],
     prefix: str,
 ) -> Memory:
-    """Sentence-major copies of the encoder's `states` (S, B, He), and their keys.
+    """The memory of the encoder's `states` (S, B, He): a sentence-major copy, and the keys.
 
-    Word s of a sentence stands in row s - 1, also where the encoder read it from its end, so that
-    what attends by position need not know (erratum 9).
+    Word s of a sentence is in row s - 1 even if the encoder read the source in reverse, so that
+    attention by position does not depend on the direction (erratum 9).
     """
     xp, (S, B, _) = array_module(states), states.shape
     rows = written_rows(S, B, padding) if variant.reverse else None
@@ -114,9 +117,10 @@ def by_words(states: Array, rows: Array | None) -> Array:
 
 
 def written_rows(S: int, B: int, padding: Padding | None) -> Array:
-    """The rows (B, S) of states (S B, He) that hold a reversed source's words as they are written.
+    """The rows (B, S) of the states (S B, He) of a reversed source, in the order of the written
+    words.
 
-    Padding stays behind the words. Worked out on the host, so that it costs no kernel.
+    Padding stays behind the words. Computed on the host, without a kernel.
     """
     s, lengths = np.arange(S), np.full(B, S) if padding is None else padding.on_host
     end = lengths[:, None]
@@ -125,7 +129,7 @@ def written_rows(S: int, B: int, padding: Padding | None) -> Array:
 
 
 def memory_select(memory: Memory, sentences: Array) -> Memory:
-    """The memory of some of the sentences, numbers (B',) on the device."""
+    """The memory of the given sentences, (B',) indices on the device."""
     kept = {name: value[sentences] for name in ("hbar", "keys", "mask", "lengths")
             if (value := getattr(memory, name)) is not None}
     if memory.keys is memory.hbar:
@@ -141,9 +145,9 @@ def attention_forward(
 ) -> tuple[Array, AttentionCache]:
     """a_t = softmax of the scores (4.7), c_t = sum over s of a_t(s) hbar_s.
 
-    Arguments: h (B, Q, H); t, the time step, from 1, of the first of them; together, whether it
-    is that of all (hypotheses), and not one step after another. Only local-m asks for the time.
-    Returns c (B, Q, He) and the cache; padding has exactly no weight.
+    Arguments: h (B, Q, H); t, the time step, from 1, of the first state; together, whether all
+    states are of step t (hypotheses) instead of t, t + 1, ... Only local-m reads the step.
+    Returns c (B, Q, He) and the cache; the weight of padding is exactly zero.
     """
     q = map_forward(h, memory.matrix(maps_of(memory.variant)[0]))
     window, u, ratio = _place(h, q, memory, t, together)
@@ -156,7 +160,7 @@ def attention_forward(
 def _place(
     h: Array, q: Array, memory: Memory, t: int, together: bool
 ) -> tuple[Window, Array | None, Array | None]:
-    """Where the target states attend to; of local-p also the tanh and the sigmoid of Eq. 4.9."""
+    """The window of each target state; for local-p also the tanh and the sigmoid of Eq. 4.9."""
     variant, xp, (_, S, _) = memory.variant, array_module(h), memory.hbar.shape
     if not variant.local:
         return Window(None, None, memory.mask), None, None
@@ -171,7 +175,8 @@ def _place(
 
 
 def _blocks(rows: Array | None, memory: Memory) -> list[slice]:
-    """The target states, as many at a time as can gather their windows in the cache."""
+    """Slices of the target states, each small enough that its gathered windows fit the CPU's
+    cache."""
     if rows is None:
         return [ALL]
     B, Q, W = rows.shape
@@ -181,7 +186,8 @@ def _blocks(rows: Array | None, memory: Memory) -> list[slice]:
 def _attend(
     q: Array, window: Window, memory: Memory
 ) -> tuple[Array, Array, Array, GaussianCache | None]:
-    """c_t (B, Q, He), a_t (B, Q, W) and the softmax of queries (B, Q, A), through their windows."""
+    """c_t (B, Q, He), a_t (B, Q, W), its softmax and the Gaussian's cache, for queries (B, Q,
+    A)."""
     variant, (B, Q, A), xp = memory.variant, q.shape, array_module(q)
     states, keys, shared = _gathered(window.rows, q, memory)
     energy = SCORES[variant.score].energy
@@ -199,10 +205,10 @@ def _attend(
 
 
 def top_part(align: Array, n: int, mask: Array | None) -> Array:
-    """The first n (B, Q, n) of L_max weights, zero where `mask` (B, 1, S): footnote 5, erratum 7.
+    """The first n of L_max weights, (B, Q, n), zero where `mask` (B, 1, S): footnote 5, erratum 7.
 
-    A short sentence uses its share of a_t, which then sums to less than one; of a long one the
-    words near its end are ignored.
+    The weights of a short sentence sum to less than one; words of a long sentence after position
+    L_max are ignored.
     """
     a = align[:, :, :n]
     return a if mask is None else a * ~mask[:, :, :n]
@@ -211,9 +217,9 @@ def top_part(align: Array, n: int, mask: Array | None) -> Array:
 def _gathered(
     rows: Array | None, q: Array, memory: Memory
 ) -> tuple[Array, Array, tuple[int, int]]:
-    """States (G, W, He) and keys (G, W, A) for G groups of queries; and (G, queries of a group).
+    """States (G, W, He), keys (G, W, A) and (G, queries a group), for G groups of queries.
 
-    Without windows a sentence's Q queries share its states; else each query has its own.
+    Without windows a sentence's Q queries form a group; else each query is a group of its own.
     """
     B, Q, A = q.shape
     if rows is not None:
@@ -228,7 +234,9 @@ def _gathered(
 
 
 def accumulators(memory: Memory) -> Sums | None:
-    """Zeros that `attention_backward` adds to; None where the gradients of the keys can wait."""
+    """Zeros that `attention_backward` adds to; None if `memory_backward` computes the keys'
+    gradient
+    of all steps in one product."""
     names = SCORES[memory.variant.score].energy.sums
     if not names:
         return None
@@ -239,7 +247,7 @@ def accumulators(memory: Memory) -> Sums | None:
 def attention_backward(
     dc: Array, cache: AttentionCache, memory: Memory, sums: Sums | None, da: Array | None = None
 ) -> tuple[Array, ScoreGradients]:
-    """Gradient of h that a decoder step needs at once; that of the memory can wait.
+    """The gradient of h, which a decoder step needs at once; the memory's follows after all steps.
 
     Arguments: dc (B, Q, He); sums, from `accumulators`, added to; da (B, Q, S), gradient of
     `alignment_of` where more than c_t reads a_t, or None. Returns dh (B, Q, H), and what
@@ -287,7 +295,7 @@ def _attend_backward(
 
 
 def top_part_backward(da: Array, align: Array, mask: Array | None) -> Array:
-    """d_align (B, Q, L_max) from da (B, Q, n): zero where nothing was taken."""
+    """d_align (B, Q, L_max) from da (B, Q, n): zero where `top_part` cut or masked."""
     n, d_align = da.shape[2], array_module(align).zeros_like(align)
     d_align[:, :, :n] = da if mask is None else da * ~mask[:, :, :n]
     return d_align
@@ -299,8 +307,8 @@ def memory_backward(
 ) -> tuple[Array, Parameters]:
     """Gradients of the encoder's states (S, B, He) and of the weights, by full name.
 
-    Arguments: dc (B, T, He) and h (B, T, H); caches, and steps from `attention_backward`, of calls
-    whose target states are, one after another, those T.
+    Arguments: dc (B, T, He) and h (B, T, H), of all target states; caches and steps, from
+    `attention_forward` and `attention_backward`, of the calls that cover these T states in order.
     """
     variant, (_, S, He) = memory.variant, memory.hbar.shape
     query, keys = maps_of(variant)
@@ -344,18 +352,19 @@ def by_steps(dhbar: Array, rows: Array | None) -> Array:
 def _outer_sum(
     reads: Sequence[tuple[Array, Array]], rows: Array | None, like: Array
 ) -> Array:
-    """The sum over target states of weights (B, T, W) times vectors (B, T, A), of each that reads.
+    """The sum over target states of weights (B, T, W) times vectors (B, T, A), over all pairs
+    `reads`.
 
-    Returns the gradient of what was read, an array like `like` (B, S, A). In windows only what they
-    held is added to, a few sentences and one target state at a time; that the rest is zero is
-    written down once a batch and not once a step.
+    Returns an array like `like` (B, S, A), the gradient of the states or keys. With windows, only
+    their rows are added to, a few sentences and one target state at a time; the zeros elsewhere
+    are written once a batch and not once a step.
     """
     xp, (B, S, A), (_, T, W) = array_module(like), like.shape, reads[0][0].shape
     if rows is None and W == S:
         return sum((xp.matmul(weights.transpose(0, 2, 1), x) for weights, x in reads[1:]),
                    start=xp.matmul(reads[0][0].transpose(0, 2, 1), reads[0][1]))  # (2.14)
     total = xp.zeros(like.shape, dtype=like.dtype)
-    if rows is None:                                       # nothing is attended to behind L_max
+    if rows is None:                                       # nothing after L_max is attended to
         total[:, :W] = xp.matmul(reads[0][0].transpose(0, 2, 1), reads[0][1])
         return total
     weights = xp.stack([one for one, _ in reads], axis=3)  # (B, T, W, n)
@@ -432,7 +441,7 @@ def join(left: Array, right: Array, mask: Array | None, out: Array) -> None:
 
 
 def alignment_of(cache: AttentionCache, memory: Memory) -> Array:
-    """a_t (B, Q, S) over all words as they are written, zero where nothing was attended to."""
+    """a_t (B, Q, S) over all words in written order, zero outside the window."""
     (B, Q, W), S = cache.a.shape, memory.hbar.shape[1]
     if W == S and cache.rows is None:
         return cache.a

@@ -1,9 +1,9 @@
-"""Target states a few at a time, so that what is made of them stays in the cache.
+"""Blocks of target states, small enough that their intermediate arrays fit the CPU's cache.
 
 A hidden layer between every target state and every source state, (B, Q, S, A), and the states that
 windows gather, (B, Q, W, He), are the largest arrays of attention. They are made block by block,
-used, and forgotten; the backward pass makes them again, since a tanh in the cache costs less than
-its way to the memory and back.
+used and discarded; the backward pass computes them again, since a tanh on data in the CPU's cache
+costs less than writing it to memory and reading it back.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from backend import array_module, on_host
 
-ON_HOST = 1 << 18  # elements of a block: 1 MB of float32, in the second cache of one core
+ON_HOST = 1 << 18  # elements of a block: 1 MB of float32, in a core's L2 cache
 ALL = slice(None)  # all target states
-ON_DEVICE = 1 << 26  # 256 MB: a GPU wants much work at once, but has not all memory for it
+ON_DEVICE = 1 << 26  # 256 MB: a GPU needs large launches, within its memory
 
 
 def block_size(xp: Any, one: int) -> int:
-    """How many things of `one` elements make a block; at least 1."""
+    """How many items of `one` elements fit a block; at least 1."""
     return max(1, (ON_HOST if on_host(xp) else ON_DEVICE) // max(one, 1))
 
 
@@ -51,7 +51,9 @@ def part(tree: Any, states: slice) -> Any:
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """Trees of consecutive target states as one; what is None is so in all of them."""
+    """The nested tuples of consecutive blocks, joined along the target states; an entry that is
+    None is
+    None in all of them."""
     first = parts[0]
     if first is None or len(parts) == 1:
         return first

@@ -51,7 +51,7 @@ class MultiheadCache(NamedTuple):
 # --- masks ----------------------------------------------------------------------------------------
 
 
-def dead_words(lengths: np.ndarray, steps: int) -> Array | None:
+def padding_mask(lengths: np.ndarray, steps: int) -> Array | None:
     """(B, 1, S) bool, True on padding; None where no sentence is shorter than S = steps.
 
     lengths: (B,) on the host, at least 1.
@@ -61,7 +61,7 @@ def dead_words(lengths: np.ndarray, steps: int) -> Array | None:
     return to_device((np.arange(steps) >= lengths[:, None])[:, None])
 
 
-def dead_future(steps: int) -> Array:
+def causal_mask(steps: int) -> Array:
     """(1, T, T) bool, True where the word s comes after the state t: s > t."""
     place = np.arange(steps)
     return to_device((place > place[:, None])[None])
@@ -71,20 +71,20 @@ def dead_future(steps: int) -> Array:
 
 
 def heads_forward(
-    q: Array, k: Array, v: Array, heads: int, dead: Array | None = None,
+    q: Array, k: Array, v: Array, heads: int, masked: Array | None = None,
     mask: Array | None = None,
 ) -> tuple[Array, HeadsCache]:
     """H_i = softmax(Q K' / sqrt(d_k)) V of each head (Nguyen Eq. 1.8), side by side.
 
-    Arguments: q (T, B, d); k, v (S, B, d); dead, bool, True where nothing is attended to:
-    (B, 1, S) from `dead_words`, (1, T, S) from `dead_future`, or None; no row may be all dead. mask
+    Arguments: q (T, B, d); k, v (S, B, d); masked, bool, True where nothing is attended to:
+    (B, 1, S) from `padding_mask`, (1, T, S) from `causal_mask`, or None; no row all masked. mask
     (B n, T, S), dropout of the weights, or None. Returns (T, B, d), and what the backward reads.
     """
     xp, (T, B, d) = array_module(q, k, v), q.shape
     Q, K, V = (by_heads(one, heads) for one in (q, k, v))                  # (B n, ., d_k)
     e = xp.matmul(Q, K.transpose(0, 2, 1))                                 # (B n, T, S)
     e *= (d // heads) ** -0.5
-    a = _softmax(e, dead, B)                                               # (Nguyen 1.8)
+    a = _softmax(e, masked, B)                                             # (Nguyen 1.8)
     c = xp.empty((T, B, d), dtype=a.dtype)
     xp.matmul(a if mask is None else a * mask, V, out=by_heads(c, heads))
     return c, HeadsCache(q, k, v, a, mask, heads)
@@ -114,14 +114,14 @@ def by_heads(x: Array, heads: int) -> Array:
     return x.reshape(T, B * heads, d // heads).transpose(1, 0, 2)
 
 
-def _softmax(e: Array, dead: Array | None, B: int) -> Array:
-    """The softmax over the last axis, in place of e (B n, T, S), zero where dead.
+def _softmax(e: Array, masked: Array | None, B: int) -> Array:
+    """The softmax over the last axis, in place of e (B n, T, S), zero where masked.
 
     Padding is a sentence's and the same for all its heads and steps: e is seen as (B, n T, S) then.
     """
-    if dead is None or dead.shape[0] == 1:
-        return softmax_forward(e, dead)
-    softmax_forward(e.reshape(B, -1, e.shape[2]), dead)
+    if masked is None or masked.shape[0] == 1:
+        return softmax_forward(e, masked)
+    softmax_forward(e.reshape(B, -1, e.shape[2]), masked)
     return e
 
 
@@ -148,16 +148,16 @@ def multihead_weights(prefix: str, width: int, heads: int, initial: Initial) -> 
 
 def multihead_forward(
     prefix: str, parameters: Mapping[str, Array], x: Array, memory: Array, heads: int,
-    dead: Array | None = None, mask: Array | None = None,
+    masked: Array | None = None, mask: Array | None = None,
 ) -> tuple[Array, MultiheadCache]:
     """[H_1 .. H_n] W^O (Nguyen Eqs. 1.7-1.9): self-attention where memory is x, else 1.10-1.12.
 
-    Arguments: x (T, B, d); memory (S, B, d); dead and mask as in `heads_forward`. Returns
+    Arguments: x (T, B, d); memory (S, B, d); masked and mask as in `heads_forward`. Returns
     (T, B, d), and what the backward reads.
     """
     q = queries(prefix, parameters, x)                                     # (Nguyen 1.7)
     k, v = keys_values(prefix, parameters, memory)
-    c, cache = heads_forward(q, k, v, heads, dead, mask)
+    c, cache = heads_forward(q, k, v, heads, masked, mask)
     return joined_heads(prefix, parameters, c), MultiheadCache(prefix, parameters, x, memory,
                                                                cache, c)
 

@@ -1,4 +1,4 @@
-"""Normalisation of the vectors that flow through a Transformer, each by itself.
+"""Normalisation layers of a Transformer: each vector (d,) is normalised separately.
 
 | norm | y | weights |
 |---|---|---|
@@ -27,9 +27,9 @@ EPS = 1e-5
 class NormCache(NamedTuple):
     """What a backward pass reads; in all norms y is made of x_hat, and x_hat of x."""
 
-    x_hat: Array  # (..., d), x (centred, for `layer`) divided by its size
+    x_hat: Array  # (..., d), x (centred, for `layer`) divided by `size`
     size: Array  # (..., 1), what it was divided by
-    g: Array | float  # (d,), (1,), or the fixed one
+    g: Array | float  # (d,), (1,), or the fixed sqrt(d)
     free: Array | None = None  # (..., 1) bool, `scale`: whether size is the vector's own length
 
 
@@ -128,12 +128,12 @@ class Norm(NamedTuple):
 
 
 def fixed_forward(x: Array) -> tuple[Array, NormCache]:
-    """`scale_norm_forward` with g = sqrt(d), with which a learned one begins."""
+    """`scale_norm_forward` with g = sqrt(d), the initial value of a learned g."""
     return scale_norm_forward(x, x.shape[-1] ** 0.5)
 
 
 def fixed_backward(dy: Array, cache: NormCache) -> tuple[Array]:
-    """Of x alone."""
+    """dx; there are no weights."""
     return scale_norm_backward(dy, cache)[:1]
 
 

@@ -1,4 +1,4 @@
-"""Positions as waves (Nguyen Eqs. 1.14 and 1.15), added to the embeddings of the words."""
+"""Sinusoidal position encoding (Nguyen Eqs. 1.14 and 1.15), added to the word embeddings."""
 
 from __future__ import annotations
 

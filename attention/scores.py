@@ -1,7 +1,7 @@
-"""The variants of attention, and the table of scores between h_t and hbar_s (section 4.2.1).
+"""The attention variants, and the table of scores between h_t and hbar_s (section 4.2.1).
 
 Every score compares a query q_t, a linear map of h_t, with keys k_s, linear maps of the source
-states that are made once per sentence; its energy e_t(s) says how:
+states that are computed once per sentence; its energy is e_t(s):
 
 | score | q_t | k_s | e_t(s) |
 |---|---|---|---|
@@ -14,10 +14,10 @@ states that are made once per sentence; its energy e_t(s) says how:
 | additive (Bahdanau et al., 2015, A.1.2) | W_a h_t | U_a hbar_s | v_a' tanh(q_t + k_s) |
 | location | W_a h_t | | q_t(s) |
 
-The score additive asks with h_t here; RNNsearch asks with the state before. `location` has a row of
-W_a for each of the first L_max words, as they are written; the softmax runs over all of them, and
-what is behind the sentence's end is cut off (footnote 5, erratum 7). A new score is a row of
-`SCORES`, and where its energy is new, an `Energy`.
+The query of `additive` is made of h_t here, in RNNsearch of the previous state. `location` has a
+row of W_a for each of the first L_max words, in written order; the softmax runs over all L_max, and
+weights after the sentence's end are dropped (footnote 5, erratum 7). A new score is a row of
+`SCORES` and, if its energy is new, an `Energy`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WINDOWS = ("global", "local-m", "local-p")
 
 
 class Variant(NamedTuple):
-    """One variant of attention; what it means is said where its parts are computed."""
+    """The configuration of one attention variant."""
 
     score: str = "general"  # one of SCORES
     window: str = "global"  # global, local-m (p_t = t), or local-p (p_t is predicted)
@@ -46,12 +46,12 @@ class Variant(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether a window of the source is attended to, and not all of it."""
+        """Whether attention is local: to a window of the source instead of all of it."""
         return self.window != "global"
 
 
 Axes = dict[str, tuple[Axis, ...]]
-Weights = Mapping[str, Array]  # a score's own, by their short names
+Weights = Mapping[str, Array]  # a score's weights by short name
 
 
 class Map(NamedTuple):
@@ -65,9 +65,9 @@ class Energy(NamedTuple):
     """e_t(s) of queries q (B, Q, A) and keys (B, S, A), and its gradients.
 
     forward(q, keys, W) returns e (B, Q, S); backward(de, q, keys, W, sums) returns dq. The keys'
-    gradient comes in one of two ways: outer(de, q) returns (B, T, S) and (B, T, A), whose products
-    are summed over all target states after the loop; or backward adds it to `sums`, step by step,
-    together with the gradients of the weights named in `sums`.
+    gradient is computed in one of two ways: outer(de, q) returns (B, T, S) and (B, T, A), whose
+    products are summed over all target states after the loop; or backward adds it to `sums`, step
+    by step, together with the gradients of the weights named in `sums`.
     """
 
     forward: Callable[[Array, Array, Weights], Array]
@@ -77,7 +77,7 @@ class Energy(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Gradients that are summed step by step."""
+    """Accumulators: gradients that are summed step by step."""
 
     keys: Array  # (B, S, A)
     weights: Parameters  # by short name
@@ -118,7 +118,7 @@ def scaled_backward(
 
 
 def tanh_forward(q: Array, keys: Array, W: Weights) -> Array:
-    """e_t(s) = v_a' tanh(q_t + k_s), block by block; nothing of the tanh is kept."""
+    """e_t(s) = v_a' tanh(q_t + k_s), block by block; the tanh is not kept."""
     v = W["v_a"]
     xp, (B, Q, A), S = array_module(q, keys, v), q.shape, keys.shape[1]
     e = xp.empty((B, Q, S), dtype=np.result_type(q.dtype, keys.dtype, v.dtype))
@@ -134,7 +134,7 @@ def _hidden(q: Array, keys: Array) -> Array:
 
 
 def tanh_backward(de: Array, q: Array, keys: Array, W: Weights, sums: Sums) -> Array:
-    """dq (B, Q, A); the gradients of keys and v_a are added to `sums`. The tanh is made again."""
+    """dq (B, Q, A); the gradients of keys and v_a are added to `sums`. The tanh is recomputed."""
     v, dkeys, dv = W["v_a"], sums.keys, sums.weights["v_a"]
     xp, (B, Q, A), S = array_module(de, q, keys, v), q.shape, keys.shape[1]
     dq = xp.empty(q.shape, dtype=np.result_type(de.dtype, q.dtype, keys.dtype, v.dtype))
@@ -142,7 +142,7 @@ def tanh_backward(de: Array, q: Array, keys: Array, W: Weights, sums: Sums) -> A
         u, d = _hidden(q[b, t], keys[b]), de[b, t]
         dv += (d.reshape(1, -1) @ u.reshape(-1, A))[0]     # (2.13) on e = tanh(u)' v_a
         xp.subtract(1.0, xp.multiply(u, u, out=u), out=u)  # tanh' = 1 - u * u
-        dq[b, t] = xp.matmul(d[:, :, None], u)[:, :, 0]    # q_t stands beside every k_s
+        dq[b, t] = xp.matmul(d[:, :, None], u)[:, :, 0]    # q_t is added to every k_s
         dkeys[b] += _over_queries(d, u) * v                # and k_s beside every q_t
     dq *= v                                                # (2.14) on e = tanh(u)' v_a
     return dq
@@ -182,7 +182,7 @@ LOCATION = Energy(location_forward, location_backward)
 
 
 class Widths(NamedTuple):
-    """What the axes of a score's weights may count."""
+    """The axes that a score's weights may have."""
 
     unit: Axis  # H, of h_t and of hidden layers, as rows
     input: Axis  # H, of h_t, as columns
@@ -198,16 +198,16 @@ class Score(NamedTuple):
     energy: Energy
     query: Map | None = None
     keys: Map | None = None
-    in_window: tuple[Map | None, Map | None] | None = None  # query and keys, where others there
+    in_window: tuple[Map | None, Map | None] | None = None  # query, keys: if others in a window
 
     @property
     def by_position(self) -> bool:
-        """Whether the energy is of positions alone, and not of the source states."""
+        """Whether the energy depends on positions only, not on the source states."""
         return self.energy is LOCATION
 
     @property
     def one_width(self) -> bool:
-        """Whether h_t is compared with hbar_s as they are, so that H = He."""
+        """Whether h_t and hbar_s are compared without maps, so that H = He."""
         return self.query is None and self.keys is None
 
 
@@ -238,9 +238,9 @@ def score_weights(
     """The parameters of a score, and of the predicted position, by name.
 
     Arguments: hidden H, width of h_t; source_hidden He, width of hbar_s. The hidden layers of
-    concat, additive and the position are H wide. bidirectional, whether hbar_s is two states side
-    by side; std of the matrices under `orthogonal`; query, what a score with a map of its queries
-    is asked with, where that is not h_t.
+    concat, additive and local-p's position are H wide. bidirectional, whether hbar_s is two states
+    side by side; std of the matrices under `orthogonal`; query, the axis of what the map of queries
+    reads, if that is not h_t.
     Raises ValueError on an unknown score, and for a score without maps unless H = He.
     """
     H, He = hidden, source_hidden
@@ -280,7 +280,7 @@ def map_forward(x: Array, W: Array | None) -> Array:
 
 
 def map_backward(dy: Array, W: Array | None) -> Array:
-    """dx = W' dy: (B, n, k). The gradient of W, `map_weight`, can wait for all steps."""
+    """dx = W' dy: (B, n, k). The gradient of W, `map_weight`, is computed once for all steps."""
     if W is None:
         return dy
     B, n, m = dy.shape
@@ -296,7 +296,8 @@ def map_weight(dy: Array, x: Array) -> Array:
 def map_gradients(
     W: Weights, parts: list[tuple[Map, Array]], S: int, He: int
 ) -> Parameters:
-    """Gradients of weights by short name from those of their parts; what no map reads is zero."""
+    """Gradients of weights by short name, from those of their parts; zero for parts that no map
+    reads."""
     gradients: Parameters = {}
     for one, d_part in parts:
         whole = W[one.name]

@@ -1,7 +1,7 @@
-"""A sublayer: a residual connection around a layer F, and where the norm stands.
+"""A sublayer: a residual connection around a layer F, with PreNorm or PostNorm.
 
 PostNorm (Nguyen Eq. 3.3): y = N(x + F(x)); PreNorm (Nguyen Eq. 3.4): y = x + F(N(x)), after which
-a stack needs one more norm at its end. Both are Eq. 3.2 with a norm; F(x) is dropped out.
+a stack needs one more norm at its end. Both are Eq. 3.2 with a norm; dropout is applied to F(x).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Placement(NamedTuple):
 class SublayerCache(NamedTuple):
     pre: bool
     norm: NormedCache
-    layer: Any  # F's
+    layer: Any  # the cache of F
     mask: Array | None  # (T, B, d), of dropout
 
 

@@ -1,13 +1,12 @@
 """Local attention: a window of the source around a position p_t (Luong, 2016, section 4.2.2).
 
-local-m puts it at p_t = t, local-p where Eq. 4.9 predicts, and weighs what is near with the
-Gaussian of Eq. 4.10. The window holds the 2D + 1 words around floor(p_t) (erratum 8), of which
-those that the sentence has are gathered and computed with, so that a step's cost does not grow with
-the source. A source with no more than 2D + 1 words is not gathered.
+local-m has p_t = t; local-p predicts p_t (Eq. 4.9) and multiplies the weights by the Gaussian of
+Eq. 4.10. The window holds the 2D + 1 words around floor(p_t) (erratum 8), as far as the sentence
+has them; only these are gathered and computed with, so that a step's cost does not grow with the
+source. A source of at most 2D + 1 words is not gathered.
 
-Here s and p_t count the words, as they are written, from 0: local-m has p_t = min(t, S) - 1, and
-S sigm(.) of Eq. 4.9 counts so too. The window moves where p_t passes an integer: there local-p has
-no derivative.
+Here s and p_t count the words in written order from 0: local-m has p_t = min(t, S) - 1, and Eq. 4.9
+is read likewise. The window moves where p_t passes an integer: there local-p has no derivative.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from backend import Array, array_module
 
 
 class Window(NamedTuple):
-    """The columns that each of Q target states attends to, W of them.
+    """The W source positions that each of Q target states attends to.
 
-    Without `rows` they are the first W columns, the same for all target states.
+    Without `rows` they are the first W positions, the same for all target states.
     """
 
-    rows: Array | None  # (B, Q, W) int64, rows of the states (B S, He), no two alike
+    rows: Array | None  # (B, Q, W) int64, rows of the states (B S, He), distinct
     offset: Array | None  # (B, Q, W), s - p_t
-    mask: Array | None  # (B, 1 or Q, W) bool, True on what is not attended to; None: nothing
+    mask: Array | None  # (B, 1 or Q, W) bool, True where not attended to; None: nowhere
 
 
 def make_window(p: Array, lengths: Array, S: int, D: int) -> Window:
-    """The windows around the positions p (B, Q), not below 0; lengths (B,) real, of the sources.
+    """The windows around the positions p (B, Q), not below 0; lengths (B,) float, of the sources.
 
-    Behind a sentence's end its last word is the centre.
+    A position after the sentence's end is centred on its last word.
     """
     xp = array_module(p, lengths)
     B, W = len(lengths), min(2 * D + 1, S)
@@ -48,7 +47,7 @@ def make_window(p: Array, lengths: Array, S: int, D: int) -> Window:
 
 
 def gather_window(states: Array, rows: Array | None) -> Array:
-    """What is in the windows of the states (B, S, A): (B Q, W, A), a copy for each target state.
+    """The states (B, S, A) in the windows: (B Q, W, A), a copy for each target state.
 
     Arguments: rows (B, Q, W), or None for all: then the states themselves, which all share.
     """
@@ -60,11 +59,11 @@ def gather_window(states: Array, rows: Array | None) -> Array:
 
 
 def scatter_window(total: Array, d_window: Array, rows: Array) -> None:
-    """Add gradients of what was gathered (B' Q, W, A) to those of all states, total (B, S, A).
+    """Add gradients of gathered states (B' Q, W, A) to those of all states, total (B, S, A).
 
-    rows (B', Q, W), as in `gather_window`, may be those of some of the sentences. Windows of one
-    target state share no row, those of different target states do: one after another, so that no
-    addition is lost and the order of the sum is fixed.
+    rows (B', Q, W), as in `gather_window`, may be those of some of the sentences. The rows of one
+    target state are distinct, but windows of different target states overlap: these are added one
+    after another, so that no addition is lost and the order of the sum is fixed.
     """
     (_, S, A), (B, Q, W) = total.shape, rows.shape
     flat, d = total.reshape(len(total) * S, A), d_window.reshape(B, Q, W, A)
@@ -95,7 +94,7 @@ def position_forward(
 def position_backward(
     dp: Array, u: Array, ratio: Array, lengths: Array, W_p: Array, v_p: Array
 ) -> tuple[Array, Array, Array]:
-    """dh (B, Q, H), and gradients at v_p' tanh (B, Q) and at W_p h (B, Q, P), given dp (B, Q).
+    """dh (B, Q, H), and the gradients of v_p' tanh (B, Q) and of W_p h (B, Q, P), given dp (B, Q).
 
     The weights' follow from the latter two for all steps at once: `position_weights`.
     """
@@ -118,7 +117,7 @@ class GaussianCache(NamedTuple):
 
     gauss: Array  # (B, Q, W)
     offset: Array  # (B, Q, W)
-    total: Array | None  # (B, Q, 1), what renormalised weights were divided by
+    total: Array | None  # (B, Q, 1), the sum that the weights were divided by
 
 
 def gaussian_forward(

@@ -1,4 +1,4 @@
-"""Which array library holds the arrays, their transfers, recycled buffers, rows of tables."""
+"""The array library in use (NumPy or CuPy), transfers, recycled buffers, rows of tables."""
 
 from backend.device import load, use, using
 from backend.switch import (

@@ -3,7 +3,8 @@
 NumPy's ufuncs copy operands whose rows do not lie end to end (the gates i, f, o of a (B, 4H) array,
 a bias beside it) through a buffer of 8,192 elements, even where nothing has to be cast. Measured:
 such a pass over 64 rows of 512 to 1,536 float32 takes 2 to 4 times as long as one whose rows are
-longer than the buffer, which go to the inner loop as they are. A smaller buffer makes most rows so.
+longer than the buffer: those go to the inner loop without a copy. With a smaller buffer, most
+rows are longer than it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-# Elements: fewer than most rows have, and enough for a cast (a mask of bool) to cost no more.
+# In elements: fewer than most rows have, but enough that a cast (of a bool mask) costs no more.
 ELEMENTS = 128
 
 P = ParamSpec("P")
@@ -22,10 +23,10 @@ R = TypeVar("R")
 
 
 def row_by_row(function: Callable[P, R]) -> Callable[P, R]:
-    """Let NumPy buffer ELEMENTS at a time while `function` runs: not one bit of a result changes.
+    """Decorator: while `function` runs, NumPy's ufunc buffer holds ELEMENTS elements.
 
-    The size is put back afterwards. It belongs to the thread (NumPy keeps it in a context
-    variable), and arrays of other libraries do not read it.
+    Results are bit for bit the same. The size is restored afterwards; it is local to the thread
+    (NumPy keeps it in a context variable) and has no effect on other libraries' arrays.
     """
 
     @wraps(function)

@@ -21,14 +21,14 @@ from backend.errors import Terminated, UserError
 from backend.host import crowded, slow_blas, use_threads
 from backend.terminal import Terminal, escaped
 
-DEFECT = 70  # exit status after an error that nobody foresaw: sysexits' EX_SOFTWARE
-LARGEST = 2**63 - 1  # integer of an argument
-MANY_OPTIONS = 8  # from which the usage line does not name them all
-LONGEST_WORD = 300  # characters of one word of a message
+DEFECT = 70  # exit status after an unexpected error: EX_SOFTWARE of sysexits
+LARGEST = 2**63 - 1  # largest integer that an argument may be
+MANY_OPTIONS = 8  # options from which on the usage line names only the required ones
+LONGEST_WORD = 300  # longest word of a message, in characters
 
 
 class Help(argparse.HelpFormatter):
-    """Help that fits on a screen: of many options the usage line names those that one has to give.
+    """Help that fits on a screen: with many options, the usage line names only the required ones.
     """
 
     def __init__(self, prog: str) -> None:
@@ -56,14 +56,14 @@ class PlainParser(argparse.ArgumentParser):
 
 
 class Parser(PlainParser):
-    """One that knows --backend and --threads in every place, and what goes with them."""
+    """A parser with the options of every command: --backend, --gemm, --no-fusing, --threads."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Help, **settings})
         self.add_argument("--backend", choices=("numpy", "cupy"), default=argparse.SUPPRESS,
-                          help="where the arrays live (default: numpy)")
+                          help="array library (default: numpy)")
         self.add_argument("--gemm", choices=tuple(gemm.PRECISIONS), default=argparse.SUPPRESS,
-                          help="precision on a GPU (default: float32)")
+                          help="matrix products on a GPU (default: float32)")
         self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
                           help="no fused kernels on a GPU")
         self.add_argument("--threads", type=positive, metavar="N", default=argparse.SUPPRESS,
@@ -88,7 +88,7 @@ def positive(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """How many of something to make: at most ten million."""
+    """A number of things to make, as an argument's type: from 1 to ten million."""
     return natural(text, 0, 10**7)
 
 
@@ -148,10 +148,10 @@ def run_command(
 
 
 def guarded(name: str, run: Callable[[], int | None]) -> int:
-    """Call a command; its exit status. Whatever it raises becomes one line on stderr.
+    """Call a command and return its exit status. Any exception becomes one line on stderr.
 
-    The status is 2 for an error of the user's, 130 after Ctrl-C, 143 after SIGTERM, 141 where the
-    reader of the output has gone, and DEFECT for what should not happen: the line then names a file
+    The status is 2 for a UserError, 130 after Ctrl-C, 143 after SIGTERM, 141 where the reader of
+    the output has closed it, and DEFECT after an unexpected exception: the line then names a file
     with the traceback.
     """
     streams = sys.stdout, sys.stderr
@@ -182,10 +182,12 @@ def guarded(name: str, run: Callable[[], int | None]) -> int:
 
 
 def _take_streams() -> None:
-    """Text is UTF-8 whatever the locale says, and harmless on a terminal.
+    """Make the standard streams UTF-8 whatever the locale says, and escape control characters on a
+    terminal.
 
-    Where a standard stream is closed, its descriptor is taken, so that no file that is opened gets
-    it and, with it, what others print. Raises UserError without stdout: the output would be lost.
+    The descriptor of a standard stream that is closed is opened on /dev/null, so that no file
+    opened later gets it and receives what is printed. Raises UserError where stdout is closed: the
+    output would be lost.
     """
     for descriptor in range(3):
         with suppress(OSError):
@@ -207,10 +209,10 @@ def _take_streams() -> None:
 
 
 class _ClosedInput:
-    """Stands for a stdin that is closed, until it is read from."""
+    """A stand-in for a closed stdin: reading from it raises UserError."""
 
     def isatty(self) -> bool:
-        """It is no terminal."""
+        """False: it is not a terminal."""
         return False
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -218,7 +220,7 @@ class _ClosedInput:
 
 
 def _let_go(stream: Any) -> None:
-    """What cannot be written to stdout any more is dropped: the interpreter would complain of it
+    """Drop what can no longer be written to a stream: the interpreter would report it
     once more at its end."""
     try:
         if stream is not None:
@@ -230,14 +232,14 @@ def _let_go(stream: Any) -> None:
 
 @contextmanager
 def _terminating() -> Iterator[None]:
-    """Let SIGTERM raise `Terminated` in this process, so that nothing is left unfinished, and
-    Ctrl-C `KeyboardInterrupt`; where a signal is ignored, or handled already, it stays so."""
+    """Let SIGTERM raise `Terminated` in this process, so that files are cleaned up, and Ctrl-C
+    raise `KeyboardInterrupt`. A signal that is ignored or already handled stays so."""
     process = os.getpid()
 
     def handle(number: int, frame: object) -> None:
         if os.getpid() == process:
             raise Terminated
-        signal.signal(number, signal.SIG_DFL)  # a worker's: it ends as it would have
+        signal.signal(number, signal.SIG_DFL)  # in a worker process: die of SIGTERM
         signal.raise_signal(number)
 
     handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.default_int_handler}
@@ -260,6 +262,6 @@ def _complain(name: str, message: str, status: int) -> int:
 
 
 def _cut(word: str) -> str:
-    """A word that is no longer than people read: some quote what was given."""
+    """The word, shortened to LONGEST_WORD characters: messages quote what was given."""
     half = LONGEST_WORD // 2
     return word if len(word) <= LONGEST_WORD else f"{word[:half]}...{word[-half:]}"

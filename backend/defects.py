@@ -1,4 +1,4 @@
-"""What is said of an error that nobody foresaw, and the file that tells where it happened."""
+"""The message after an unexpected exception, and the report file with its traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def told(name: str, error: Exception) -> str:
-    """One line on the error; its traceback goes to a file of its own among temporary ones."""
+    """One line on the error; its traceback is written to a file in the directory of temporary
+    files."""
     what = f"unexpected {type(error).__name__}: {error} at {place(error)}"
     ask = f"this is a defect of {name}"
     try:
@@ -28,7 +29,7 @@ def told(name: str, error: Exception) -> str:
 
 
 def place(error: Exception) -> str:
-    """The last of our own lines that the error came through."""
+    """The innermost line of this repository in the error's traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if Path(one.filename).is_relative_to(HERE)
            and "site-packages" not in one.filename]
@@ -39,7 +40,7 @@ def place(error: Exception) -> str:
 
 
 def _report(name: str, error: Exception) -> str:
-    """What helps to find the defect: the command, versions, the traceback."""
+    """The report's text: the command, versions, the traceback."""
     try:
         release = version(PACKAGE)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Which device is in use, and CuPy as the kernels see it: itself, but for the matrix product."""
+"""Choosing the device, and CuPy as the kernels see it: with its matrix product replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backend.switch import module, register, registered, select
 
 
 class DeviceModule:
-    """Everything that CuPy has, and `matmul` of `backend.gemm` in place of its own."""
+    """CuPy's module, with the `matmul` of `backend.gemm` in place of its own."""
 
     __name__ = "cupy"
 
@@ -26,14 +26,14 @@ class DeviceModule:
         self.matmul = products.matmul
 
     def __getattr__(self, name: str) -> Any:
-        """CuPy's attribute, kept so that the next look-up is a plain one."""
+        """CuPy's attribute, cached on this object."""
         value = getattr(self._cupy, name)
         setattr(self, name, value)
         return value
 
 
 def install(cupy: Any) -> DeviceModule:
-    """Make `backend` know CuPy's arrays, and let them take fused kernels. Returns their module."""
+    """Register CuPy's arrays with `backend` and with the fused kernels. Returns their module."""
     device = DeviceModule(cupy)
     register(cupy.ndarray, device)
     fused.register(cupy.ndarray, CupyLauncher(cupy))
@@ -69,7 +69,7 @@ def load(name: str) -> Any:
 
 
 def use(name_or_module: Any) -> None:
-    """Make "numpy" or "cupy" (or a registered module) the home of new parameters and batches."""
+    """Make new parameters and batches on "numpy" or "cupy" (or on a registered module)."""
     select(load(name_or_module) if isinstance(name_or_module, str) else name_or_module)
 
 

@@ -1,4 +1,4 @@
-"""Errors that the user of a command can mend."""
+"""Errors that the user of a command can correct."""
 
 
 class UserError(Exception):
@@ -9,4 +9,5 @@ class UserError(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came, as Ctrl-C is a KeyboardInterrupt; the command line exits with status 143."""
+    """Raised on SIGTERM, as KeyboardInterrupt is on Ctrl-C; the command line exits with status
+    143."""

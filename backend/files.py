@@ -1,8 +1,9 @@
-"""How files are written: every option that writes, every checkpoint, vocabulary and recipe.
+"""Writing files atomically: used for checkpoints, vocabularies, recipes and every option that
+writes.
 
-A regular file is replaced in one move: it is whole, or as it was. What is no regular file (a
-device, a FIFO, `/dev/stdout`) is written straight into, and links are followed. A process that is
-killed in between leaves a hidden file, which the next one to write there removes.
+A regular file is replaced by a rename: it is either complete or unchanged. Anything else (a device,
+a FIFO, `/dev/stdout`) is written to directly; links are followed. A process that is killed while
+writing leaves a hidden file, which the next process to write there removes.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from pathlib import Path
 
 from backend.errors import UserError
 
-Part = bytes | memoryview  # what is contiguous in memory
-LINKS = 40  # that lead on to each other, as many as Linux follows
-NAMED = 50  # characters of a name that its unfinished file repeats: names have 255 bytes
+Part = bytes | memoryview  # bytes, or a buffer contiguous in memory
+LINKS = 40  # symbolic links in a chain, as many as Linux follows
+NAMED = 50  # characters of a name that its temporary file repeats: names have at most 255 bytes
 UNFINISHED = re.compile(r"\.(.{1,50})\.[0-9a-f]{16}\.unfinished")
 
 
@@ -36,11 +37,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_file(path: str | os.PathLike[str], parts: Iterable[Part]) -> None:
     """Write the parts of a file one after another.
 
-    A regular file is written beside `path` under another name, flushed to the disk, given the mode
-    and owner of the file that it replaces (a new one has those of the umask) and renamed; the
+    A regular file is written beside `path` under another name, flushed to disk, given the mode and
+    owner of the file that it replaces (a new file has the umask's mode) and renamed; then the
     directory is flushed.
-    Raises UserError naming the path where it cannot be written: a regular file is as it was then
-    (or new and whole, where only its directory could not be flushed).
+    Raises UserError naming the path if it cannot be written: a regular file is then unchanged (or
+    new and complete, if only its directory could not be flushed).
     """
     path = Path(path)
     try:
@@ -57,7 +58,7 @@ def write_file(path: str | os.PathLike[str], parts: Iterable[Part]) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise UserError, before the work, where a file cannot be written afterwards."""
+    """Raise UserError, before a long computation, if its result could not be written to `path`."""
     directory = Path(os.path.realpath(path)).parent
     straight = path.exists() and not path.is_file() and not path.is_dir()
     fine = straight or (directory.is_dir() and not path.is_dir())
@@ -66,7 +67,7 @@ def check_writable(path: Path) -> None:
 
 
 def make_directory(path: Path, within: Path | None = None) -> None:
-    """Make a directory and those above it, unless it is there; `within` is not made anew.
+    """Make a directory and its parents, unless they exist; `within` itself is not created.
 
     Raises UserError.
     """
@@ -78,10 +79,10 @@ def make_directory(path: Path, within: Path | None = None) -> None:
 
 
 def sweep(directory: Path, name: str | None = None) -> None:
-    """Remove what killed processes left unfinished, of one file or of all.
+    """Remove the temporary files that killed processes left, of the file `name` or of all.
 
-    The writer of an unfinished file holds a lock on it, which ends with the process: what is
-    locked is another's work and stays.
+    The writer of a temporary file holds a lock on it, which ends with the process: a locked file
+    is still being written and stays.
     """
     with suppress(OSError):
         for entry in list(os.scandir(directory)):
@@ -91,7 +92,7 @@ def sweep(directory: Path, name: str | None = None) -> None:
 
 
 def _remove_if_abandoned(path: str) -> None:
-    """Remove an unfinished file unless a process is writing it."""
+    """Remove a temporary file unless a process is writing it."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -102,7 +103,8 @@ def _remove_if_abandoned(path: str) -> None:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What a path leads to; None for nothing. Raises OSError for a directory."""
+    """The status of what a path leads to; None if it does not exist. Raises OSError for a
+    directory."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -126,7 +128,7 @@ def _own_descriptor(path: Path) -> int | None:
 
 
 def _replace(path: Path, parts: Iterable[Part], status: os.stat_result | None) -> None:
-    """Write a file beside `path`, then put it in its place; status of the old one, if any."""
+    """Write a file beside `path`, then rename it to `path`; status: of the old file, if any."""
     sweep(path.parent, path.name)
     temporary, descriptor = _unfinished(path)
     try:
@@ -146,20 +148,20 @@ def _replace(path: Path, parts: Iterable[Part], status: os.stat_result | None) -
 
 
 def _unfinished(path: Path) -> tuple[Path, int]:
-    """A new file beside `path`, open and locked."""
+    """A new temporary file beside `path`, open and locked."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
         name = path.with_name(f".{path.name[:NAMED]}.{secrets.token_hex(8)}.unfinished")
         descriptor = os.open(name, flags, 0o666)
-        with suppress(OSError):  # a file system without locks: nothing is swept there
+        with suppress(OSError):  # a file system without locks: `sweep` removes nothing there
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_nlink:  # not swept before it was locked
+        if os.fstat(descriptor).st_nlink:  # no `sweep` removed it before it was locked
             return name, descriptor
         os.close(descriptor)
 
 
 def _write_and_close(descriptor: int, parts: Iterable[Part]) -> None:
-    """Write into an open file that need not be a regular one."""
+    """Write to an open descriptor, of a regular file or not, and close it."""
     try:
         _write(descriptor, parts)
     finally:
@@ -167,7 +169,7 @@ def _write_and_close(descriptor: int, parts: Iterable[Part]) -> None:
 
 
 def _write(descriptor: int, parts: Iterable[Part]) -> None:
-    """All bytes of all parts: a system call may write fewer than it was given."""
+    """Write all bytes of all parts: a system call may write fewer than it was given."""
     for part in parts:
         rest = memoryview(part).cast("B")
         while rest:
@@ -175,17 +177,17 @@ def _write(descriptor: int, parts: Iterable[Part]) -> None:
 
 
 def _keep_owner_and_mode(descriptor: int, status: os.stat_result) -> None:
-    """Those of the file that is replaced, as far as this process may give a file away."""
+    """Set the mode and owner of the replaced file, as far as this process is permitted to."""
     with suppress(PermissionError):
         os.fchown(descriptor, status.st_uid, status.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
 
 
 def _flush_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk, where a file system can say so."""
+    """Flush a directory's entries to disk, where the file system supports it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except PermissionError:  # it may be written to and not be read
+    except PermissionError:  # a directory may be writable but not readable
         return
     try:
         os.fsync(descriptor)

@@ -1,9 +1,9 @@
-"""Matrix products on a GPU: through cuBLAS as the arrays lie, in a precision that can be chosen.
+"""Matrix products on a GPU: by cuBLAS, for any strides without a copy, in a chosen precision.
 
 CuPy's own `matmul` copies an operand that is a block of columns or, with three dimensions, a
-transpose, at every call, and knows TF32 in two dimensions only. Here a matrix is described by the
-distance between its rows or columns, as cuBLAS wants it, and nothing is copied unless neither its
-rows nor its columns lie side by side.
+transpose, at every call, and supports TF32 in two dimensions only. Here a matrix is described by
+its leading dimension, as in cuBLAS, and is copied only if neither its rows nor its columns are
+contiguous.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ import numpy as np
 from backend.errors import UserError
 from backend.switch import Array, module, on_host
 
-# What becomes of float32 operands inside a product; the sums are float32 in all of them.
+# What float32 operands are rounded to inside a product; the sums are float32 in all cases.
 PRECISIONS = {
     "float32": "CUBLAS_COMPUTE_32F",
     "tf32": "CUBLAS_COMPUTE_32F_FAST_TF32",  # 10 bits of mantissa, float32's range
-    "float16": "CUBLAS_COMPUTE_32F_FAST_16F",  # 10 bits, and nothing above 65504 or below 6e-8
+    "float16": "CUBLAS_COMPUTE_32F_FAST_16F",  # 10 bits of mantissa, magnitudes from 6e-8 to 65504
 }
 
 _precision = "float32"
 
 
 def use(precision: str) -> None:
-    """Make float32 products on the GPU in "float32", "tf32" or "float16". float64 stays as it is.
+    """Compute float32 products on the GPU in "float32", "tf32" or "float16"; float64 is not
+    affected.
 
-    Raises UserError for another name, or for a reduced precision where NumPy multiplies.
+    Raises UserError for another name, and for a reduced precision on NumPy.
     """
     global _precision
     if precision not in PRECISIONS:
@@ -58,15 +59,18 @@ def using(precision: str) -> Iterator[None]:
 
 
 class Operand(NamedTuple):
-    """A matrix, or a batch of them, in cuBLAS's words; they see what lies in rows transposed."""
+    """A matrix, or a batch of them, as cuBLAS describes it; it is column-major, so a matrix stored
+    by
+    rows is its own transpose there."""
 
-    transposed: int  # 0 where rows lie side by side in memory, 1 where columns do
-    leading: int  # elements from one of them to the next
+    transposed: int  # 0 where each row is contiguous in memory, 1 where each column is
+    leading: int  # leading dimension: elements from one row (or column) to the next
     batch: int  # elements from one matrix of the batch to the next, 0 to use one for all
 
 
 def describe(array: Array) -> Operand | None:
-    """How a matrix (r, c), or a batch (n, r, c), lies in memory; None where it has to be copied."""
+    """The layout of a matrix (r, c), or a batch (n, r, c), in memory; None if it has to be
+    copied."""
     shape, size = array.shape, array.itemsize
     strides = [step // size for step in array.strides]
     (rows, columns), (down, across) = shape[-2:], strides[-2:]
@@ -123,14 +127,14 @@ class MatrixProducts:
             raise ValueError(f"matmul: shapes {a.shape} and {b.shape} do not fit")
 
     def _takes(self, out: Array, shape: tuple[int, ...], char: str) -> bool:
-        """Whether cuBLAS can write into `out`: its rows lie side by side."""
+        """Whether cuBLAS can write into `out`, which needs contiguous rows."""
         if out.shape != shape:
             raise ValueError(f"matmul: out: expected shape {shape}, got {out.shape}")
         return out.dtype.char == char and (found := describe(out)) is not None \
             and not found.transposed
 
     def _multiply(self, a: Array, b: Array, out: Array, batch: int) -> None:
-        """One call of cuBLAS: out' = b' a', as it counts columns first."""
+        """One call of cuBLAS: out' = b' a', since it is column-major."""
         m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
         if not (m and n and batch):
             return

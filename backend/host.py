@@ -1,4 +1,4 @@
-"""Which kernels the host's BLAS runs, and whether it runs slower than it could."""
+"""Which kernels the host's BLAS runs, and whether faster ones are available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from backend.switch import module
 
 
 def blas_architecture() -> str | None:
-    """The processor whose kernels NumPy's BLAS runs, such as Haswell; None if it does not say."""
+    """The architecture whose kernels NumPy's BLAS runs, such as Haswell; None if it is not
+    reported."""
     for pool in threadpool_info():
         if pool["user_api"] == "blas":
             return pool.get("architecture")
@@ -23,9 +24,9 @@ def blas_architecture() -> str | None:
 
 
 def use_threads(count: int) -> None:
-    """Make the BLAS compute with so many threads, in this process, from now on.
+    """Set the number of threads of the BLAS in this process.
 
-    Raises UserError for more than it has: OpenBLAS would take fewer without a word.
+    Raises UserError for more threads than processors: OpenBLAS would silently take fewer.
     """
     if (most := cores()) < count:
         raise UserError(f"--threads: expected at most {most}, the processors of this machine, "
@@ -46,11 +47,11 @@ def cores() -> int:
 
 
 def crowded() -> str | None:
-    """One line where other programs take the processors that the BLAS's threads need.
+    """A warning of one line if other programs use processors that the BLAS's threads need; or None.
 
-    Its threads wait for one another by turning, so one that does not get a processor holds up all:
-    with one of two processors taken a training step of two threads took 2.4 times as long, one of
-    one thread no longer than alone.
+    The threads wait for one another in a busy loop, so one without a processor delays all: with one
+    of two processors in use, a training step took 2.4 times as long with two threads, and no longer
+    than on an idle machine with one.
     """
     threads = blas_threads()
     free = cores() - _load()
@@ -61,21 +62,21 @@ def crowded() -> str | None:
 
 
 def blas_threads() -> int:
-    """How many threads NumPy's BLAS computes with; 1 if it does not say."""
+    """The number of threads of NumPy's BLAS; 1 if unknown."""
     return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"),
                default=1)
 
 
 def _load() -> float:
-    """Processes that were running or ready in the last minute, on average; 0 where none says."""
+    """The load average of the last minute, in processes; 0 where the system reports none."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def environment() -> dict[str, Any]:
-    """What decides the last bits of results, beside the program and its input: name -> value.
+    """What the last bits of results depend on beside the program and its input: name -> value.
 
-    Threads and kernels of the BLAS sum in another order, NumPy's versions and vector instructions
-    round some functions otherwise.
+    The order of sums depends on the BLAS's threads and kernels; the rounding of some functions on
+    NumPy's version and the processor's vector instructions.
     """
     pools: list[dict[str, Any]] = threadpool_info()
     blas = next((pool for pool in pools if pool["user_api"] == "blas"), dict[str, Any]())
@@ -87,13 +88,13 @@ def environment() -> dict[str, Any]:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What of an environment is not what it was, in words; "" for nothing."""
+    """The entries of an environment that have changed, in words; "" if none has."""
     return ", ".join(f"{name}: was {before[name]}, now {value}" for name, value in now.items()
                      if name in before and before[name] != value)
 
 
 def has_avx512() -> bool:
-    """Whether the processor has AVX-512, as Linux tells; False elsewhere."""
+    """Whether the processor has AVX-512, as Linux reports it; False on other systems."""
     try:
         return "avx512f" in Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -101,7 +102,9 @@ def has_avx512() -> bool:
 
 
 def slow_blas() -> str | None:
-    """One line where AVX2 kernels are forced on an AVX-512 processor: half of the speed is lost."""
+    """A warning where AVX2 kernels are forced on an AVX-512 processor, at about half the speed;
+    else
+    None."""
     architecture = blas_architecture()
     if not os.environ.get("OPENBLAS_CORETYPE") or not has_avx512():
         return None

@@ -1,4 +1,4 @@
-"""Memory: what is free, what is held, and what to say when it does not suffice."""
+"""Memory: how much is free, how much is held, and the errors when there is too little."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from backend.switch import module
 def pool_figures(xp: Any) -> dict[str, int]:
     """`pool_used_bytes` and `pool_total_bytes` of CuPy's memory pool; nothing for other modules.
 
-    Used is what arrays hold now, total what the pool has taken from the GPU: as it gives nothing
-    back by itself, total is the most that was ever needed at once, fragments included.
+    Used is what arrays hold now, total what the pool has taken from the GPU. The pool never
+    releases memory by itself, so total is the peak demand, fragmentation included.
     """
     pool_of = getattr(xp, "get_default_memory_pool", None)
     if pool_of is None:
@@ -25,10 +25,10 @@ def pool_figures(xp: Any) -> dict[str, int]:
 
 
 def check_fits(needed: int, what: str, advice: str) -> None:
-    """Raise UserError, before anything is allocated, where the memory does not suffice.
+    """Raise UserError, before anything is allocated, if there is too little memory.
 
-    needed: bytes at least; what, that needs them. Where the system does not tell what is free,
-    nothing is checked.
+    Arguments: needed, in bytes; what needs them, and advice, for the message. Where the system does
+    not report what is free, nothing is checked.
     """
     free = available_bytes()
     if free is not None and needed > free:
@@ -37,8 +37,9 @@ def check_fits(needed: int, what: str, advice: str) -> None:
 
 
 def available_bytes() -> int | None:
-    """What can still be allocated where arrays live: by the GPU, or by the machine, the limits of
-    its control group and of this process; None where none of them tells."""
+    """Bytes that can still be allocated on the device in use: of the GPU; or on the host the least
+    of the machine's free memory and the limits of the control group and of this process. None
+    if unknown."""
     xp = module()
     if (runtime := getattr(getattr(xp, "cuda", None), "runtime", None)) is not None:
         return int(runtime.memGetInfo()[0] + xp.get_default_memory_pool().free_bytes())
@@ -60,7 +61,7 @@ def _left(limit: int | None, used: int | None) -> int | None:
 
 
 def _number(path: str, pattern: str, unit: int = 1) -> int | None:
-    """A number that a file of the system tells."""
+    """A number read from a system file, times `unit`; None if it is not there."""
     try:
         found = re.search(pattern, Path(path).read_text())
     except OSError:
@@ -69,14 +70,14 @@ def _number(path: str, pattern: str, unit: int = 1) -> int | None:
 
 
 def _readable(count: int) -> str:
-    """Bytes as people read them."""
+    """A number of bytes with its unit, as in 1.5 GB."""
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def too_large(error: MemoryError, what: str, advice: str) -> UserError:
-    """The error to raise when there was no memory for `what`: asked for, free, what to change.
+    """The error to raise when there was no memory for `what`: bytes asked for, bytes free, advice.
 
-    Free is what the GPU has left, with what its pool holds unused.
+    Free memory of a GPU includes the unused part of CuPy's pool.
     """
     found = re.search(r"allocat\w* ([\d,.]+ ?\w*)", str(error))
     asked = f"{found[1].strip()} asked for" if found else "memory asked for"
@@ -84,7 +85,7 @@ def too_large(error: MemoryError, what: str, advice: str) -> UserError:
 
 
 def _free() -> str:
-    """", N bytes free of M" on a GPU that can be asked; an empty string elsewhere."""
+    """", N bytes free of M" on a GPU that reports it; an empty string elsewhere."""
     xp = module()
     runtime = getattr(getattr(xp, "cuda", None), "runtime", None)
     if runtime is None:

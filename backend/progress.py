@@ -1,8 +1,8 @@
-"""How far a command is: bars on stderr, where that is a terminal, for what takes over a second.
+"""Progress bars on stderr, where that is a terminal, for whatever takes over a second.
 
-A command lets bars be shown (`shown`); the functions that it calls say how far they are (`counted`,
-`told`, `busy`). Where nobody lets them, in a program that imports this package, in a thread of a
-server, in a pipe or a log, they say nothing.
+A command switches bars on (`shown`); the functions that it calls report their progress (`counted`,
+`told`, `busy`). Without `shown` (in a program that imports this package, in a server's thread), and
+where stderr is a pipe or a file, nothing is printed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from rich.text import Text
 from backend.terminal import Console
 
 Item = TypeVar("Item")
-AFTER = 1.0  # seconds from which on bars are shown
-PAUSE = 0.1  # seconds between two changes of a bar: a change costs 20 us, a line of a file less
+AFTER = 1.0  # seconds after which bars are shown
+PAUSE = 0.1  # seconds between two updates of a bar: an update costs 20 us, a line of a file less
 
 
 class Tell(Protocol):
-    """Is told how much is done, of how much (None: nobody knows), and at what one is."""
+    """Receives how much is done, of how much (None: unknown), and the item at hand."""
 
     def __call__(self, done: int, of: int | None, what: str = "", /) -> None: ...
 
 
 class Count(ProgressColumn):
-    """How much is done, of how much, where that is known."""
+    """The column of a bar that says how much is done, of how much where that is known."""
 
     def render(self, task: Task) -> Text:
         """`3 of 9`, `3`, or nothing."""
@@ -48,10 +48,11 @@ class Count(ProgressColumn):
 
 
 class Bars:
-    """The bars of a command, a row for each function that is at work; they go when it is done.
+    """The bars of a command, a row for each function at work; a bar is erased when its work is
+    done.
 
-    redrawn: by a thread ten times a second; without it at once, and again when one is told, for
-    programs that measure time.
+    redrawn: whether a thread redraws them ten times a second. Programs that measure time have them
+    drawn at once instead, and again only when progress is reported.
     """
 
     def __init__(self, console: Console, redrawn: bool = True) -> None:
@@ -66,8 +67,8 @@ class Bars:
 
     @contextmanager
     def row(self, what: str) -> Iterator[Tell]:
-        """A row, while it is open; gives what moves it."""
-        row = self._bars.add_task(Text(what).markup, total=None)  # a name may have brackets
+        """Context: a row of its own; yields the function that updates it."""
+        row = self._bars.add_task(Text(what).markup, total=None)  # brackets in a name are no markup
         last = time.perf_counter()
         self._open()
 
@@ -88,7 +89,7 @@ class Bars:
             self._close()
 
     def _open(self) -> None:
-        """One row more: the first is shown after a while."""
+        """Count a row that opens; with the first, the timer that shows the bars starts."""
         self._rows += 1
         if not self._redrawn:
             self._bars.start()
@@ -99,13 +100,13 @@ class Bars:
             self._start.start()
 
     def _show(self) -> None:
-        """What the timer calls: something may have been done in time."""
+        """Show the bars when the timer ends, unless all work is done by then."""
         with self._lock:
             if self._rows:
                 self._bars.start()
 
     def _close(self) -> None:
-        """One row less: with the last all that is drawn goes."""
+        """Count a row that closes; with the last, everything drawn is erased."""
         with self._lock:
             self._rows -= 1
             if not self._rows:
@@ -118,13 +119,13 @@ _BARS: ContextVar[Bars | None] = ContextVar("bars", default=None)
 
 @contextmanager
 def shown(redrawn: bool = True) -> Iterator[None]:
-    """Let bars be shown on stderr, if that is a terminal, meanwhile and in this thread."""
+    """Context: show bars on stderr, if that is a terminal, for work of this thread."""
     with _using(Bars(Console(file=sys.stderr), redrawn) if sys.stderr.isatty() else None):
         yield
 
 
 def hidden() -> AbstractContextManager[None]:
-    """Meanwhile none is shown: something else is drawn there."""
+    """Context: show no bars, because something else is drawn on the terminal."""
     return _using(None)
 
 
@@ -138,13 +139,13 @@ def _using(bars: Bars | None) -> Iterator[None]:
 
 
 def wanted() -> bool:
-    """Whether bars are shown here at all."""
+    """Whether bars are switched on in this thread."""
     return _BARS.get() is not None
 
 
 @contextmanager
 def told(what: str) -> Iterator[Tell]:
-    """A bar for what is named; gives the function that moves it."""
+    """Context: a bar labelled `what`; yields the function that updates it."""
     bars = _BARS.get()
     if bars is None:
         yield lambda done, of, at="", /: None
@@ -155,13 +156,13 @@ def told(what: str) -> Iterator[Tell]:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """A bar that only moves, for what cannot be counted."""
+    """Context: a bar without a count, for work of unknown length."""
     with told(what):
         yield
 
 
 def counted(items: Iterable[Item], what: str) -> Iterable[Item]:
-    """The items, with a bar that counts those that were taken."""
+    """Iterate over the items, with a bar that counts them."""
     return items if _BARS.get() is None else _counted(items, what)
 
 

@@ -1,7 +1,7 @@
-"""Rows of a table: gather for an embedding look-up, summed scatter for its gradient.
+"""Rows of a table: gather for an embedding look-up, and its gradient, a scatter-add.
 
 The ids of a batch are known on the host, so what the backward needs to sum duplicate ids (their
-sorted order) is worked out there once, when the batch is made; no kernel has to ask the device.
+sorted order) is computed there once, when the batch is made; no kernel has to synchronise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from backend.fused import fused
 from backend.fused import tables as kernels
 from backend.switch import Array, array_module, on_host, to_device, to_host
 
-FEW = 16  # segments: below this a loop over them is faster than a loop over their rows
+FEW = 16  # segments: with fewer, a loop over segments is faster than one over their rows
 
 
 class RowIndex(NamedTuple):
@@ -22,10 +22,10 @@ class RowIndex(NamedTuple):
 
     ids: Array  # (...,) integers
     unique: Array  # (N,) the distinct ids, ascending
-    inverse: Array  # (number of ids,) which of the distinct ids each position holds
+    inverse: Array  # (number of ids,) index into `unique` of the id at each position
     order: Array  # (number of ids,) positions sorted by id, stable
     starts: Array  # (N,) where each distinct id begins in `order`
-    extremes: tuple[int, int] | None  # the smallest and the largest id, on the host; None of none
+    extremes: tuple[int, int] | None  # smallest and largest id, on the host; None without ids
     distinct: np.ndarray  # (N,) `unique` on the host
 
 
@@ -35,7 +35,7 @@ class RowGradient(NamedTuple):
     ids: Array  # (N,) distinct row numbers, ascending
     values: Array  # (N, E)
     shape: tuple[int, int]  # (V, E), of the whole table
-    on_host: np.ndarray | None = None  # the ids once more, where they are known on the host
+    on_host: np.ndarray | None = None  # the same ids on the host, where they are known there
 
     def dense(self) -> Array:
         """The same gradient as a full (V, E) array."""
@@ -74,9 +74,9 @@ def _check_extremes(extremes: tuple[int, int], number: int, name: str) -> None:
 
 
 def gather(table: Array, index: RowIndex) -> Array:
-    """The rows of `table` (V, E) named by `index.ids` (...,): an array (..., E).
+    """The rows `index.ids` (...,) of `table` (V, E): an array (..., E).
 
-    Raises ValueError for an id that the table does not have, without asking the device.
+    Raises ValueError for an id that the table does not have, without a synchronisation.
     """
     if index.extremes is not None:
         _check_extremes(index.extremes, table.shape[0], "ids")
@@ -85,7 +85,7 @@ def gather(table: Array, index: RowIndex) -> Array:
 
 @fused(kernels.gather_rows)
 def gather_rows(table: Array, ids: Array) -> Array:
-    """The rows `ids` (...,) of `table` (V, E), which has been checked to have them: (..., E)."""
+    """The rows `ids` (...,) of `table` (V, E): (..., E). The ids are not checked."""
     return array_module(table).take(table, ids, axis=0)
 
 
@@ -101,7 +101,7 @@ def sum_rows(d_rows: Array, index: RowIndex, number: int) -> RowGradient:
 
 
 def add_gradients(one: Any, other: Any) -> Any:
-    """The sum of two gradients of one parameter, arrays or rows; a dense one is written to.
+    """The sum of two gradients of one parameter, arrays or RowGradients; an array is written to.
 
     Rows and rows are merged by id, so that ids stay distinct; rows and an array make an array.
     """
@@ -117,7 +117,7 @@ def add_gradients(one: Any, other: Any) -> Any:
 
 
 def _merge(one: RowGradient, other: RowGradient) -> RowGradient:
-    """The rows of both; where the ids of both are known on the host, no device is waited for."""
+    """The rows of both; where the ids of both are known on the host, without a synchronisation."""
     first, second = (to_host(g.ids) if g.on_host is None else g.on_host for g in (one, other))
     ids = np.union1d(first, second)
     xp = array_module(one.values)
@@ -131,9 +131,9 @@ def _merge(one: RowGradient, other: RowGradient) -> RowGradient:
 def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Array:
     """Row n of the result is the sum of `rows` (M, E) at `order[starts[n] : starts[n + 1]]`.
 
-    CuPy's reduceat takes differences of one running sum, which loses digits, so there the rows are
-    added by atomics, whose order (and so the last bit) is not fixed; the fused kernel has neither
-    fault.
+    CuPy's reduceat takes differences of one cumulative sum, which loses digits; so on CuPy the rows
+    are added by atomics, whose order (and so the last bit) is not fixed. The fused kernel has
+    neither problem.
     """
     xp = array_module(rows)
     if on_host(xp):
@@ -144,9 +144,9 @@ def sum_segments(rows: Array, order: Array, starts: Array, inverse: Array) -> Ar
 
 
 def _sum_on_host(rows: Array, order: Array, starts: Array) -> Array:
-    """The first rows of all segments, then the second ones and so on, each one sum of whole arrays;
-    the few segments that are longer than the rest one by one. (`np.add.reduceat` along the first
-    axis is 4 to 20 times slower.)
+    """Add the first rows of all segments, then the second ones and so on, each as one array
+    operation; the few segments that are longer than the rest are summed one by one.
+    (`np.add.reduceat` along the first axis is 4 to 20 times slower.)
     """
     ends = np.append(starts[1:], len(order))
     counts = ends - starts

@@ -1,7 +1,7 @@
-"""A matrix of mostly zeros as the second factor of products, on the CPU (the extra `sparse`).
+"""A sparse matrix as the second factor of matrix products, on the CPU (the extra `sparse`).
 
-Kernels take it for the array that it stands for: it is transposed, sliced and multiplied by from
-the left, as in `xp.matmul(x, W[:, :E].T)`. All else is an error.
+It takes the place of a weight matrix in a kernel: it can be transposed, sliced and multiplied from
+the left, as in `xp.matmul(x, W[:, :E].T)`. Any other operation is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MISSING = "scipy is not installed (pip install scipy, or this package's extra 's
 
 
 class SparseMatrix:
-    """What is not zero of a matrix W (r, c), by rows; or its transpose."""
+    """The non-zero elements of a matrix W (r, c) in CSR format; or its transpose."""
 
     def __init__(self, rows: Any, transposed: bool = False) -> None:
         """rows: W as `scipy.sparse.csr_array`; transposed: whether this is W'."""
@@ -32,14 +32,14 @@ class SparseMatrix:
         return self._kept("T", lambda: SparseMatrix(self._rows, not self._transposed))
 
     def __getitem__(self, key: tuple[slice, slice]) -> SparseMatrix:
-        """Some rows and columns; each choice is cut once."""
+        """A slice of rows and columns; each slice is made once and cached."""
         first, second = key[::-1] if self._transposed else key
         name = (first.start, first.stop, second.start, second.stop)
         return self._kept(name, lambda: SparseMatrix(self._rows[first, second].tocsr(),
                                                      self._transposed))
 
     def _kept(self, name: Any, make: Any) -> SparseMatrix:
-        """A part, made once."""
+        """The part called `name`, made by `make` once and cached."""
         if name not in self._parts:
             self._parts[name] = make()
         return self._parts[name]
@@ -62,7 +62,7 @@ register(SparseMatrix, np)
 
 
 def sparse_matrix(array: np.ndarray) -> SparseMatrix:
-    """What is not zero of a matrix. Raises UserError without scipy."""
+    """A dense matrix (r, c) as a SparseMatrix. Raises UserError without scipy."""
     try:
         from scipy.sparse import csr_array  # type: ignore[import-untyped]
     except ImportError:

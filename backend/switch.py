@@ -1,8 +1,8 @@
 """Which array library holds the arrays: NumPy on the CPU, CuPy on the GPU.
 
-`backend.device.use` decides where parameters and batches are made. A kernel never asks for that: it
-finds the module from the arrays it is given (`array_module`), so one source of mathematics serves
-both. All transfers between host and device happen in `to_host` and `to_device`.
+`backend.device.use` decides where parameters and batches are made. A kernel never reads that
+choice: it finds the module from the arrays it is given (`array_module`), so one implementation
+serves both. All transfers between host and device happen in `to_host` and `to_device`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def register(array_type: type, module: Any) -> None:
 
 
 def select(module: Any) -> None:
-    """Make a registered module the home of new parameters and batches: see `backend.device.use`."""
+    """Make new parameters and batches on a registered module: see `backend.device.use`."""
     global _current
     _current = module
 
@@ -45,10 +45,10 @@ def module() -> Any:
 
 
 def array_module(*arrays: Array) -> Any:
-    """The module that owns `arrays`; None entries are passed over.
+    """The module (NumPy or CuPy) of `arrays`; None entries are skipped.
 
-    Raises TypeError when an array is of an unregistered type or two arrays live in different
-    places: a kernel must never guess, nor transfer in silence. The message names the arrays as the
+    Raises TypeError when an array is of an unregistered type or two arrays are on different
+    backends: a kernel must never guess, nor transfer silently. The message names the arrays as the
     calling function does.
     """
     found = None
@@ -65,10 +65,10 @@ def array_module(*arrays: Array) -> Any:
 
 
 def name_mixture(function: str, given: Mapping[str, Any]) -> None:
-    """Raise TypeError naming the first of `given` that is no array, or lives elsewhere.
+    """Raise TypeError naming the first of `given` that is no array, or is on another backend.
 
-    Arguments: function, for the message; given, values by the names they have there; None entries
-    are passed over. Returns where nothing is wrong.
+    Arguments: function, its name for the message; given, argument name -> value; None entries are
+    skipped. Returns None if nothing is wrong.
     """
     first, home = "", None
     for name, value in given.items():
@@ -105,7 +105,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def on_host(xp: Any) -> bool:
-    """Whether a module computes on the CPU: for choices of speed (blocks that fit a cache) only."""
+    """Whether a module computes on the CPU: only for choices of speed (blocks that fit a cache)."""
     return xp is np
 
 

@@ -1,7 +1,8 @@
-"""Text of others on a terminal: control characters are shown, not obeyed.
+"""Untrusted text on a terminal: control characters are escaped.
 
-A word of a vocabulary, a key of a recipe or a file's name may hold the codes that colour, move or
-rename a terminal, or that turn the direction of text. In pipes and files text stays as it is.
+A word of a vocabulary, a key of a recipe or a file's name may hold the codes that colour a
+terminal, move its cursor, set its title or change the direction of text. In pipes and files text is
+unchanged.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TextIO
 import rich.console
 from rich.segment import Segment
 
-# Controls but tab and line end, what turns the direction of text, other ends of lines, and halves
+# Controls except tab and newline, marks of text direction, other line separators, and halves
 # of surrogate pairs.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
                      "\ud800-\udfff]")
@@ -25,10 +26,10 @@ def escaped(text: str) -> str:
 
 
 class Terminal:
-    """A stream to a terminal, through which no control characters go."""
+    """A stream to a terminal that escapes control characters."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.rich_proxied_file = stream  # rich, which has codes of its own, writes there
+        self.rich_proxied_file = stream  # rich, whose own codes must pass, writes to this one
 
     def write(self, text: str) -> int:
         """Write the text, escaped."""
@@ -45,7 +46,7 @@ class Terminal:
 
 
 class Console(rich.console.Console):
-    """rich's, whose own codes reach the terminal and those in the texts do not."""
+    """rich's console: its own control codes reach the terminal, those in the texts are escaped."""
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of something to print, their text escaped."""

@@ -1,10 +1,10 @@
-"""Recycled buffers: fresh megabyte temporaries cost more than the arithmetic done in them.
+"""Recycled buffers: allocating megabyte temporaries costs more than the arithmetic done in them.
 
-A forward pass asks the workspace for uninitialised arrays and keeps them in its cache; a backward
-hands out gradients made in such. A buffer becomes free again when nobody outside the workspace
-refers to it, which CPython's reference counts tell exactly: a view holds its base. So two forwards
-before two backwards can never share a buffer, a gradient is the caller's for as long as it is
-kept, and no pass has to give anything back.
+A forward pass takes uninitialised arrays from the workspace and keeps them in its cache; a backward
+pass returns gradients in such arrays. A buffer becomes free again when nothing outside the
+workspace refers to it, which CPython's reference counts tell exactly (a view holds its base). So
+two forwards before two backwards never share a buffer, a gradient stays the caller's for as long as
+it is referenced, and no pass has to return buffers explicitly.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 
 from backend.switch import Array, array_module
 
-_SMALL = 1 << 14  # bytes; below this malloc is as fast
+_SMALL = 1 << 14  # bytes; smaller arrays are allocated as fast by malloc
 
 
 def _references_when_free() -> int:
-    """What getrefcount says, in a loop as in `_raw`, of a buffer that only its list refers to.
+    """What getrefcount returns, in a loop as in `_raw`, for a buffer that only its list refers to.
 
-    3 up to Python 3.13: the list, the loop variable, the argument. Later versions borrow some.
+    3 up to Python 3.13: the list, the loop variable, the argument. Later versions count fewer.
     """
     for buffer in islice([np.empty(1, np.uint8)], 0, None):
         return sys.getrefcount(buffer)

@@ -1,1 +1,1 @@
-"""Speed beside peers: equality first, then interleaved medians."""
+"""Benchmarks of speed against peers: results are compared first, then timed, interleaved."""

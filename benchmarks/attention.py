@@ -1,14 +1,14 @@
-"""Cost of attention against the source's length: global attention, and a window of it.
+"""The cost of global and local attention by the source's length.
 
 One decoder step, forward and backward, for sources of 10 to 320 words: wall-clock time, and the
 number of arithmetic operations, counted while it runs. Local attention computes only its window, so
 that neither grows once the source is longer than the window, 2D + 1 words. Printed are exponents n
 of cost ~ S^n, fitted to those sources.
 
-What is not a step's: the gradient of the encoder's states is put together once a batch, after the
-last step. It is an array of S rows a sentence. Those that no window held are zero, and zero has to
-be written: this grows with S whatever the variant, and is timed apart, with its share of writing
-zeros. (The keys of `general` and `concat` are made once a batch as well, for all S words.)
+Not part of a step: the gradient of the encoder's states is computed once a batch, after the last
+step. It has S rows a sentence. Rows outside all windows are zero, and have to be written: this
+grows with S in every variant, and is timed separately, with its share of writing zeros. (The keys
+of `general` and `concat` are also computed once a batch, for all S words.)
 
 Before anything is timed, contexts are compared with the literal derivation, and gradients with the
 complex step.
@@ -49,13 +49,13 @@ from lstm.parameters import Scheme
 
 VARIANTS = {f"{window} {score}": Variant(score, window)
             for window in WINDOWS for score in ("general", "concat")}
-STEP, MEMORY, ZEROS = "step", "memory", "zeros"  # what is timed; the last is a part of the second
+STEP, MEMORY, ZEROS = "step", "memory", "zeros"  # the timed costs; the last is a part of the second
 TOLERANCE = 1e-11  # relative, in float64
 TINY = 1e-30  # of the complex step
 
 
 class Task(NamedTuple):
-    """What a decoder's attention reads: one batch of sentences of one length."""
+    """The inputs of a decoder's attention: a batch of sentences of one length."""
 
     variant: Variant
     h: np.ndarray  # (B, T, H)
@@ -65,7 +65,7 @@ class Task(NamedTuple):
     first: int  # the time of the first step, such that windows lie inside the sentence
 
     def memory(self) -> Memory:
-        """What is made once a batch."""
+        """The memory, which is computed once a batch."""
         return memory_forward(self.states, None, self.variant, self.parameters, PREFIX)
 
 
@@ -91,7 +91,7 @@ def one_step(
 
 
 def all_steps(task: Task, memory: Memory) -> Any:
-    """What the steps leave for `memory_backward`."""
+    """The arguments that the steps provide for `memory_backward`."""
     sums = accumulators(memory)
     steps = [one_step(task, memory, t, sums) for t in range(task.h.shape[1])]
     return [cache for cache, _ in steps], [step for _, step in steps], sums
@@ -128,7 +128,7 @@ def contexts(task: Task, h: np.ndarray, states: np.ndarray) -> np.ndarray:
 
 
 def expect(what: str, found: np.ndarray, expected: np.ndarray) -> None:
-    """Raise AssertionError unless the two are equal but for rounding."""
+    """Raise AssertionError unless the two are equal up to rounding."""
     away = np.abs(found - expected).max() / np.abs(expected).max()
     if not away <= TOLERANCE:
         raise AssertionError(f"{what}: expected it equal to {TOLERANCE}, got {away:.1e} away")

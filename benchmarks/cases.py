@@ -20,7 +20,7 @@ DIRECTORY = Path(nmt.__file__).parent / "recipes"
 
 
 class Case(NamedTuple):
-    """A model, how it is trained, and what a corpus would decide."""
+    """A model, its training options, and the sizes that a corpus would determine."""
 
     model: Any  # its configuration
     train: TrainOptions
@@ -32,12 +32,12 @@ class Case(NamedTuple):
 
     @property
     def tables(self) -> Tables:
-        """What the model has to know of it."""
+        """The sizes for the model."""
         return Tables((self.source_size,), self.target_size, self.reverse_source)
 
 
 class Sizes(NamedTuple):
-    """Where a known case comes from: a recipe's file, and its corpus in numbers."""
+    """The source of a known case: a recipe's file, and the sizes of its corpus."""
 
     file: str
     vocabularies: tuple[int, int]

@@ -2,8 +2,8 @@
 
 Both compare central differences with the backward that the function was given: PyTorch's at every
 entry, JAX's along one random direction. Each check takes a case and returns whether it accepts it.
-Both are given float64, whatever the inputs' own precision. PyTorch keeps our cache; JAX traces what
-it differentiates, so that its backward runs the forward again.
+Both get float64, whatever the inputs' own precision. PyTorch keeps our cache; JAX traces the
+function, so that its backward runs the forward again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def jax_check() -> Callable[[Case], bool]:
     import jax
     from jax.test_util import check_grads
 
-    # A callback's error ends a check; its traceback is not wanted on the terminal as well.
+    # A callback's error ends a check; its traceback is not printed.
     logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)
 
     def wrapped(case: Case) -> Callable[..., Any]:

@@ -32,8 +32,8 @@ from grads.check.user_code import load_module
 
 CORPUS = Path(__file__).resolve().parents[1] / "tests" / "gradient_corpus.py"
 OURS, GRADCHECK, CHECK_GRADS = "grads.check", "torch.autograd.gradcheck", "jax check_grads"
-LEAST = 3  # passes over the right functions, of which one takes half a minute
-EVERY = 25  # --quick: of so many functions one, and its first mistake
+LEAST = 3  # passes over the right functions; one takes half a minute
+EVERY = 25  # --quick: one in so many functions, and its first mistake
 
 Check = Callable[[Case], bool]
 
@@ -54,9 +54,9 @@ def main(arguments: list[str]) -> None:
     found = environment()
     print(describe(found))
     print(f"jax {installed('jax') or 'not installed'}; {len(right)} right and {len(wrong)} wrong")
-    verdicts = {name: judge(check, right, wrong) for name, check in checks.items()}
+    verdicts = {name: measure(check, right, wrong) for name, check in checks.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a function's NaN, which is what is being checked
+        warnings.simplefilter("ignore")  # warnings of NaN in the functions being checked
         timings = timed({name: partial(run_all, check, right)
                          for name, check in checks.items()}, options.seconds,
                         1 if options.quick else LEAST)
@@ -99,11 +99,11 @@ def accepts(check: Check, case: Case) -> bool:
         warnings.simplefilter("ignore")
         try:
             return check(case)
-        except Exception:  # whatever a checker makes of a function, or the function of its values
+        except Exception:  # any error of a checker or a function
             return False
 
 
-def judge(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) -> dict[str, Any]:
+def measure(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) -> dict[str, Any]:
     """The names of the false alarms and of the misses, and the slowest right function's seconds."""
     alarms, slowest = [], (-math.inf, "")
     for name, case in right.items():
@@ -116,7 +116,7 @@ def judge(check: Check, right: Mapping[str, Case], wrong: Mapping[str, Case]) ->
 
 
 def run_all(check: Check, cases: Mapping[str, Case]) -> None:
-    """What is timed: every right function once."""
+    """Check every right function once; this is timed."""
     for case in cases.values():
         accepts(check, case)
 

@@ -1,6 +1,6 @@
 """NumPy arrays that count the arithmetic done with them: costs without a clock, and without noise.
 
-`counted(act)` runs code on arrays from `counting` and says how many operations its functions did:
+`counted(act)` runs code on arrays from `counting` and returns the number of operations:
 a matrix product of (m, k) and (k, n) is 2 m k n of them, an element-wise function one for each
 element of its result, a sum or a maximum one for each element of its argument. Copies (gathering,
 zeros, concatenation) count nothing: no arithmetic is done in them.
@@ -42,7 +42,7 @@ def _plain(x: Any) -> Any:
 
 
 def counting(array: np.ndarray) -> np.ndarray:
-    """The same array, counted; a kernel takes it for one of NumPy's."""
+    """The array as a counting one; kernels treat it as NumPy's."""
     register(Counted, np)
     return array.view(Counted)
 

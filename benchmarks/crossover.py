@@ -1,8 +1,8 @@
 """Where the GPU overtakes the CPU: an LSTM layer's forward and backward over batch and hidden size.
 
 The same kernels, NumPy's time beside CuPy's, compared on a few steps of the smallest width first. A
-small layer is bound by the launches of its kernels and belongs on the CPU, a large one by its
-products. Without a GPU the grid holds the CPU's half.
+small layer is bound by the launches of its kernels and is faster on the CPU, a large one by its
+matrix products. Without a GPU the grid has the CPU's times only.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def grid(rows: list[Row], name: str, key: str) -> tuple[list[int], list[int], np
 
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:
-    """The CPU's times and rates; the GPU's share of them, or that it was not run."""
+    """The CPU's times and rates; the ratio of its times to the GPU's, or a note that it was not
+    run."""
     rows = record["rows"]
     figure, panels = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
     batches, hidden, cpu = grid(rows, "NumPy", "median")

@@ -1,4 +1,4 @@
-"""Where a benchmark runs: the CPU, and the GPU where there is one."""
+"""The devices of a benchmark: the CPU, and the GPU if there is one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from backend.errors import UserError
 
 
 class Device(NamedTuple):
-    """One place to compute, and what each library calls it."""
+    """A device, and each library's name for it."""
 
     name: str  # cpu or gpu
     backend: str  # ours: numpy or cupy
-    torch: str | None  # PyTorch's: cpu or cuda; None where it cannot go there
+    torch: str | None  # PyTorch's: cpu or cuda; None if it cannot use it
     synchronise: Callable[[], Any]  # waits until all work is done, PyTorch's too
 
     def finished(self, work: Callable[[], Any]) -> Callable[[], Any]:

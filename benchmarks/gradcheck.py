@@ -73,7 +73,7 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
 
 
 def make_checks(hidden: int) -> tuple[dict[str, Callable[[], Any]], int]:
-    """The checks by name, after both gradients were found equal; how many entries each has.
+    """The checks by name, after a comparison of both gradients; and the number of entries.
 
     Raises UserError where they differ.
     """

@@ -1,10 +1,10 @@
 """What a training step of a hybrid model costs over the word model's (Luong, 5.4.2: "10-20 %").
 
-Both are those of recipes/hybrid-small (one layer, 192 units), on real text: how many words are
-rare decides. DIR holds the files that these recipes name. A step is what the trainer does: forward,
-backward, clip, update. The two are timed alternately on the same batches, drawn from an epoch in
-equal distances. First the hybrid's words' loss, with only the target's characters, is held to the
-word model's in float64: with the same weights they are one model.
+Both are those of recipes/hybrid-small (one layer, 192 units), on real text, since the cost depends
+on the share of rare words. DIR has the files that these recipes name. A step is the trainer's:
+forward, backward, clip, update. The two are timed alternately on the same batches, at equal
+distances in an epoch. First the hybrid's loss of words, with only the target's characters, is
+compared with the word model's in float64: with the same weights they are the same model.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def recipe_of(name: str, options: argparse.Namespace, *overrides: str) -> Recipe:
-    """A recipe of hybrid-small on the text that was asked for."""
+    """A recipe of hybrid-small on the text of the options."""
     where = SMALL if options.quick else (f"--data.directory={options.data}",)
     return load_recipe(Recipe, DIRECTORY / "hybrid-small" / f"{name}.yaml", (*where, *overrides))
 
@@ -112,7 +112,8 @@ def chosen(source: TextBatches, options: argparse.Namespace) -> list[Batch]:
 def compare(
     recipe: Recipe, systems: Mapping[str, System], batches: Mapping[str, list[Batch]]
 ) -> float:
-    """The relative difference of the words' losses in float64. AssertionError above EXACT."""
+    """The relative difference of the words' losses in float64. Raises AssertionError above
+    EXACT."""
     words, rare = batches["word"][0], batches["hybrid"][0]
     if not (words.target.ids == rare.target.ids).all():
         raise AssertionError("hybrid: the batches are not those of the word model")

@@ -1,8 +1,8 @@
-"""One piece of work, its implementations, and the rule that they agree before they are timed.
+"""A kernel's implementations, and the comparison of their results before they are timed.
 
-A `Kernel` is a piece of work at one size: host inputs, our code, and what a PyTorch user would
-write. Our code is timed on NumPy and, where there is a GPU, on CuPy; PyTorch's on the CPU and,
-where there is one, on CUDA. Every result of every pass is compared with NumPy's first.
+A `Kernel` is a computation of one size: host inputs, our code, and equivalent PyTorch code. Our
+code is timed on NumPy and, if there is a GPU, on CuPy; PyTorch's on the CPU and, if there is one,
+on CUDA. Every result of every pass is first compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from backend.errors import UserError
 from backend.rows import RowGradient
 from benchmarks.timing import environment
 
-# Of an array's norm. All implementations add float32 numbers in their own order, some 1e-6 apart
-# where the sums have thousands of terms: this is far above that and far below a mistake.
+# Relative to an array's norm. Implementations sum float32 numbers in different orders, some 1e-6
+# apart where the sums have thousands of terms: this is far above that and far below a mistake.
 TOLERANCE = 1e-4
 
 Arrays = Mapping[str, Any]  # inputs by name: NumPy's, CuPy's, or tensors
@@ -33,7 +33,7 @@ def as_it_is(results: Results) -> Results:
 
 
 class Passes(NamedTuple):
-    """What one implementation can run, over inputs that it holds."""
+    """The passes of one implementation, over its own inputs."""
 
     run: Mapping[str, Callable[[], Results]]  # by name of pass: "forward", "both", "update", ...
     read: Callable[[Results], Results] = as_it_is  # brings host arrays into our layout, untimed
@@ -41,7 +41,7 @@ class Passes(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel:
-    """One piece of work at one size."""
+    """A computation of one size."""
 
     name: str
     sizes: Mapping[str, int]  # by letter of the legend
@@ -52,11 +52,11 @@ class Kernel:
     theirs: Mapping[str, Callable[[Arrays], Passes]] = field(default_factory=dict)  # of tensors
     others: Mapping[str, Callable[[Arrays], Passes]] = field(default_factory=dict)  # of NumPy's
     tolerance: float = TOLERANCE
-    cuda: bool = True  # whether theirs can be run there too
+    cuda: bool = True  # whether PyTorch's can run there too
     goals: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (peer, pass): our ratio
 
     def own(self) -> Kernel:
-        """The same without peers, to time ours alone."""
+        """The kernel without peers, to time ours alone."""
         return replace(self, theirs={}, others={})
 
 
@@ -64,7 +64,7 @@ class Implementation(NamedTuple):
     """One implementation on one device."""
 
     passes: Passes
-    wait: Callable[[], Any]  # returns when the device has done all it was asked for
+    wait: Callable[[], Any]  # returns when the device has done all work
     gpu: bool
 
     def timeable(self, pass_: str) -> Callable[[], None]:
@@ -91,7 +91,7 @@ def find_torch() -> Any | None:
     import torch
 
     torch.set_num_threads(environment()["cores"])
-    torch.backends.cudnn.allow_tf32 = False  # cuDNN's recurrent layers use it unasked
+    torch.backends.cudnn.allow_tf32 = False  # cuDNN's recurrent layers use it by default
     return torch
 
 
@@ -164,8 +164,8 @@ def check_equal(
     missing.
 
     Arguments: implementations by name; doubted, names of implementations that may be wrong: their
-    passes are to be left out where they are, and not timed; tolerance, of an array's norm. Returns
-    the worst difference by (implementation, pass).
+    wrong passes are left out, and not timed; tolerance, relative to an array's norm. Returns the
+    worst difference by (implementation, pass).
     Raises AssertionError naming implementation, pass and array where any other implementation is
     above the tolerance.
     """
@@ -192,7 +192,7 @@ def fetch(implementation: Implementation, pass_: str) -> dict[str, np.ndarray]:
 
 
 def host_copy(value: Any) -> np.ndarray:
-    """A host copy of an array, a tensor, or the dense gradient that rows stand for."""
+    """A host copy of an array, a tensor, or a row gradient made dense."""
     if isinstance(value, RowGradient):
         value = value.dense()
     if hasattr(value, "detach"):
@@ -201,7 +201,7 @@ def host_copy(value: Any) -> np.ndarray:
 
 
 def furthest(got: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> Difference:
-    """The array that differs most; one that is not there is infinitely far."""
+    """The array that differs most; the difference of a missing one is infinite."""
     missing = got.keys() ^ expected.keys()
     if missing:
         return Difference(float("inf"), min(missing))

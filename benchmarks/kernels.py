@@ -1,9 +1,9 @@
 """Each kernel: ours on NumPy and CuPy against PyTorch on CPU and CUDA, and against the roofline.
 
-Forward, and forward and backward together, in float32, interleaved in one process. Work bound by
-products is stated in floating-point operations a second beside one large float32 product, work
-bound by memory in bytes a second beside one large copy, both timed in the same iterations. All
-results and gradients of all implementations agree before anything is timed.
+Forward, and forward and backward together, in float32, interleaved in one process. Kernels bound by
+matrix products are stated in floating-point operations a second beside one large float32 product,
+kernels bound by memory in bytes a second beside one large copy, both timed in the same iterations.
+All results and gradients of all implementations are compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10)  # of a ratio
 
 
 def picture(plt: Any, record: dict[str, Any]) -> Any:
-    """Left: NumPy's time over each peer's; right: what fraction of the roofline NumPy reaches."""
+    """Left: NumPy's time over each peer's; right: the fraction of the roofline that NumPy
+    reaches."""
     rows = [row for row in record["rows"] if row["median"] is not None]
     places = list(dict.fromkeys(label(row) for row in rows if row["implementation"] != "NumPy"))
     compared = {kernel_label(row) for row in rows if row["implementation"] != "NumPy"}

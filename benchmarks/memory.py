@@ -1,10 +1,10 @@
-"""Peak memory of a training step, beside what it cannot do without.
+"""Peak memory of a training step, compared with the memory that it needs at least.
 
-That is parameters, gradients and saved activations: the arrays reachable from the cache that the
-forward pass hands to the backward pass, each byte counted once. The peak is what the process holds
-more than before the parameters were made (Linux's high-water mark, in a fresh process), or the size
-of CuPy's memory pool. Two steps are run: the second finds the buffers of the first. Default: the
-model at the thesis's size, half a minute a step on two cores.
+At least it needs parameters, gradients and saved activations: the arrays reachable from the cache
+that the forward passes to the backward, each byte counted once. The peak is the growth of the
+process since before the parameters were made (Linux's high-water mark, in a fresh process), or the
+size of CuPy's memory pool. Two steps are run: the second reuses the buffers of the first. Default:
+the model of the thesis's size, half a minute a step on two cores.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ def measure(name: str, options: argparse.Namespace, device_name: str) -> dict[st
     }
 
 
-# --- what the process holds ---------------------------------------------------------------------
+# --- memory of the process ----------------------------------------------------------------------
 
 
 class Gauge:
-    """Bytes that this process holds more than at `start`, on the host or in CuPy's pool."""
+    """The growth of this process in bytes since `start`, on the host or in CuPy's pool."""
 
     def __init__(self, xp: Any) -> None:
         """Raises UserError where Linux's high-water mark cannot be read and reset."""
@@ -110,13 +110,14 @@ class Gauge:
             raise UserError("memory: expected Linux's /proc/self/status and clear_refs, got none")
 
     def start(self) -> None:
-        """Count from what is held now."""
+        """Count from the memory held now."""
         ready = np.ones((256, 256)) @ np.ones((256, 256))  # the BLAS takes its buffers
         del ready
         self._before = 0 if self._pool is not None else _status("VmRSS")
 
     def reset(self) -> None:
-        """The peak is what is held now. A pool never shrinks, so there the peak is of all."""
+        """Reset the peak to the memory held now. CuPy's pool never shrinks, so its peak is not
+        reset."""
         if self._pool is None:
             CLEAR.write_text("5")
 
@@ -135,7 +136,8 @@ def _status(name: str) -> int:
 
 
 class PeakWatch(Stopwatch):
-    """Not the seconds of each part but the peak at its end, and in which part it was reached."""
+    """Records the peak at the end of each part instead of its seconds, and in which part it is
+    reached."""
 
     def __init__(self, gauge: Gauge) -> None:
         super().__init__()
@@ -151,7 +153,7 @@ class PeakWatch(Stopwatch):
             self.where, self._most = part, peak
 
 
-# --- what it needs ------------------------------------------------------------------------------
+# --- memory needed ------------------------------------------------------------------------------
 
 
 def reachable(value: Any) -> Iterator[Any]:
@@ -171,7 +173,7 @@ def reachable(value: Any) -> Iterator[Any]:
     elif type(value).__module__.startswith("nmt."):  # what a loop over time keeps for its backward
         yield from reachable(vars(value))
     elif isinstance(value, FunctionType) and value.__closure__ is None:
-        return  # of a cell or a score: it holds no array
+        return  # a cell or a score, without arrays
     elif not isinstance(value, (str, int, float, np.generic, Workspace, type(None))):
         raise TypeError(f"expected arrays, containers or plain values, got {type(value).__name__}")
 
@@ -206,7 +208,7 @@ def report(row: dict[str, Any]) -> None:
 
 
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
-    """For each recipe what is needed, end to end, and the peak below it."""
+    """For each recipe the memory needed, by part, and the peak below it."""
     rows = record["rows"]
     figure, axes = plt.subplots(figsize=(8.5, 2.1 + 0.7 * len(rows)), layout="constrained")
     for place, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""What the command lines of the suite's benchmarks share."""
+"""The common options of the benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FREE = ("output", "seconds", "device", "gemm")  # make no other measurement, or 
 def make_parser(
     name: str, description: str | None, seconds: float = 4.0
 ) -> argparse.ArgumentParser:
-    """The parser of `python -m benchmarks <name>` with the options that all have."""
+    """The parser of `python -m benchmarks <name>` with the common options."""
     parser = PlainParser(
         prog=f"python -m benchmarks {name}", description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -37,8 +37,7 @@ def parse(
     """The options, with the directory that the results go to.
 
     Arguments: free, options beside those of `FREE` that the benchmark's record may have.
-    Raises UserError where a part of a benchmark, or another size of it, would take the place of
-    its record.
+    Raises UserError if a part of a benchmark, or another size of it, would overwrite its record.
     """
     options = parser.parse_args(arguments)
     if options.output is None:
@@ -50,6 +49,6 @@ def parse(
 
 
 def not_whole(name: str) -> UserError:
-    """What is said of an option that the committed record must not have."""
+    """The error for an option that the committed record must not have."""
     return UserError(f"--{name.replace('_', '-')}: expected --output DIR beside it, so that the "
                      "record of the usual run stays; got none")

@@ -27,8 +27,8 @@ TITLES = {"forward": "forward", "both": "forward+backward"}
 def timed(
     implementations: Mapping[str, Callable[[], Any]], seconds: float, least: int = ITERATIONS[0]
 ) -> dict[str, Timing]:
-    """`interleave` for about `seconds`, `least` iterations at least; a first one warms up and gives
-    the length of one."""
+    """`interleave` for about `seconds`, with at least `least` iterations; a first one warms up and
+    estimates the time of one."""
     most = ITERATIONS[1]
     first = interleave(implementations, 1, 0)
     one = sum(timing.median + rest(timing.median) for timing in first.values())
@@ -42,10 +42,10 @@ def run_kernel(
     """Compare all implementations' results, then time every pass of them: a row for each.
 
     Arguments: seconds, about how long a pass is timed; quick, whether the rooflines may be tiny;
-    doubted, as `check_equal`; absent, implementations that are not here, with the reason. A row
-    holds kernel, sizes, pass, implementation, the quartiles of the time in seconds (None where
-    `note` says why), rate in operations or bytes a second, roofline, fraction of it, NumPy's time /
-    the implementation's as `ratio`, the goal of that ratio, and the difference found.
+    doubted, as `check_equal`; absent, missing implementations with the reason. A row has kernel,
+    sizes, pass, implementation, the quartiles of the time in seconds (None, with the reason in
+    `note`), rate in operations or bytes a second, roofline, fraction of it, NumPy's time / the
+    implementation's as `ratio`, the goal of that ratio, and the difference found.
     """
     absent = dict(absent or {})
     cupy, reason = find_cupy()
@@ -112,13 +112,13 @@ def row_without(kernel: Kernel, pass_: str, name: str, note: str | None) -> Row:
 
 
 def cupy_line() -> str:
-    """Whether CuPy's column is there, in words."""
+    """The line on whether CuPy is timed."""
     cupy, reason = find_cupy()
     return f"CuPy: not run: {reason}" if cupy is None else f"CuPy {cupy.__version__}"
 
 
 def torch_line() -> str:
-    """Whether PyTorch is there to compare with, in words."""
+    """The line on whether PyTorch is installed."""
     torch = find_torch()
     if torch is None:
         return "PyTorch: not installed (extra `oracle`), ours is not compared"
@@ -140,13 +140,13 @@ def print_rows(rows: list[Row]) -> None:
     print(title(rows[0]) + ("" if worst is None else f"   (equal to {worst:.0e})"))
     for row in rows:
         if row["implementation"] == "CuPy" and row["median"] is None:
-            continue  # `cupy_line` has said it
+            continue  # already in `cupy_line`
         title_of_pass = TITLES.get(row["pass"], row["pass"])
         print(f"  {title_of_pass:17}{row['implementation']:22}{line(row)}", flush=True)
 
 
 def line(row: Row) -> str:
-    """What was measured, or why nothing was."""
+    """The line of a measurement, or of the reason why there is none."""
     if row["median"] is None:
         return str(row["note"])
     digits = 3 if row["median"] < 0.1 else 1

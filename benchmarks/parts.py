@@ -1,8 +1,8 @@
-"""The time of a training step by part, from outside: the functions of each part are wrapped.
+"""The time of a training step by part, measured by wrapping the functions of each part.
 
-The product knows nothing of it. A part's time is what is spent in it and in no other part called
-from it, so the parts add up to the step; "rest" is what belongs to no part. On a GPU each part is
-waited for, and the step takes longer than without: both are reported.
+The product is not changed for it. A part's time excludes other parts called from it, so the parts
+add up to the step; "rest" is the time outside all parts. On a GPU there is a synchronisation after
+each part, and the step takes longer than without: both times are reported.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ MODEL = {
     "memory_forward": "attention forward",
     "predicted_forward": "prediction forward", "predicted_backward": "prediction backward",
 }
-# Module, then the functions it calls that belong to a part: what it has imported is what is
-# wrapped, so the same function can count for its caller elsewhere.
+# Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
+# so
+# that the same function can count for its caller elsewhere.
 TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge",
@@ -67,7 +68,7 @@ class Stopwatch:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """What happens inside belongs to `name`."""
+        """Context: the time inside belongs to `name`."""
         self._account()
         self._entered.append(name)
         try:
@@ -85,7 +86,7 @@ class Stopwatch:
         return watched
 
     def _account(self) -> None:
-        """The time since the last change of part goes to the part that was running."""
+        """Add the time since the last change of part to the part that was running."""
         self._synchronise()
         now = time.perf_counter()
         if self._entered:

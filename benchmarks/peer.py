@@ -1,4 +1,4 @@
-"""A model's reference in PyTorch as the peer of a benchmark: trained, and read back by our names.
+"""A model's reference in PyTorch as the peer of a benchmark, with parameters under our names.
 
 `grads.verification.reference` is the model. Its LSTM and vanilla layers are run by PyTorch's own
 kernels, without input feeding all steps at once; batches come from the host.
@@ -49,7 +49,7 @@ class Peer:
     def loss(
         self, parameters: Mapping[str, Tensor], batch: Batch, noise: Noise | None = None
     ) -> Tensor:
-        """The same at other parameters, under the names of `self.parameters`."""
+        """The summed loss at other parameters, under the names of `self.parameters`."""
         return self.reference(self.model.config, parameters, batch, noise, **self.options)
 
     def values(self) -> dict[str, np.ndarray]:
@@ -57,7 +57,7 @@ class Peer:
         return self._read({name: p.detach() for name, p in self.parameters.items()})
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """Their gradients likewise; zero where the loss does not depend on one."""
+        """The gradients, likewise; zero if the loss does not depend on a parameter."""
         return self._read({name: torch.zeros_like(p) if p.grad is None else p.grad
                            for name, p in self.parameters.items()})
 
@@ -74,7 +74,7 @@ class Peer:
         return {site: mask.shape for site, mask in noise.items()}
 
     def draw_noise(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-        """Masks of these shapes as `nn.Dropout` would draw them, where the parameters are."""
+        """Masks of these shapes as drawn by `nn.Dropout`, on the parameters' device."""
         keep = 1 - getattr(self.model.config, "dropout", 0.0)
         like = next(iter(self.parameters.values()))
         return {site: like.new_empty(shape).bernoulli_(keep).div_(keep)

@@ -1,9 +1,8 @@
-"""An LSTM in plain NumPy as Stanford's course CS231n teaches it, written anew in its manner.
+"""An LSTM in plain NumPy in the style of Stanford's course CS231n, written anew.
 
 Examples first, then time, (N, T, D); a = x Wx + h Wh + b; a function for a step and one for the
-sequence; each step's backward returns whole weight gradients, which the sequence's adds up. It is
-the code most people write first, and the measure of what the structure of `lstm/recurrent.py` is
-worth.
+sequence; each step's backward returns whole weight gradients, which the sequence's sums. It is the
+code that most people write first, and shows the speed-up by the structure of `lstm/recurrent.py`.
 `Wx` (D, 4H), `Wh` (H, 4H), `b` (4H,); gates in the order i, f, o, g, which is also ours.
 """
 

@@ -1,9 +1,9 @@
-"""Beam search over a translator's reference in PyTorch, batched, as a PyTorch user writes it.
+"""Batched beam search over a translator's reference in PyTorch, in usual PyTorch style.
 
 `log_softmax` over the vocabulary, one `topk` over all extensions of a sentence, `index_select` of
-the states, back-pointers read off at the end; tensors stay on the device. The rules are those of
-`nmt.search.beam`: an end marker counts among the K best candidates of its step, K others go on, a
-sentence is done when no active hypothesis can enter its n best.
+the states, back-pointers followed at the end; tensors stay on the device. The rules are those of
+`nmt.search.beam`: an end marker is accepted among the K best candidates of its step, K others stay
+active, a sentence is done when no active hypothesis can enter its n best.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a hypothesis stopped: after `step` (from 0), from hypothesis `row` of its sentence."""
+    """The end of a hypothesis: after `step` (from 0), from hypothesis `row` of its sentence."""
 
     log_probability: float
     step: int
@@ -58,8 +58,8 @@ def beam_search(
 ) -> list[list[Found]]:
     """The n best translations of each sentence, of at most `steps` steps.
 
-    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses fill up
-    what finished ones leave free; the list is in order of log-probability.
+    Arguments: peer with input feeding and global attention; beam K. Unfinished hypotheses are used
+    if there are too few finished ones; the list is in order of log-probability.
     """
     config, B = peer.model.config, source.ids.shape[1]
     assert config.input_feeding and config.attention == "global"
@@ -136,7 +136,8 @@ def _take_ended(
 
 
 def _finished(ended: list[list[Place]], scores: Tensor, nbest: int) -> np.ndarray:
-    """Which sentences (B,) no active hypothesis can improve: log-probabilities only fall."""
+    """Which sentences (B,) are done, since no active hypothesis can improve: log-probabilities only
+    fall."""
     best = scores[:, 0].cpu().numpy()
     return np.array([len(places) == nbest and places[-1].log_probability >= reach
                      for places, reach in zip(ended, best, strict=True)])

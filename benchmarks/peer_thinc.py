@@ -1,10 +1,10 @@
-"""thinc's LSTM layer (explosion/thinc) over our inputs; extra `peers`, it is no dependency.
+"""thinc's LSTM layer (explosion/thinc) on our inputs (the extra `peers`).
 
 On NumPy thinc 9.1.1's forward is right and its backward is not (a central difference of its own
 forward says so too): the first step's dx is exactly zero, because the loop over pairs of steps
-never comes to it; the weights' gradients start from the weights, not from zeros; and dW_h pairs the
-gradient of step t with h_t where h_{t-1} belongs. So the comparison, which asks for equal results
-first, leaves its backward out for as long as that is so.
+never reaches it; the weights' gradients start from the weights, not from zeros; and dW_h pairs the
+gradient of step t with h_t in place of h_{t-1}. So the comparison, which requires equal results,
+leaves its backward out.
 
 Its weights are one flat array: W_x, b_x, W_h, b_h, gates in the order f, i, o, g. The layer takes
 sequences of one length as a `Padded` batch, (T, B, E), as ours does.

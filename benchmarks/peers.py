@@ -1,4 +1,4 @@
-"""One LSTM layer: ours against what users would pick instead.
+"""One LSTM layer: ours against other implementations.
 
 PyTorch's nn.LSTM and an eager loop over nn.LSTMCell, thinc's LSTM, and the plain NumPy LSTM that
 the course CS231n teaches. Same weights, same float32 inputs, interleaved in one process; a pass of

@@ -17,11 +17,11 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 HATCHES = ("", "///", "...", "xxx", "---", "|||", "++")  # they tell bars apart in grey, as marks do
 MARKS = "os^Dv*P"                                       # with lines
 GREY = "#888888"
-LABELS = {"ours": "here", "pytorch": "PyTorch"}  # what a legend calls a record's implementations
+LABELS = {"ours": "here", "pytorch": "PyTorch"}  # labels of a record's implementations
 
 
 def draw(path: Path, make: Callable[[Any], Any]) -> None:
-    """Let `make` draw and write it to `path`, or say in one line why there is no picture.
+    """Write the figure of `make` to `path`, or print a line why there is no picture.
 
     Arguments: path of the picture, in the format that its name ends in; make takes
     `matplotlib.pyplot` and returns the figure.
@@ -67,7 +67,7 @@ def headline(found: Mapping[str, Any], dtype: str = "float32") -> str:
 def titled(
     figure: Any, what: str, found: Mapping[str, Any], how: str, dtype: str = "float32"
 ) -> None:
-    """Above a figure what it shows, on which machine, and how it is read.
+    """Add a title to a figure: what it shows, on which machine, and how to read it.
 
     Arguments: found, the record's environment; how, sentences.
     """

@@ -1,8 +1,8 @@
 """Target tokens/s of a training step of the recipes, with the time split by part.
 
 Each recipe keeps its model, optimizer, dropout and batch size; words are random, sentences of one
-length, so that no corpus is needed. A step is what the trainer does: forward, backward, clip,
-update. The peer is eager PyTorch. Loss and gradients, with the same dropout masks in both, agree in
+length, so that no corpus is needed. A step is the trainer's: forward, backward, clip, update. The
+peer is eager PyTorch. Loss and gradients, with the same dropout masks in both, are compared in
 float64 before anything is timed. `thesis-size` (4 layers, 1000 units, 50,000 words, batch 128, no
 dropout) runs only when named: minutes on two cores.
 """
@@ -96,7 +96,7 @@ def run(name: str, options: argparse.Namespace, device: Device) -> dict[str, Any
             steps["pytorch"] = their_step(peer, batch, train)
         waited = {key: device.finished(step) for key, step in steps.items()}
         if name in LARGE and device.name == "cpu" and not options.quick:
-            timings = interleave(waited, 2, 0)  # each takes a minute; what is compared warms up
+            timings = interleave(waited, 2, 0)  # each takes a minute; the comparison warms up
         else:
             timings = timed(waited, 0.01 if options.quick else 3 * options.seconds)
             del iterations_by_part[0]  # of the warm-up
@@ -127,7 +127,7 @@ def split_step(
     model: Any, parameters: dict[str, Any], batch: Batch, train: TrainOptions,
     device: Device, found: list[dict[str, float]],
 ) -> Callable[[], float]:
-    """The same; the seconds of each part are appended to `found`, a mapping every time."""
+    """A training step whose seconds by part are appended to `found`, a mapping for each step."""
     watch = Stopwatch(device.synchronise)
     step = our_step(model, parameters, batch, train, watch)
 
@@ -152,7 +152,7 @@ def medians(iterations: list[dict[str, float]]) -> dict[str, float]:
 
 
 def peer_on(device: Device, model: Any, parameters: dict[str, Any]) -> Any:
-    """The same model in PyTorch, on the same device; None where PyTorch is not there."""
+    """The same model in PyTorch, on the same device; None without PyTorch."""
     if device.torch is None:
         return None
     import torch
@@ -170,10 +170,10 @@ def peer_on(device: Device, model: Any, parameters: dict[str, Any]) -> Any:
 def compare(
     model: Any, parameters: dict[str, Any], batch: Batch, peer: Any, case: Case
 ) -> dict[str, float]:
-    """Relative differences of loss and gradients; AssertionError where they are not the same.
+    """Relative differences of loss and gradients. Raises AssertionError if they are too large.
 
-    In float64, on a few sentences and words, everything; in float32 the loss of what is about to be
-    timed, where there is a peer. An empty mapping where there is no PyTorch.
+    In float64, on a few sentences and words, loss and gradients; in float32 the loss of the timed
+    step, if there is a peer. An empty mapping without PyTorch.
     """
     if find_spec("torch") is None:
         return {}

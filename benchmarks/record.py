@@ -1,4 +1,4 @@
-"""The result files: what was run, where, and what came out, as JSON beside the pictures."""
+"""The result files: options, environment and measurements, as JSON beside the pictures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def publish_rows(
     name: str, options: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], picture: Picture, *,
     directory: Path = RESULTS, gpu: bool = False,
 ) -> None:
-    """Publish `<name>-<kernels>.json`, or `<name>-gpu.json` where a GPU's columns are in it.
+    """Publish `<name>-<kernels>.json`, or `<name>-gpu.json` if it has results of a GPU.
 
     Arguments: name of the benchmark; options it ran with, by name (`output`, a path of this
     machine, is left out); rows, one mapping a measurement, seconds and other plain values;
@@ -35,7 +35,7 @@ def publish_rows(
 
 
 def publish(path: Path, record: Mapping[str, Any], picture: Picture) -> None:
-    """Write a record as JSON, say so, and draw what `picture` makes of the file beside it."""
+    """Write a record as JSON, print its path, and draw its `picture` beside it."""
     text = json.dumps(record, indent=1)
     write_text(path, text + "\n")
     print(f"written: {path.name}")

@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> None:
 
 
 def redraw(path: Path, directory: Path, formats: list[str]) -> None:
-    """The pictures of one file. Raises UserError where it is none, or no benchmark's."""
+    """Draw the pictures of one file. Raises UserError if it is not the result file of a
+    benchmark."""
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -47,7 +48,7 @@ def redraw(path: Path, directory: Path, formats: list[str]) -> None:
 
 
 def picture_of(stem: str) -> Picture:
-    """What draws a file, by its name: that of a benchmark and, behind -, of what is special."""
+    """The function that draws a file, by its name: that of a benchmark and, behind -, a suffix."""
     name = stem.removesuffix("-" + stem.rpartition("-")[2])
     if stem.rpartition("-")[2] not in LABELS:
         raise UserError(f"{stem}.json: expected a name that ends in -{', -'.join(LABELS)}")

@@ -1,7 +1,7 @@
 """The roofline, measured in the same run: the rates of a large matrix product and of a copy.
 
 No kernel of ours multiplies faster than one large float32 product of the same library, and none
-moves memory faster than one large copy. The fraction of the roofline says what is left to gain.
+moves memory faster than one large copy. The fraction of the roofline shows how much can be gained.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Roofline(NamedTuple):
-    """One piece of work that runs at the machine's limit."""
+    """A computation that runs at the machine's limit."""
 
     run: Callable[[], Any]
     work: float  # floating-point operations, or bytes read and written

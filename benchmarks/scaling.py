@@ -1,9 +1,9 @@
-"""How time grows: with sequence length, hidden size, batch, vocabulary, window, source length.
+"""The growth of time with sequence length, hidden size, batch, vocabulary, window, source length.
 
 Each sweep doubles one size and leaves the others. The exponent p of time = a size^p is fitted to
 the upper half of the sweep by least squares on logarithms; beside it is the exponent that the
-same fit gives for the number of operations. Fixed costs of a call pull the fitted one down, arrays
-that leave a cache pull it up. The smallest size is compared with PyTorch first.
+same fit gives for the number of operations. Fixed costs of a call lower the fitted exponent, arrays
+that no longer fit a cache raise it. The smallest size is compared with PyTorch first.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def upper(values: Sequence[Any]) -> slice:
 def fit(sizes: Sequence[int], amounts: Sequence[float]) -> tuple[float, float]:
     """The exponent p of amount = a size^p in the upper part, and R^2 of the fit of logarithms.
 
-    R^2 is the share of the logarithm's variance that the line explains; 1 where there is none.
+    R^2 is the share of the logarithm's variance that the line explains; 1 if there is no variance.
     """
     x, y = (np.log(np.asarray(values[upper(values)], dtype=float)) for values in (sizes, amounts))
     slope, intercept = np.polyfit(x, y, 1)
@@ -131,7 +131,7 @@ def picture(plt: Any, record: dict[str, Any]) -> Any:
     rows = record["rows"]
     letters = list(dict.fromkeys(row["letter"] for row in rows))
     figure, panels = plt.subplots(2, 3, figsize=(12, 8), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.42)  # inches, for what stands above each panel
+    figure.get_layout_engine().set(h_pad=0.42)  # inches, for the text above each panel
     for axes, letter in zip(panels.flat, letters, strict=True):
         own = [row for row in rows if row["letter"] == letter]
         keys = list(dict.fromkeys((row["sweep"], row["implementation"]) for row in own))

@@ -1,8 +1,8 @@
 """Sentences/s of greedy and beam search, ours against batched PyTorch.
 
-A 2x512 translator with general attention and input feeding, 10,000 words. Its end marker has no
-chance, so that every hypothesis takes the same number of steps and both do equal work. Hypotheses
-and scores agree, in float64 exactly, before anything is timed in float32.
+A 2x512 translator with general attention and input feeding, 10,000 words. Its end marker is never
+chosen, so that every hypothesis takes the same number of steps and both do equal work. Hypotheses
+and scores are compared, in float64 exactly, before anything is timed in float32.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def searches(
     model: Translator, parameters: Mapping[str, np.ndarray], dtype: str, words: list[list[int]],
     beam: int, device: Device, steps: int,
 ) -> tuple[Search, Search | None]:
-    """Our search and PyTorch's (None where it cannot go), of the n = `beam` best."""
+    """Our search and PyTorch's (None if it cannot use the device), of the n = `beam` best."""
     import torch
 
     from benchmarks.peer import Peer
@@ -147,8 +147,8 @@ def compare(
 ) -> float:
     """The largest relative difference of log-probabilities in float32, where equal in float64.
 
-    AssertionError unless in float64 all hypotheses are the same, word for word, and in float32 the
-    log-probabilities of the best are close: rounding may there decide between two of a score.
+    Raises AssertionError unless in float64 all hypotheses are the same, word for word, and in
+    float32 the log-probabilities of the best are close: there rounding may decide between ties.
     """
     largest = 0.0
     for dtype, allowed in (("float64", EXACT), ("float32", CLOSE)):

@@ -1,4 +1,5 @@
-"""Sentences/s of search with a pruned model, by sparse products and by dense ones, on the CPU.
+"""Sentences/s of search with a pruned model, with sparse and with dense matrix products, on the
+CPU.
 
 The translator of `benchmarks.search`, each class pruned by the same percentage; sparse are the
 decoder's layers, W_c and the prediction. Hypotheses are the same, and log-probabilities in float64
@@ -115,7 +116,7 @@ def compare(
 ) -> float:
     """The largest relative difference of log-probabilities in float64.
 
-    AssertionError unless all hypotheses are the same, word for word, and it is below EXACT.
+    Raises AssertionError unless all hypotheses are the same, word for word, and it is below EXACT.
     """
     dense, sparse = (one() for one in searches(model, parameters, "float64", sources,
                                                how).values())
@@ -130,7 +131,7 @@ def compare(
 
 
 def picture(plt: Any, record: Mapping[str, Any]) -> Any:
-    """How many times as fast sparse products are, against the percentage pruned."""
+    """The speed-up by sparse products against the percentage pruned."""
     rows = record["rows"]
     figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
     cases = list(dict.fromkeys((row["beam"], row["sentences"]) for row in rows))

@@ -1,11 +1,10 @@
 """One training step, ours against eager PyTorch: forward, backward, clip, SGD update.
 
-The model is that of the thesis's section 4.3 in small: two LSTM layers, global `general` attention
-or another variant, input feeding, sentences of one length. `--variants` goes through all but the
-renormalised Gaussian of local-p, and through RNNsearch (Bahdanau et al., 2015) and a Transformer of
-four heads and as many layers a side, both with the same width. Losses, gradients
-and updated parameters must agree in float64 before anything is timed; timed is float32 on all
-cores.
+The model is a small one of the thesis's section 4.3: two LSTM layers, global `general` attention or
+another variant, input feeding, sentences of one length. `--variants` runs all variants except the
+renormalised Gaussian of local-p, RNNsearch (Bahdanau et al., 2015) and a Transformer of four heads
+and as many layers a side, both of the same width. Losses, gradients and updated parameters must
+agree in float64 before float32 is timed on all cores.
 """
 
 from __future__ import annotations
@@ -105,20 +104,20 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def case_of(config: Config, options: argparse.Namespace, smaller: int = 1) -> Case:
-    """The step that the options describe, or one with a part of its sentences and words."""
+    """The step of the options, or one with a fraction of its sentences and words."""
     V, B = max(3, options.vocabulary // smaller), max(1, options.batch // smaller)
     train = TrainOptions(batch_size=B, learning_rate=LEARNING_RATE, max_norm=MAX_NORM)
     return Case(config, train, True, V, V, options.source, options.target)
 
 
 def one_variant(options: argparse.Namespace) -> ModelConfig:
-    """The translator that the options describe."""
+    """The translator of the options."""
     return make_config(options, attention=options.attention, score=options.score,
                        input_feeding=not options.no_feeding)
 
 
 def make_config(options: argparse.Namespace, smaller: int = 1, **variant: Any) -> ModelConfig:
-    """A translator of the options' sizes, or of a part of its units."""
+    """A translator of the options' sizes, or with a fraction of its units."""
     width = max(1, options.hidden // smaller)
     return ModelConfig(layers=options.layers, hidden_size=width, embedding_size=width,
                        window=options.window, **variant)
@@ -128,7 +127,7 @@ def make_config(options: argparse.Namespace, smaller: int = 1, **variant: Any) -
 
 
 def make_steps(case: Case, seed: int) -> dict[str, Step]:
-    """Both steps in float32, after one loss was found to be the other's (AssertionError)."""
+    """Both steps in float32. Raises AssertionError if their losses differ."""
     import torch
 
     torch.set_num_threads(environment()["cores"])
@@ -143,9 +142,9 @@ def make_steps(case: Case, seed: int) -> dict[str, Step]:
 
 
 def compare(case: Case, seed: int) -> dict[str, float]:
-    """Assert in float64 that loss, gradients and one update agree; by how much they differ.
+    """The differences of loss, gradients and one update in float64.
 
-    Raises AssertionError that names the tensor which is furthest off.
+    Raises AssertionError, naming the tensor that differs most, if they are too large.
     """
     rng = np.random.default_rng(seed)
     model: Any = make_model(case.model, case.tables)
@@ -195,7 +194,7 @@ def variants(options: argparse.Namespace, smaller: int = 1) -> dict[str, Config]
 
 
 def run_variants(options: argparse.Namespace) -> None:
-    """One row of the table after the other; each is stored as soon as it is there."""
+    """Measure the rows of the table one by one; each is stored at once."""
     wanted = options.variants or [""]
     chosen = [name for name in variants(options) if any(words in name for words in wanted)]
     if not chosen:
@@ -263,7 +262,7 @@ def report(options: argparse.Namespace, timings: dict[str, Timing]) -> None:
 
 
 def result(equality: dict[str, float], timings: dict[str, Timing]) -> dict[str, Any]:
-    """What was found of one model, for JSON."""
+    """The results of one model, for JSON."""
     return {
         "differences": equality,
         "seconds": {name: timing._asdict() for name, timing in timings.items()},

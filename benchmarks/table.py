@@ -1,7 +1,7 @@
-"""docs/speed.md: its figures, written from the result files and never typed.
+"""The figures of docs/speed.md, generated from the result files.
 
-What stands between the two markers is replaced. A file that is not there leaves its rows out; what
-no GPU has run is called "not run". A test holds the page to the files.
+The text between the two markers is replaced. The rows of missing files are left out; GPU results
+that are missing are called "not run". A test compares the page with the files.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from benchmarks.record import RESULTS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
 BEGIN = "<!-- speed: written by `python -m benchmarks table` from benchmarks/results -->"
 END = "<!-- end of speed -->"
-LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by the end of a file's name
-# Our time / PyTorch's: what a prototype reached on another machine of two cores.
+LABELS = {"haswell": "Haswell", "native": "native", "gpu": "GPU"}  # by the suffix of a file's name
+# Goals for our time / PyTorch's: those of a prototype on another machine of two cores.
 STEP_GOALS = {"step": {"haswell": 0.75, "native": 0.45},
               "step-no-feeding": {"haswell": 1.1, "native": 0.70}}
 SEARCH_GOALS = {"haswell": 0.7, "native": 0.45}  # beam 10, 16 sentences
@@ -35,7 +35,7 @@ Records = Mapping[str, Mapping[str, Any]]  # result files by name, without `.jso
 
 
 def main(arguments: list[str]) -> None:
-    """Rewrite the page, or with --check only say whether it is up to date."""
+    """Rewrite the page, or with --check only report whether it is up to date."""
     parser = PlainParser(prog="python -m benchmarks table", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if it would")
     parser.add_argument("--page", type=Path, default=PAGE, help="default: docs/speed.md")
@@ -55,8 +55,9 @@ def main(arguments: list[str]) -> None:
 
 
 def read(directory: Path) -> dict[str, dict[str, Any]]:
-    """All result files of a directory, by name. Raises UserError where there is none, or one
-    measures nothing."""
+    """All result files of a directory, by name. Raises UserError if there is none, or if one is of
+    a
+    run with --quick."""
     if not directory.is_dir():
         raise UserError(f"{directory}: expected a directory of result files, found none")
     try:
@@ -71,7 +72,7 @@ def read(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def rewritten(text: str, records: Records, name: str) -> str:
-    """`text` with what the records say between the markers; UserError where there are none."""
+    """`text` with the figures between the markers. Raises UserError without markers."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -89,7 +90,7 @@ def page(records: Records) -> list[str]:
 
 
 def found(records: Records, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The kernels with which the file `name` is there, and what it holds."""
+    """The kernels for which there is a file `name`, and its content."""
     for kernels in LABELS:
         if f"{name}-{kernels}" in records:
             yield kernels, records[f"{name}-{kernels}"]
@@ -124,7 +125,7 @@ def ratio(value: float, goal: float | None) -> str:
 
 
 def against_pytorch(records: Records) -> list[str]:
-    """What has a goal: training steps, search, LSTM layers."""
+    """The measurements with goals: training steps, search, LSTM layers."""
     rows = [*step_rows(records), *search_rows(records), *layer_rows(records)]
     return table("work | kernels | here | PyTorch | ratio | goal", rows)
 
@@ -167,12 +168,12 @@ def search_rows(records: Records) -> Iterator[str]:
 
 
 def ours(kernels: str) -> str:
-    """What ours is called in the records of kernels."""
+    """The name of our implementation in the records of kernels."""
     return "CuPy" if kernels == "gpu" else "NumPy"
 
 
 def layer_rows(records: Records) -> Iterator[str]:
-    """LSTM layers, forward and backward: against nn.LSTM, and what else has a goal."""
+    """LSTM layers, forward and backward: against nn.LSTM, and others with a goal."""
     goals = {(tuple(zip("TBH", shape, strict=True)), peer): goal
              for shape, own in LSTM_GOALS.items() for (peer, _), goal in own.items()}
     for kernels, record in found(records, "kernels"):
@@ -192,7 +193,8 @@ def layer_rows(records: Records) -> Iterator[str]:
 
 
 def rooflines(records: Records) -> list[str]:
-    """How much of the library's own matrix product (GEMM) the LSTM layer of the goal reaches."""
+    """The fraction of the library's own matrix product (GEMM) that the LSTM layer of the goal
+    reaches."""
     rows = [f"LSTM layer, {sizes_of(row)}, forward and backward | {LABELS[kernels]} | "
             f"{row['roofline'] / 1e9:.0f} GFLOP/s | {row['rate'] / 1e9:.0f} GFLOP/s | "
             f"**{row['fraction']:.0%}** | {ROOFLINE_GOAL:.0%}"
@@ -215,7 +217,7 @@ def checks(records: Records) -> list[str]:
 
 
 def corpus(records: Records) -> list[str]:
-    """What each gradient checker makes of the corpus of right and wrong functions."""
+    """The results of each gradient checker on the corpus of right and wrong functions."""
     rows = [f"`{row['checker']}` | {LABELS[kernels]} | **{len(row['false_alarms'])}** of "
             f"{row['right']} | **{len(row['misses'])}** of {row['wrong']} | {ms(row['seconds'])}"
             for kernels, record in found(records, "checkers") for row in record["rows"]]
@@ -311,7 +313,7 @@ def ideas(records: Records) -> list[str]:
 
 
 def peers(records: Records) -> list[str]:
-    """What users would pick instead: milliseconds of each, a column for each size."""
+    """Other implementations: milliseconds of each, a column for each size."""
     cells = defaultdict[str, dict[str, str]](dict)
     for kernels, record in found(records, "peers"):
         for row in record["rows"]:
@@ -348,7 +350,7 @@ def sizes_of(row: Mapping[str, Any]) -> str:
 
 
 def machines(records: Records) -> list[str]:
-    """What the figures were measured on."""
+    """The machines of the measurements."""
     lines = []
     for kernels, name in LABELS.items():
         own = [record["environment"] for stem, record in records.items()

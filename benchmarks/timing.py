@@ -1,4 +1,4 @@
-"""Interleaved timing of implementations in one process, and what the numbers depend on."""
+"""Interleaved timing of implementations in one process, and the environment of the measurement."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class Timing(NamedTuple):
         )
 
 
-# BLAS's and OpenMP's worker threads go on spinning for a while after a call, on the cores that the
+# BLAS's and OpenMP's worker threads keep spinning for a while after a call, on the cores that the
 # next call needs: measured, nn.LSTM took 104 ms right after a NumPy product and 19 ms on its own.
 PAUSE = 0.3  # seconds of rest before a call, or 30 times what the call before it took
-BRIEF = 0.05  # seconds; what is shorter runs once more before it counts, to find its data cached
+BRIEF = 0.05  # seconds; a shorter call is run once before it counts, so that its data is cached
 
 
 def interleave(
     implementations: Mapping[str, Callable[[], Any]], iterations: int, warm_up: int
 ) -> dict[str, Timing]:
-    """Time each implementation once per iteration, so that a disturbance hits all of them alike.
+    """Time each implementation once per iteration, so that other load affects all of them alike.
 
     Arguments: implementations by name, each returning when its work is done; iterations that count;
     warm_up iterations before them that do not. The order is reversed in every second iteration, so
@@ -92,7 +92,7 @@ def summarise(seconds: list[float]) -> Timing:
 
 
 def environment() -> dict[str, Any]:
-    """What a reader needs to interpret the numbers; no host name and no path."""
+    """The facts needed to interpret the numbers; no host name and no path."""
     pools = [
         {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
         for pool in threadpool_info()

@@ -1,8 +1,8 @@
-"""One training step, ours and eager PyTorch's, and the verification that both compute the same.
+"""One training step, ours and eager PyTorch's, and the check that both compute the same.
 
 The two are compared in float64, where rounding cannot hide a mistake: loss and every gradient, each
-tensor by its own norm. float32 is for the timing: there each adds in its own order, and a score's
-gradients, small differences of large numbers, keep few digits. Of float32 the loss is compared.
+tensor relative to its norm. Timing is in float32, where sums are in different orders and a score's
+gradients, small differences of large numbers, keep few digits; there only the loss is compared.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def their_step(peer: Any, batch: Batch, train: TrainOptions) -> Step:
 def random_parameters(model: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Parameters in float64, normals of standard deviation `STD`.
 
-    The scores of freshly initialised parameters hardly differ; of a score's gradients rounding then
-    leaves few digits.
+    With freshly initialised parameters scores hardly differ, and rounding leaves few digits of
+    their gradients.
     """
     return {name: rng.normal(scale=STD, size=weight.shape)
             for name, weight in model.weights().items()}
@@ -103,7 +103,7 @@ def gradient_difference(
 
 
 def expect_equal(differences: Mapping[str, Difference], tolerances: Mapping[str, float]) -> None:
-    """Raise AssertionError naming the kind of number and the tensor that is furthest off."""
+    """Raise AssertionError naming the kind of number and the tensor that differs most."""
     for kind, (size, name) in differences.items():
         if not size <= tolerances[kind]:
             raise AssertionError(f"{kind}: ours and PyTorch's differ by {size:.1e} in {name}")

@@ -1,8 +1,8 @@
-"""Runs one tree's work for `benchmarks.two_trees`, a command a line: a process for each tree.
+"""The worker process of `benchmarks.two_trees` for one tree; it reads a command a line.
 
 Started as a script with that tree alone on the path, so it imports nothing of its own package.
-The functions before `WORK` adapt to what a tree's modules and functions are called; the tree from
-before the contract of `nmt.models.contract` is known by having no `nmt.models.registry`.
+The functions before `WORK` adapt to the names of a tree's modules and functions; a tree from before
+the contract of `nmt.models.contract` is recognised by having no `nmt.models.registry`.
 """
 
 from __future__ import annotations

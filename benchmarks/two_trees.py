@@ -1,11 +1,11 @@
-"""The same work by two trees of this code, interleaved: a change of a few percent shows.
+"""The same work by two trees of this code, interleaved, which shows changes of a few percent.
 
-A process a tree runs `benchmarks/tree_worker.py` of this tree. A second process of the other tree
-runs beside them: two runs of the same code differ too, and its column is what the medians can tell.
-The three run one after the other, in all orders, with a rest before each (`timing.PAUSE`). A ratio
-is this tree's median over the other's; beside it are the quartiles of the ratios of single calls.
-Float32; the trees' losses must agree to a hundredth, as a sign that the work is the same, which
-`tests/same_numbers` shows.
+Each tree has a process that runs `benchmarks/tree_worker.py` of this tree. A second process of the
+other tree runs beside them: two runs of the same code also differ, and its column shows by how
+much. The three run one after the other, in all orders, with a rest before each (`timing.PAUSE`). A
+ratio is this tree's median over the other's; beside it are the quartiles of the ratios of single
+calls. Float32; the trees' losses must agree to a hundredth, as a sign that the work is the same,
+which `tests/same_numbers` shows.
 
     git worktree add --detach ../before COMMIT
     python -m benchmarks two-trees --other ../before
@@ -46,7 +46,7 @@ MULTI30K: dict[str, Any] = {  # multi30k-de-en.yaml, and its corpus's vocabulari
 
 
 class Work(NamedTuple):
-    """A piece of work: what `tree_worker` makes of which sizes, and what it may be divided by."""
+    """A piece of work: its kind and sizes for `tree_worker`, and its number of tokens."""
 
     kind: str
     size: Mapping[str, Any]
@@ -122,7 +122,7 @@ def worker(tree: Path) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        process.communicate()  # the end of its input ends it
+        process.communicate()  # it ends at the end of its input
 
 
 def ask(process: subprocess.Popen[str], **command: Any) -> dict[str, float]:

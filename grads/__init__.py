@@ -1,1 +1,2 @@
-"""Verifies every kernel from outside: the papers' algorithms written out, and gradient checks."""
+"""Verification of all kernels: literal derivations of the papers' algorithms, and gradient
+checks."""

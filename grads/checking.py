@@ -1,6 +1,6 @@
-"""The subcommand `grads check`: of what is named, one report each.
+"""The subcommand `grads check`: one report for each name.
 
-What a name does not need is not put together: a user's file is checked without the catalogue.
+Only what the names need is built: a user's file is checked without the catalogue.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _extent(options: argparse.Namespace) -> dict[str, Any]:
-    """What is differentiated, how, and what is let through. Raises UserError on what cannot be."""
+    """The fields of `Extent` from the options. Raises UserError for invalid ones."""
     if options.method is not None and options.method not in METHODS:
         raise UserError(f"--method: expected one of {', '.join(METHODS)}, got {options.method!r}")
     if options.rtol is not None and not 0 <= options.rtol < 1:
@@ -68,7 +68,7 @@ def _extent(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _facts(options: argparse.Namespace) -> dict[str, str]:
-    """What the page says of how it was made."""
+    """The facts on the page about how it was made."""
     facts = {"seed": str(options.seed), "method": options.method or METHOD}
     facts["accepted"] = "what rounding explains" + (
         f", or a relative error of {options.rtol:g}" if options.rtol else "")
@@ -81,7 +81,7 @@ Checks = dict[str, Callable[..., Report]]  # name -> how it is run, given an ext
 
 
 def _tiers(options: argparse.Namespace) -> tuple[str, ...]:
-    """The tiers asked for. Raises UserError on a tier that there is not."""
+    """The requested tiers. Raises UserError for an unknown one."""
     if not options.tier:
         return ("tiny", "real")
     from grads.verification.catalogue import TIERS
@@ -92,8 +92,8 @@ def _tiers(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _fitting(pattern: str, options: argparse.Namespace) -> Checks:
-    """The checks of the catalogue and of the literal algorithms, each on its own example, whose
-    names fit a pattern. Only the architectures that it can mean are put together."""
+    """The checks of the catalogue and of the derivations whose names match a pattern. Only the
+    architectures that can match are built."""
     from grads.verification import catalogue, derivations
 
     start = re.split(r"[*?[]", pattern)[0]
@@ -126,7 +126,7 @@ def _reports(options: argparse.Namespace, extent: dict[str, Any]) -> Iterator[Re
 
 
 def _mapped(extent: dict[str, Any], page: Any) -> dict[str, Any]:
-    """The extent for a page: its maps show entries that were differentiated one by one."""
+    """The extent for a page, whose maps need entries differentiated one by one."""
     if page is None:
         return extent
     asked = extent["every_entry"] or extent["sample"] is not None

@@ -1,4 +1,4 @@
-"""The command `grads`: check gradients, and write the pages that say what was verified."""
+"""The command `grads`: check gradients, and write the pages on what was verified."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_parser() -> Parser:
     sub = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     _add_check(sub.add_parser("check", help="check gradients: of the catalogue, or your own"))
     _add_matrix(sub.add_parser("matrix", help="check the whole catalogue and write the matrix"))
-    _add_mutants(sub.add_parser("mutants", help="break backward passes; show what catches them"))
+    _add_mutants(sub.add_parser("mutants", help="mutation testing of the backward passes"))
     _add_walk(sub.add_parser("walk", help="step through a derivation in the terminal"))
     _add_explore(sub.add_parser("explore", help="step through a derivation in the browser"))
     equations = sub.add_parser("equations", help="write the index of the papers' equations")
@@ -44,7 +44,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "FILE.py:NAME, where the file has NAME_inputs(rng), and either NAME_forward(*inputs) -> "
         "outputs, cache with NAME_backward(d_outputs, cache), or NAME(*inputs) with "
         "NAME_gradient(*inputs). Exit status 0: right; 1: wrong; 2: it could not be checked; 3: "
-        "two methods disagree, nothing is decided, or the time was up."
+        "undecided (two methods disagree), or the time was up."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="(default: the whole catalogue)")
     parser.add_argument("--list", action="store_true", help="print the catalogue's names")
@@ -52,15 +52,15 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="differentiate every entry (default: "
                         "two random directions and one entry a tensor)")
     parser.add_argument("--sample", type=positive, metavar="N",
-                        help="differentiate so many entries of each larger tensor")
+                        help="differentiate N entries of each larger tensor")
     parser.add_argument("--method", help="both, complex, ridders, central or forward (default: "
                         "complex step, and central differences where that is not enough)")
     parser.add_argument("--rtol", type=at_least_zero, metavar="R",
-                        help="let relative errors up to R through (default: what rounding "
+                        help="accept relative errors up to R (default: those that rounding "
                              "explains)")
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS",
-                        help="end each check after so long and say what was covered: exit "
-                             "status 3, unless that is wrong")
+                        help="end each check after this time and report what was covered: "
+                             "exit status 3, unless a gradient is wrong")
     parser.add_argument("--seed", type=natural, default=0, help="(default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page there, with a "
@@ -78,12 +78,12 @@ def _add_matrix(parser: argparse.ArgumentParser) -> None:
 
 def _add_mutants(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Change the backward passes, one place at a time, and see whether the checks notice; or "
+        "Change the backward passes, one place at a time, and run the checks on each mutant; or "
         "make a paper's mistake, by its name in docs/errata.md, in a derivation. Exit status 1: "
-        "something was not noticed that should have been."
+        "a mutant survives that should have been killed."
     )
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="make these mistakes of the papers and print what the check says")
+                        help="make these mistakes of the papers and print the reports")
     parser.add_argument("--sample", type=positive, metavar="N",
                         help="a fixed choice of N mutants (default: all)")
     parser.add_argument("--jobs", type=positive, default=1, help="processes (default: 1)")
@@ -119,7 +119,7 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_search(group: argparse._ArgumentGroup) -> None:
-    """What is searched, and how; without them as the recipe has it."""
+    """The models and options of a search; their defaults are the recipe's."""
     group.add_argument("--ensemble", type=Path, nargs="+", metavar="DIR",
                        help="more run directories, searched as one with --model")
     group.add_argument("--average", choices=AVERAGES, help="what an ensemble averages")
@@ -133,12 +133,12 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
 
 
 def _size(text: str) -> int:
-    """A size of an example to step through, of which every number is kept and shown."""
+    """A size of an example to step through; small, since every number is kept and shown."""
     return natural(text, 1, 1000)
 
 
 def _add_example(parser: argparse.ArgumentParser) -> None:
-    """What is stepped through: a derivation, its sentence, its sizes or a trained model."""
+    """The example to step through: a derivation, its sentence, its sizes or a trained model."""
     names = ", ".join([*DERIVATIONS, commands.SEARCH])
     parser.add_argument("name", metavar="NAME", help=f"one of {names}")
     parser.add_argument("--sentence", metavar="WORDS",
@@ -154,7 +154,7 @@ def _add_example(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="a run directory: its own weights, its own words")
     add_checkpoint(parser)
-    parser.set_defaults(checkpoint=None)  # a setting that was not given, as the others
+    parser.set_defaults(checkpoint=None)  # a setting like the others, not given
     _add_search(parser.add_argument_group(f"of {commands.SEARCH}"))
 
 

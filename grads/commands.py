@@ -1,6 +1,6 @@
-"""What the subcommands of `grads` do, `check` excepted (`grads.checking`).
+"""The subcommands of `grads`, except `check` (`grads.checking`).
 
-Each imports its modules when it runs: those of the explorer and of models take longer than a check.
+Each imports its modules when it runs: importing the explorer or models takes longer than a check.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def console() -> Console:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """A hint at the known name that looks most like it."""
+    """A hint with the most similar known name; "" if none is similar."""
     close = difflib.get_close_matches(name, known, 1, 0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -89,8 +89,8 @@ def equations(options: argparse.Namespace) -> int:
 
 
 EXAMPLE = ("sentence", "target", "hidden", "embedding", "layers", "score", "window", "feeding",
-           "seed", "model", "checkpoint")  # options that say what is stepped through
-SEARCH = "search"  # the name of what is no derivation
+           "seed", "model", "checkpoint")  # options of the example to step through
+SEARCH = "search"  # a name that is no derivation
 SHARED = ("sentence", "model", "checkpoint")  # options that it has too
 OF_SEARCH = ("ensemble", "average", "beam", "nbest", "length_normalisation", "length_factor")
 
@@ -142,14 +142,14 @@ def _explore_search(options: argparse.Namespace) -> Path:
 
 
 def _of_search(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said of a search. Raises UserError for an option that it has not."""
+    """The options of a search. Raises UserError for an option that it does not have."""
     _only(options, set(EXAMPLE) - {*SHARED}, SEARCH, "")
     return {name: getattr(options, name) for name in (*SHARED, *OF_SEARCH)
             if getattr(options, name) is not None}
 
 
 def _only(options: argparse.Namespace, others: Iterable[str], name: str, who: str) -> None:
-    """Raise UserError for an option of others that was given."""
+    """Raise UserError if an option of `others` was given."""
     for key in sorted(others):
         if getattr(options, key) is not None:
             raise UserError(f"{key.replace('_', '-')}: {name} has none{who}")

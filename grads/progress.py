@@ -1,4 +1,4 @@
-"""How far a check is, on a terminal, and the alarm that ends it."""
+"""The progress bar of a check, and the alarm that ends it at its time limit."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from lstm.parameters import Scheme, Weight, axis
 def embedding_weight(
     vocabulary_size: int, embedding_size: int, scheme: Scheme, of: str = "word"
 ) -> Weight:
-    """W_e (V, E); of, what its rows are."""
+    """W_e (V, E); of: what a row stands for, the label of its first axis."""
     return Weight((axis(of, vocabulary_size), axis("input", embedding_size)),
                   scheme.embedding())
 

@@ -1,13 +1,13 @@
-"""Parameters: a flat mapping from dotted name to array; what is declared of each, how it starts.
+"""Parameters: a flat mapping from dotted name to array; their declaration and initialisation.
 
 The scheme `uniform` draws from [-scale, scale] (Luong, 4.3.1: 0.1); `xavier` from [-a, a] with
 a = sqrt(6 / (rows + columns)) of each stacked matrix (Glorot and Bengio, 2010), embeddings as
 `uniform`; `orthogonal` as Bahdanau et al. (2015), B.1: random orthogonal matrices of the state,
-zeros for the vectors of scores, everything else normal. `normal` draws normals of standard
-deviation sqrt(2 / (rows + columns)) (Nguyen Eq. 3.5; it is no variance, erratum 23), of embeddings
-1 / sqrt(E); `small` (SmallInit, Nguyen 3.3.2.2) the same, but for the matrices (d, d) of multi-head
-attention, sqrt(2 / (d + 4 d)). Biases start at zero, but for those of forget gates, which start at
-`forget_bias` (Jozefowicz et al., 2015, recommend 1).
+zeros for the vectors of attention scores, everything else normal. `normal` draws normals of
+standard deviation sqrt(2 / (rows + columns)) (Nguyen Eq. 3.5; not a variance, erratum 23), and 1 /
+sqrt(E) for embeddings; `small` (SmallInit, Nguyen 3.3.2.2) is the same, but sqrt(2 / (d + 4 d)) for
+the matrices (d, d) of multi-head attention. Biases start at zero, except those of forget gates,
+which start at `forget_bias` (Jozefowicz et al., 2015, recommend 1).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Shape = tuple[int, ...]
 Initial = Callable[[np.random.Generator, Shape], np.ndarray]
 
 SCHEMES = ("uniform", "xavier", "orthogonal", "normal", "small")
-STD = 0.01  # of normals under `orthogonal` (Bahdanau B.1)
+STD = 0.01  # standard deviation of normals under `orthogonal` (Bahdanau B.1)
 
 
 class Axis(NamedTuple):
-    """What an axis counts, and the named parts that lie along it, in order."""
+    """The label of an axis (what it counts) and the named parts along it, in order."""
 
     name: str  # "word", "gate", "unit", "column" ...
     size: int
@@ -44,7 +44,7 @@ def axis(name: str, size: int | Mapping[str, int]) -> Axis:
 
 
 class Weight(NamedTuple):
-    """What is declared of a parameter."""
+    """The declaration of a parameter: its axes and its initialisation."""
 
     axes: tuple[Axis, ...]
     initial: Initial
@@ -63,17 +63,18 @@ def initialise(
             for name, weight in weights.items()}
 
 
-# --- what weights start from ----------------------------------------------------------------------
+# --- initialisation -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """How the weights of a model start; each method gives the `initial` of one kind of weight."""
+    """The initialisation of a model's weights; each method returns the `initial` of one kind of
+    weight."""
 
     name: str = "uniform"  # one of SCHEMES
-    scale: float = 0.1  # half-width of the uniform draws
+    scale: float = 0.1  # half-width of the uniform distribution
     forget_bias: float = 0.0
-    uniform_biases: bool = False  # whether biases are drawn as matrices are, in [-scale, scale]
+    uniform_biases: bool = False  # whether biases are random as matrices are, in [-scale, scale]
 
     def __post_init__(self) -> None:
         if self.name not in SCHEMES:
@@ -93,7 +94,7 @@ class Scheme:
         return normal(STD) if self.name == "orthogonal" else uniform(self.scale)
 
     def matrix(self, blocks: int = 1, std: float = STD) -> Initial:
-        """A matrix, or `blocks` of them stacked; std is that of `orthogonal`."""
+        """A matrix, or `blocks` of them stacked; std: of the normals under `orthogonal`."""
         if self.name == "orthogonal":
             return normal(std)
         if self.name in ("normal", "small"):
@@ -111,18 +112,18 @@ class Scheme:
         return orthogonal_states(blocks) if self.name == "orthogonal" else self.matrix(blocks)
 
     def vector(self) -> Initial:
-        """A vector that multiplies, as a score's: drawn as a matrix of one row."""
+        """A weight vector, as in a score: initialised as a matrix of one row."""
         return zeros if self.name == "orthogonal" else self.matrix()
 
     def bias(self, gates: tuple[str, ...] = ()) -> Initial:
-        """A bias, stacked as `gates` are."""
+        """A bias of stacked `gates`."""
         if self.uniform_biases:
             return uniform(self.scale)
         return zeros if "f" not in gates else block_bias(gates, "f", self.forget_bias)
 
 
 def zeros(rng: np.random.Generator, shape: Shape) -> np.ndarray:
-    """Nothing is drawn."""
+    """All zeros; `rng` is not used."""
     return np.zeros(shape)
 
 
@@ -186,10 +187,10 @@ def orthogonal_states(blocks: int) -> Initial:
 
 
 def orthogonal(rng: np.random.Generator, size: int) -> np.ndarray:
-    """A random orthogonal matrix (size, size), every one as likely as every other.
+    """A random orthogonal matrix (size, size), uniform over all of them (Haar measure).
 
     Q of the QR decomposition of a normal matrix, with the signs that make R's diagonal positive:
-    without them the outcome leans towards what the decomposition prefers (Mezzadri, 2007).
+    without them the distribution is not uniform (Mezzadri, 2007).
     """
     q, r = np.linalg.qr(rng.normal(size=(size, size)))
     return np.asarray(q * np.where(np.diag(r) < 0, -1.0, 1.0))

@@ -1,9 +1,10 @@
 """The prediction layer: logits, softmax, cross-entropy and their gradient, at real words only.
 
 Source: Luong (2016), Eqs. 2.4-2.6 and 2.19-2.23; Algorithm 1 line 2 and Algorithm 2 line 3 print
-ds_t with the opposite sign (erratum 1): Eq. 2.21 is the gradient and is what stands here. With
+ds_t with the opposite sign (erratum 1); the code follows Eq. 2.21, which is the gradient. With
 label smoothing (Nguyen 3.3.3.1) a share eps of the target's probability is spread over all V words,
-the target's too: q(y) = (1 - eps) 1_y + eps / V.
+the
+target included: q(y) = (1 - eps) 1_y + eps / V.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from backend.rows import check_ids
 from backend.workspace import Workspace
 from lstm.parameters import Parameters, Scheme, Weight, axis
 
-CHUNK = 32  # rows of logits whose passes (maximum, exp, sum, ...) run while the CPU caches them
+CHUNK = 32  # rows of logits that stay in the CPU's cache between passes (maximum, exp, sum, ...)
 
 
 class PredictionCache(NamedTuple):
@@ -28,7 +29,7 @@ class PredictionCache(NamedTuple):
     ds: Array  # (N, V), the gradient of the summed loss with respect to the logits (Eq. 2.21)
     W_hy: Array  # (V, H)
     has_bias: bool
-    nll: Array  # 0-d, the sum of -log p_t(y_t): the loss, where that is not smoothed
+    nll: Array  # 0-d, the sum of -log p_t(y_t), which without smoothing is the loss
 
 
 def prediction_forward(
@@ -116,11 +117,11 @@ def prediction_backward(
     return dh, dW_hy, ds.sum(axis=0) if has_bias else None
 
 
-# --- of a padded batch --------------------------------------------------------------------------
+# --- padded batches -----------------------------------------------------------------------------
 
 
 class OutputCache(NamedTuple):
-    names: tuple[str, str]  # of W_hy and b
+    names: tuple[str, str]  # the names of W_hy and b
     prediction: PredictionCache
     rows: Array | None  # (N,) flat positions of real words, None if all are
     shape: tuple[int, ...]  # (T, B, H)
@@ -130,8 +131,8 @@ def output_weights(
     prefix: str, width: int, vocabulary_size: int, bias: bool, scheme: Scheme, name: str = "W_hy",
     of: str = "word",
 ) -> dict[str, Weight]:
-    """`{prefix}.{name}` (V, H), H = width, and, where wanted, `{prefix}.b` (V,); of, what its
-    rows are."""
+    """`{prefix}.{name}` (V, H), H = width, and with `bias` also `{prefix}.b` (V,); of: what a row
+    stands for, the label of the first axis."""
     words = axis(of, vocabulary_size)
     weights = {f"{prefix}.{name}": Weight((words, axis("unit", width)), scheme.matrix())}
     if bias:

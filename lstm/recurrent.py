@@ -2,7 +2,7 @@
 
 The input's share of all steps is one GEMM before the loop; weight, bias and input gradients are one
 GEMM each after it. The loop holds no calculus: that is the cell's. Sequences of different lengths
-stand side by side, padded at the end: at a padded step the state passes through.
+share a batch, padded at the end: at a padded step the state is copied through.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from backend.buffering import row_by_row
 from backend.workspace import Workspace
 from lstm.cells import Cell, State, Step
 
-ENOUGH = 16  # products with a matrix from which on its transposed copy is worth making: measured
-ROWS = 64  # of the matrix, copied through a buffer that stays in the cache
-PAD = 16  # elements more a row: where strides are powers of two, few cache lines serve all rows
+ENOUGH = 16  # products with a matrix from which on a transposed copy of it pays: measured
+ROWS = 64  # rows of the matrix copied at a time, through a buffer that stays in the CPU's cache
+PAD = 16  # extra elements a row: with strides of a power of two, rows share few cache lines
 
 
 class Padding(NamedTuple):
@@ -27,7 +27,7 @@ class Padding(NamedTuple):
     full: int  # number of leading steps at which no sequence is padded
     mask: Array  # (T, B, 1) bool, True on padding
     lengths: Array  # (B,) int64, on the device
-    on_host: np.ndarray  # (B,) the same
+    on_host: np.ndarray  # (B,) the same, on the host
 
     def at(self, t: int) -> Array | None:
         """The mask (B, 1) of step t; None where nothing is padded."""
@@ -56,7 +56,7 @@ class Steps(NamedTuple):
     saved: Array | None  # (T, B, H)
 
     def at(self, t: int, before: int, now: int) -> Step:
-        """Step t, whose states stand in the places `before` and `now`."""
+        """Step t, whose states are at the positions `before` and `now`."""
         return Step(self.u[t], tuple(one[before] for one in self.states),
                     tuple(one[now] for one in self.states),
                     None if self.saved is None else self.saved[t])
@@ -65,7 +65,7 @@ class Steps(NamedTuple):
 def make_steps(
     cell: Cell, T: int, state: State, start: int, workspace: Workspace
 ) -> Steps:
-    """Buffers for T steps; `state` (B, H) is put where the loop starts, place `start`."""
+    """Buffers for T steps; `state` (B, H) is written to position `start`, where the loop starts."""
     xp, (B, H), dtype = array_module(state[0]), state[0].shape, state[0].dtype
     u = workspace.empty(xp, (T, B, len(cell.gates) * H), dtype)
     states = tuple(workspace.empty(xp, (T + 1, B, H), dtype) for _ in state)
@@ -76,7 +76,8 @@ def make_steps(
 
 
 def loop_order(T: int, reverse: bool) -> list[tuple[int, int, int]]:
-    """(t, place of the state before it, place of the state at t) for each step of the loop."""
+    """(t, position of the state before it, position of the state at t) for each step of the
+    loop."""
     if reverse:
         return [(t, t + 1, t) for t in range(T - 1, -1, -1)]
     return [(t, t, t + 1) for t in range(T)]
@@ -99,8 +100,8 @@ def recurrent_forward(
 ) -> tuple[Array, State, RecurrentCache]:
     """The hidden states of a whole sequence: Eqs. 2.2, 2.24, 2.35-2.40, (Bahdanau A.1.1 unit).
 
-    Arguments: x (T, B, E); state, where it starts, (B, H) each; W (G, E + H); b (G,) or None;
-    padding of a ragged batch; reverse runs from the last step to the first. One dtype.
+    Arguments: x (T, B, E); state, the initial one, (B, H) each; W (G, E + H); b (G,) or None;
+    padding of a ragged batch; reverse: run from the last step to the first. One dtype for all.
     Returns h (T, B, H), the last state, and the cache.
     """
     xp, workspace = array_module(x, state[0], W), workspace or Workspace()
@@ -154,7 +155,7 @@ def earlier(steps: Steps, reverse: bool = False) -> tuple[Array, Array | None]:
 def zeros_or_copies(
     d_last: State | None, cell: Cell, xp: Any, shape: tuple[int, ...], dtype: Any
 ) -> State:
-    """Gradients of a state that may be written to: copies of those given, zeros for the others."""
+    """Writable gradients of a state: copies of those given, zeros where there are none."""
     given = (None,) * cell.states if d_last is None else d_last
     return tuple(xp.zeros(shape, dtype=dtype) if d is None else d.copy() for d in given)
 
@@ -182,10 +183,11 @@ def recurrent_step(cell: Cell, x: Array, state: State, W: Array, b: Array | None
 
 
 def transposed(weights: Array, products: int, workspace: Workspace) -> Array:
-    """weights' (n, G), of `weights` (G, n), as the second factor of so many `products`.
+    """The transpose (n, G) of `weights` (G, n), as the second factor of `products` matrix products.
 
-    A copy, where that pays: a BLAS on the host repacks a transposed factor at every product of
-    a few rows, at a tenth of its time. Plain assignment would cost ten times this copy by blocks.
+    A copy where that pays, else a view: for a product of few rows, a BLAS on the host repacks a
+    transposed factor every time, at a tenth of the product's time. Plain assignment would take ten
+    times as long as this copy by blocks.
     """
     xp = array_module(weights)
     if not on_host(xp) or products < ENOUGH:

@@ -1,4 +1,4 @@
-"""The prediction layer over a sampled vocabulary, to train with.
+"""The prediction layer over a sampled vocabulary (importance sampling), for training only.
 
 Source: Jean et al. (2015), "On Using Very Large Target Vocabulary"; named without equations by Nair
 and Shah (2016), 7.3. With s_k the logits, the gradient of -log p(y) is -ds_y + E_p[ds_k]. The
@@ -9,8 +9,8 @@ expectation is taken over a few words V' with importance weights:
 which is the exact gradient of -log (exp(s_y - log Q(y)) / sum over V' of exp(s_k - log Q(k))). V'
 holds the words that the batch predicts, with Q = 1, and others drawn without replacement, with Q
 the chance to be drawn: then the sum over V' has the sum over all words as its mean. Jean et al.
-take Q the same for all of V': the weights cancel (`equal`). All words alike: nothing is
-approximated.
+take the same Q for all of V', so that Q cancels (`equal`). With all V words in V' the loss is
+exact.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from lstm.parameters import Parameters
 from lstm.prediction import OutputCache, output_backward, output_forward
 
 INVERSE, EQUAL = SAMPLE_WEIGHTS = ("inverse", "equal")
-SITE = "output.sample"  # of the noise
+SITE = "output.sample"  # its name in the noise
 
 
 def draw_sample(
     targets: np.ndarray, lengths: np.ndarray, vocabulary_size: int, count: int, weights: str,
     rng: np.random.Generator, dtype: Any,
 ) -> np.ndarray:
-    """(V,) host, 1 / Q(k) of the words that are sampled for a batch, 0 of all others.
+    """(V,) host, 1 / Q(k) for the words sampled for a batch, 0 for all others.
 
-    Arguments: targets (T, B) host ids; lengths (B,) host; count of words drawn beside those of the
-    batch, all where there are no more; weights, "inverse" or "equal".
+    Arguments: targets (T, B) host ids; lengths (B,) host; count: words drawn beside those of the
+    batch, or all others if there are fewer; weights, "inverse" or "equal".
     """
     real = np.arange(len(targets))[:, None] < lengths
     sample = np.zeros(vocabulary_size)
@@ -71,8 +71,8 @@ def sample_of(
 
 
 class SampledCache(NamedTuple):
-    output: OutputCache  # of the rows of V'
-    ids: np.ndarray  # (V',) host, rising
+    output: OutputCache  # of the prediction layer with the rows V' of W_hy
+    ids: np.ndarray  # (V',) host, ascending
     names: tuple[str, str]  # of W_hy and b
     V: int
     has_bias: bool

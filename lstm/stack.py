@@ -1,4 +1,4 @@
-"""Depth, direction and dropout: layers of a recurrent cell on top of each other.
+"""Stacked recurrent layers, in one or two directions, with dropout between them.
 
 Source: Luong (2016), Algorithm 3 lines 8-9 and Algorithm 4 lines 13-17: the state of layer l - 1
 is the input of layer l, and dx of layer l is added to the gradient of layer l - 1. Dropout is on
@@ -27,10 +27,10 @@ from lstm.recurrent import (
 
 
 def check_stack_config(config: Any) -> None:
-    """Raise ValueError naming the first field of a model's configuration that makes no sense.
+    """Raise ValueError naming the first invalid field of a model's configuration.
 
-    Checks what every model of recurrent stacks has: unit, layers, hidden_size, embedding_size,
-    dropout, clip_elements, initialisation.
+    Checks the fields of every recurrent model: unit, layers, hidden_size, embedding_size, dropout,
+    clip_elements, initialisation.
     """
     check_among("unit", config.unit, CELLS)
     check_among("initialisation", config.initialisation, SCHEMES)
@@ -55,7 +55,7 @@ def check_among(name: str, value: str, known: Collection[str]) -> None:
 
 
 class Stack(NamedTuple):
-    """What a stack is made of."""
+    """The configuration of a stack."""
 
     unit: str  # the name of its cell
     layers: int
@@ -65,7 +65,7 @@ class Stack(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Of its top states: H or 2H."""
+        """The width of its top states: H or 2H."""
         return self.hidden_size * self.directions
 
     @property
@@ -79,7 +79,7 @@ def stack_weights(
 ) -> dict[str, Weight]:
     """Names and shapes of a stack's parameters: `{prefix}.{layer}[.{direction}].W` and `.b`.
 
-    Arguments: inputs, what the first layer reads beside its state, by name, with its width.
+    Arguments: inputs, name -> width of what the first layer reads beside its state.
     """
     gates, H, weights = CELLS[stack.unit].gates, stack.hidden_size, {}
     rows = axis("gate", dict.fromkeys(gates, H))
@@ -100,7 +100,7 @@ def _names(prefix: str, layer: int, bidirectional: bool) -> list[str]:
 
 
 def zero_state(xp: Any, unit: str, batch: int, hidden_size: int, dtype: Any) -> State:
-    """A state of zeros, where an encoder or language model begins."""
+    """A state of zeros, the initial one of an encoder or a language model."""
     return tuple(xp.zeros((batch, hidden_size), dtype=dtype) for _ in range(CELLS[unit].states))
 
 
@@ -198,7 +198,8 @@ def stack_step(
 
 
 def select_states(states: Sequence[State], rows: Array) -> list[State]:
-    """Each layer's state of other rows, (N',) on the device, reordered, repeated or dropped."""
+    """The given rows (N',), on the device, of each layer's state: reordered, repeated or
+    dropped."""
     return [tuple(a[rows] for a in state) for state in states]
 
 
@@ -207,8 +208,8 @@ def dropout_mask(
 ) -> Array:
     """Inverted dropout: zero with probability `rate`, else 1 / (1 - rate), so the mean is one.
 
-    Arguments: shape of the mask; rate in [0, 1), kept to a 65536th. Drawn on the host, outside
-    the kernels, so that a check can freeze it and a resumed run replays it.
+    Arguments: shape of the mask; rate in [0, 1), rounded to a multiple of 1 / 65536. Drawn on the
+    host, outside the kernels, so that a check can fix it and a resumed run repeats it.
     """
     dropped = min(round(rate * 65536), 65535)
     size = int(np.prod(shape))

@@ -6,7 +6,7 @@
     model.translate("12 weeks ago or Monday")
 
 The names below are the stable ones (`nmt.api`); they are imported when first used, so that a part
-such as `nmt.data` can be had without the others.
+such as `nmt.data` can be imported without the others.
 """
 
 from __future__ import annotations

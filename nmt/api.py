@@ -1,6 +1,6 @@
 """A trained translator from Python: `nmt.load`, `nmt.train` and what they return.
 
-Sentences are plain text, cut into words as the model's recipe says. What a user did wrong raises
+Sentences are plain text, tokenised as the model's recipe says. Invalid values raise
 `backend.errors.UserError`, one line that says what was expected; a wrong type raises TypeError.
 """
 
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
     text: str
     log_probability: float  # of the words and the end marker given the source, in nats
-    score: float  # what the list is sorted by: log_probability over the length penalty
+    score: float  # the sort key: log_probability divided by the length penalty
     finished: bool  # False: cut at the limit on length
 
 
@@ -66,7 +66,7 @@ class Attention:
 class LoadedTranslator:
     """A translator, or several as an ensemble, ready to use.
 
-    system: what does the work, `nmt.system.System`: words in place of text, alignments, batches.
+    system: the `nmt.system.System` underneath, with words in place of text, alignments and batches.
     """
 
     def __init__(self, system: System) -> None:
@@ -74,7 +74,7 @@ class LoadedTranslator:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe that it was trained by; of an ensemble, as `System.together` has it."""
+        """The recipe of the training; of an ensemble, the one that `System.together` makes."""
         return self.system.recipe
 
     @overload
@@ -109,8 +109,9 @@ class LoadedTranslator:
         self, text: str, n: int, *, beam: int | None = None,
         length_normalisation: float | None = None, length_factor: float | None = None,
     ) -> list[Candidate]:
-        """The n best translations that a search finds, best first; with a beam of at least n where
-        none is given. Raises as `translate`."""
+        """The n best translations of a beam search, best first; the default beam is raised to n if
+        it is
+        smaller. Raises as `translate`."""
         search = chosen(self.recipe.search, beam, n, length_factor, length_normalisation)
         (found,) = self.system.translate(self._sentences(_one(text)), search)
         return [Candidate(self.system.text(one), one.log_probability, one.score, one.finished)
@@ -119,13 +120,13 @@ class LoadedTranslator:
     def score(self, source: str, target: str) -> float:
         """log p(target, `</s>` | source) in nats, the sum over the target's words.
 
-        A word that the vocabulary does not know counts as `<unk>`. Raises UserError for an empty
-        side.
+        A word outside the vocabulary counts as `<unk>`. Raises UserError for an empty side.
         """
         return self._forced(source, target)[1].log_probability
 
     def word_scores(self, source: str, target: str) -> list[tuple[str, float]]:
-        """The target's words, `</s>` last, each with its log-probability given those before it."""
+        """The target's words, `</s>` last, each with its log-probability (nats) given those before
+        it."""
         _, forced = self._forced(source, target)
         assert forced.steps is not None
         return list(zip([*forced.words, SPECIALS[END]], map(float, forced.steps), strict=True))
@@ -174,7 +175,7 @@ def load(
 
     checkpoint: `best` or `last`; average: what an ensemble averages at each step, `probabilities`
     or their `logs`. Raises UserError where there is no run directory of a translator, and for
-    models that do not fit into one ensemble.
+    models that cannot form an ensemble.
     """
     one = isinstance(directory, (str, Path))
     paths = [Path(directory)] if one else [Path(each) for each in directory]  # type: ignore
@@ -192,8 +193,8 @@ def train(
 
     Arguments: recipe, a YAML file, or a `Recipe`; None with `resume`. output, the run directory,
     new or empty. overrides, of a file's values or of those of the run that is resumed, such as
-    {"train.epochs": 3}. observer, what is told of progress; a line an epoch to stdout by default.
-    Raises UserError as the command `nmt train` says it.
+    {"train.epochs": 3}. observer, which receives progress; the default prints a line an epoch to
+    stdout. Raises UserError as the command `nmt train` does.
     """
     given = [f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
              for key, value in (overrides or {}).items()]

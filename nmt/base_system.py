@@ -1,4 +1,5 @@
-"""What the systems of all architectures have: recipe, vocabularies, parameters; read and known."""
+"""The base of all systems: a model with its recipe, vocabularies and parameters, and their
+files."""
 
 from __future__ import annotations
 
@@ -37,26 +38,26 @@ from nmt.training import checkpoint
 
 
 class Pruning(NamedTuple):
-    """What is left of a pruned model."""
+    """Which weights of a pruned model are left."""
 
     masks: Mapping[str, np.ndarray]  # bool, by the stored parameter's name, True where it is kept
-    facts: dict[str, Any]  # JSON-able: the scheme and the like, which every checkpoint keeps
+    facts: dict[str, Any]  # JSON values: the scheme and so on, which every checkpoint keeps
 
 
 @dataclass
 class BaseSystem:
-    """A model with all it needs: recipe, vocabularies, parameters."""
+    """A model with its recipe, vocabularies and parameters."""
 
     recipe: Any
     vocabularies: dict[str, Vocabulary]  # by the names that the class has
     model: Any
     parameters: dict[str, Array]  # the model's
-    parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained, and
-    stored: dict[str, Array] = field(default_factory=dict)  # the parameters that it is trained by
+    parametrized: Parametrized | None = None  # where the recipe parametrizes: what is trained,
+    stored: dict[str, Array] = field(default_factory=dict)  # and its stored parameters
     pruning: Pruning | None = None  # where weights are pruned
     origin: dict[str, Any] | None = None  # of a new run: what it begins with (training.transfer)
 
-    kind: ClassVar[str]  # as messages and checkpoints name it
+    kind: ClassVar[str]  # its name in messages and checkpoints
     recipes: ClassVar[type[AnyRecipe]]
     names: ClassVar[tuple[str, ...]]  # of the vocabularies: the sources' and, last, the target's
 
@@ -70,7 +71,7 @@ class BaseSystem:
         cls, recipe: AnyRecipe, vocabularies: Mapping[str, Vocabulary],
         pruning: Pruning | None = None,
     ) -> Self:
-        """A system with fresh parameters, drawn from the recipe's seed; what is pruned is zero.
+        """A system with parameters initialised from the recipe's seed; pruned weights are zero.
 
         Raises ValueError for a mask that does not fit a parameter.
         """
@@ -98,7 +99,7 @@ class BaseSystem:
         return model, parametrized(model, recipe.parametrize, recipe.shared_vocabulary)
 
     def plain(self, trained: dict[str, Array]) -> dict[str, Array]:
-        """The model's parameters, from those that are trained."""
+        """The model's parameters, computed from the stored ones that are trained."""
         return trained if self.parametrized is None else self.parametrized.plain(trained)
 
     @classmethod
@@ -108,8 +109,9 @@ class BaseSystem:
 
     @classmethod
     def open(cls, directory: str | Path, which: str = DEFAULT) -> Self:
-        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`; a
-        checkpoint's file stands for its directory.
+        """Read a run directory, with the parameters of `checkpoint_path(directory, which)`;
+        `directory`
+        may also be a checkpoint's file.
 
         Raises UserError when it is not one of this kind or format, or its files do not match.
         """
@@ -134,7 +136,8 @@ class BaseSystem:
         return system
 
     def load(self, directory: Path, which: str = DEFAULT) -> None:
-        """Take parameters of a run directory, once they are known to be ours."""
+        """Load the parameters of a run directory, after checking that they belong to this
+        system."""
         path = checkpoint_path(directory, which)
         self._take(checkpoint.load(path), path)
 
@@ -152,8 +155,9 @@ class BaseSystem:
         self.parameters = self.plain(self.stored)
 
     def metadata(self) -> dict[str, Any]:
-        """What a checkpoint says of the system it belongs to: fingerprints of its vocabularies, and
-        what of its recipe no one may change."""
+        """The metadata of a checkpoint: fingerprints of the system's vocabularies, and the keys of
+        its
+        recipe that must not change."""
         prints = {name: fingerprint(one.words) for name, one in self.vocabularies.items()}
         prints |= {codes_file(name): fingerprint(map(" ".join, one.codes.merges))
                    for name, one in self.vocabularies.items() if one.codes}
@@ -167,22 +171,23 @@ class BaseSystem:
     def saved(
         self, path: Path, file: str, trained: dict[str, Array], facts: Mapping[str, Any]
     ) -> None:
-        """What is done in the run directory `path` once its checkpoint `file` was written."""
+        """Hook: called in the run directory `path` after its checkpoint `file` was written."""
 
     def masks(self) -> dict[str, Array]:
-        """What a checkpoint holds beside the parameters: the masks, by their names there."""
+        """What a checkpoint holds beside the parameters: the pruning masks, by their names
+        there."""
         masks = {} if self.pruning is None else self.pruning.masks
         return {checkpoint.MASKS + name: mask for name, mask in masks.items()}
 
 
 def check_memory(model: Any, copies: int, what: str) -> None:
-    """Raise UserError where the memory does not hold so many copies of all parameters."""
+    """Raise UserError if `copies` copies of all parameters do not fit the memory."""
     count = sum(math.prod(weight.shape) for weight in model.weights().values())
     check_fits(4 * count * copies, f"{what}, {count:,} numbers{' each' * (copies > 1)}",
                "smaller layers, or fewer words in the vocabularies, need less")
 
 
 def pruning_of(saved: checkpoint.Checkpoint) -> Pruning | None:
-    """What a checkpoint says of pruning; None where it has no masks."""
+    """The pruning stored in a checkpoint; None if it has no masks."""
     masks = saved.select(checkpoint.MASKS)
     return Pruning(masks, saved.metadata.get("model", {}).get("pruning", {})) if masks else None

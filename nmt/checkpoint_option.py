@@ -1,7 +1,7 @@
-"""Which of a run's two checkpoints a command uses: one option for every command line.
+"""The option `--checkpoint`: which of a run's two checkpoints a command uses.
 
-`best` has the parameters with the best validation score, `last` those of where training stands:
-what papers report is the last epoch.
+`best` has the parameters with the best validation score, `last` those after the last epoch, which
+papers report.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BOTH = "both"
 
 
 def add_checkpoint(parser: argparse.ArgumentParser, *, both: bool = False) -> None:
-    """`--checkpoint best|last`, or of commands that set models side by side `both`."""
+    """Add `--checkpoint best|last`, and `both` for commands that compare models."""
     parser.add_argument("--checkpoint", choices=(*CHECKPOINTS, *([BOTH] if both else [])),
                         default=DEFAULT,
                         help=f"best score, last epoch{', or both' if both else ''} (default: "

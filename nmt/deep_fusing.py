@@ -18,7 +18,7 @@ from nmt.recipe.file import load_recipe
 from nmt.run_files import RECIPE
 from nmt.system import System
 
-TRAINED = "output"  # the part that is
+TRAINED = "output"  # the part that is trained
 OF_LANGUAGE = ("unit", "layers", "hidden_size", "embedding_size", "biases")
 
 
@@ -50,7 +50,7 @@ def fusion_recipe(
 
 
 def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name: str) -> System:
-    """A system of the recipe with the parameters of both; L_o and the gate are fresh.
+    """A system of the recipe with the parameters of both; L_o and the gate are initialised.
 
     name: the language model's, for errors. Raises UserError unless it is of the same target words.
     """
@@ -66,7 +66,7 @@ def fusion_start(recipe: Recipe, system: System, language: LanguageSystem, name:
 
 
 def _renamed(name: str) -> str:
-    """A language model's parameter as deep fusion calls it; its prediction layer has no place."""
+    """The name in deep fusion of a language model's parameter; its prediction layer is not used."""
     if name == "W_e":
         return f"{LANGUAGE}.W_e"
     return name.replace("rnn.", f"{LANGUAGE}.", 1) if name.startswith("rnn.") else f"/{name}"

@@ -1,4 +1,4 @@
-"""What of a recipe no one may change once a model was trained by it, and what has changed."""
+"""Which values of a recipe must not change after training, and the check that they have not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.recipe.tasks import PRIVATE, RATIOS, SHARE, TASKS, VOCABULARIES
 from nmt.run_files import RECIPE, checkpoint_path
 from nmt.training import checkpoint
 
-# What a resumed run may change: where the files lie, and what only translation reads.
+# What a resumed run may change: paths of files, and options of translation only.
 FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_codes",
         "data.subwords.target_codes", "data.subwords.more_text", "text.train", "text.dev",
         "text.vocabulary",
@@ -25,13 +25,13 @@ MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is m
 MIXED_BY = (RATIOS, SHARE, VOCABULARIES, PRIVATE)  # keys that a mixture of tasks is made by
 RESUME = "resume"
 NAMED = {"parametrize.tied", "parametrize.normalized", "model.factors"}  # whose keys are names
-SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # what is best goes by them too
+SCORED_BY = ("evaluate.bleu", "evaluate.bleu_tokenize")  # the best checkpoint depends on them too
 
 
 def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
-    """Raise UserError if the run in `path` has another model, or its data are made otherwise.
+    """Raise UserError if the run in `path` has another model, or other training data.
 
-    For RESUME, scores of the dev data, and what tasks share, too.
+    For RESUME also if the validation scores, or the parameters that tasks share, differ.
     """
     saved = checkpoint_path(path, DEFAULT)
     known = checkpoint.load_metadata(saved).get("model", {}) if saved.is_file() else {}
@@ -45,24 +45,24 @@ def check_same(path: Path, recipe: AnyRecipe, what: str = RESUME) -> None:
 
 
 def fixed_values(recipe: AnyRecipe) -> dict[str, Any]:
-    """What no one may change of a recipe that was trained by: value by dotted key, as in JSON."""
+    """The values of a recipe that must not change after training: dotted key -> value, as in
+    JSON."""
     flat = _flat(as_mapping(recipe))
     return json.loads(json.dumps({key: value for key, value in flat.items()
                                   if _is_fixed(_of_its_task(key))}))
 
 
 def _is_fixed(key: str) -> bool:
-    """Whether a value of a recipe of one task decides what is trained."""
+    """Whether a key of a single task's recipe must not change after training."""
     return key not in FREE and (key.split(".")[0] in (*MADE_BY, *MIXED_BY) or key in SCORED_BY)
 
 
 def check_recipe(
     path: Path, recipe: AnyRecipe, metadata: Mapping[str, Any], trained: Path
 ) -> None:
-    """Raise UserError if a run's recipe is not the one that its checkpoint was trained by.
+    """Raise UserError if a run's recipe is not the one that its checkpoint was trained with.
 
-    How a model is scored may change here. Checkpoints that were written before they held their
-    recipe say nothing.
+    The options of scoring may differ. Older checkpoints, without a recipe, are not checked.
     """
     before = metadata.get("model", {}).get("recipe", {})
     changes = _changes({key: value for key, value in before.items()
@@ -73,13 +73,14 @@ def check_recipe(
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any], when: str) -> str:
-    """What differs of the keys that both have: versions of the program may know more."""
+    """The differences between the keys that both have: another version of the program may have
+    more."""
     return "; ".join(f"{key}: was {was!r}, {when} {now[key]!r}" for key, was in before.items()
                      if key in now and was != now[key])
 
 
 def _of_its_task(key: str) -> str:
-    """A key as the recipe of its task has it; others as they are."""
+    """A key of a mixture of tasks as in the recipe of its task; other keys unchanged."""
     return key.split(".", 2)[-1] if key.startswith(f"{TASKS}.") else key
 
 

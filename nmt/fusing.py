@@ -13,10 +13,10 @@ from nmt.system import System
 
 
 def with_language_model(system: System, language: LanguageSystem, beta: float, name: str) -> System:
-    """The system whose search adds beta times a language model's log p (`ShallowFusion`).
+    """The system with a search that adds beta times a language model's log p (`ShallowFusion`).
 
-    name: the language model's, for errors. Raises UserError unless it is of the translator's target
-    words, in the same order of ids and of words; and for a model that spells words.
+    name: the language model's, for errors. Raises UserError unless it has the translator's target
+    vocabulary, with the same ids; and for a translator that writes in reverse or spells words.
     """
     check_language_model(system, language, name)
     model: Any = ShallowFusion(system.model, language.model, beta)
@@ -26,7 +26,7 @@ def with_language_model(system: System, language: LanguageSystem, beta: float, n
 
 
 def check_language_model(system: System, language: LanguageSystem, name: str) -> None:
-    """Raise UserError for a language model that cannot stand beside a translator."""
+    """Raise UserError for a language model that cannot be combined with a translator."""
     theirs, ours = language.vocabulary.words, system.target.words
     if language.recipe.text.level != "words" or theirs != ours:
         raise UserError(f"{name}: expected a language model of the translator's {len(ours)} target "

@@ -24,7 +24,7 @@ from nmt.run_directory import RunDirectory, Training
 from nmt.search.sample import draw
 from nmt.training.progress import Observer
 
-LINE_END = "\\n"  # two characters, so that no character of a text is mistaken for it
+LINE_END = "\\n"  # two characters, so that it differs from every character of a text
 WRITTEN = {" ": "\u2581", "\t": "\\t"}  # how characters that a vocabulary cannot hold are written
 
 
@@ -41,7 +41,7 @@ def _tokens_of_line(line: str, level: str) -> list[str]:
 
 
 def text_of(tokens: Sequence[str], level: str) -> str:
-    """The reverse of `tokens_of`."""
+    """The inverse of `tokens_of`."""
     if level == "characters":
         read = {written: character for character, written in WRITTEN.items()} | {LINE_END: "\n"}
         return "".join(read.get(token, token) for token in tokens)
@@ -55,7 +55,8 @@ def text_of(tokens: Sequence[str], level: str) -> str:
 
 
 class Streams:
-    """A text as a batch source for the trainer: always in order, the state carried along."""
+    """A text as a batch source for the trainer: in order, with the state passed from batch to
+    batch."""
 
     def __init__(self, ids: Sequence[int], text: TextConfig) -> None:
         self._batches = stream_batches(ids, text.streams, text.length)
@@ -73,11 +74,11 @@ class Streams:
         return self._batches[key]
 
     def tokens(self, batch: Batch) -> int:
-        """Predictions in a piece."""
+        """The number of predictions in a piece."""
         return batch.target_out.size
 
     def weight(self, batch: Batch) -> int:
-        """What a piece's gradient is divided by: streams."""
+        """The number that a piece's gradient is divided by: streams."""
         return len(batch.indices)
 
 
@@ -169,13 +170,13 @@ def train(
 
 
 def _ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:
-    """Ids of a stream, in which the end marker stands for itself."""
+    """Ids of a stream, in which the end marker has its own id."""
     found = vocabulary.ids(tokens)
     return [END if token == "</s>" else i for token, i in zip(tokens, found, strict=True)]
 
 
 class StreamIds(Lazy[int]):
-    """The ids of a stream after an end marker, looked up when they are asked for."""
+    """The ids of a stream, preceded by an end marker; looked up lazily."""
 
     def __init__(self, vocabulary: Vocabulary, tokens: Sequence[str]) -> None:
         self._vocabulary, self._tokens = vocabulary, tokens
@@ -189,7 +190,7 @@ class StreamIds(Lazy[int]):
         return self.items(range(place, place + 1))[0]
 
     def items(self, places: range) -> list[int]:
-        """Ids in a row."""
+        """Consecutive ids."""
         if places.step != 1:
             return super().items(places)
         tokens = self._tokens[max(places.start - 1, 0) : max(places.stop - 1, 0)]

@@ -1,4 +1,4 @@
-"""Whether translators fit into one ensemble."""
+"""The check that translators can form an ensemble."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ ORDER = ("reverse_source", "reverse_target", "source_end", "tokenise",
 
 
 def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:
-    """Raise UserError, naming it, for a `System` that does not read and write the same symbols in
-    the same order as the first.
+    """Raise UserError, naming it, for a `System` that does not have the vocabularies and the
+    reading
+    order of the first.
 
     names: the systems', for the error.
     """

@@ -3,9 +3,9 @@
     recipe.yaml, log.jsonl, last.safetensors, best.safetensors   of the mixture: what resumes
     TASK/recipe.yaml, *.vocab, last.safetensors, best.safetensors   a translator's, as any other
 
-A task's directory needs to know nothing of the others: its checkpoints hold its parameters, those
-shared too, and are written each time the mixture's are. `best` is that of the reference: one epoch
-for all, since they are one system (thesis, Tables 6.2 to 6.6).
+A task's directory is independent of the others: its checkpoints hold its parameters, including
+shared ones, and are written each time the mixture's are. `best` is decided by the reference task,
+at one epoch for all, since they are one system (thesis, Tables 6.2 to 6.6).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from nmt.translator_training import (
 )
 
 Corpora = Mapping[str, ParallelCorpus]  # by task
-# data.*, alike in a group
+# keys of data that must be equal in a group
 OPTIONS = ("min_frequency", "max_vocabulary", "max_characters", "subwords")
 
 
@@ -76,7 +76,7 @@ class TasksSystem(BaseSystem):
             raise UserError(f"share.{error}") from None
 
     def task(self, name: str) -> System:
-        """The translator of a task, with the parameters as they stand."""
+        """The translator of a task, with the current parameters."""
         own = self.recipe.tasks[name]
         vocabularies = of_task(name, self.vocabularies)
         model, within = System.models(own, vocabularies)
@@ -86,7 +86,7 @@ class TasksSystem(BaseSystem):
         return System(own, vocabularies, model, within.plain(stored), within, stored)
 
     def recipe_files(self) -> dict[str, Any]:
-        """The mixture's, and each task's."""
+        """The recipes of the mixture and of each task."""
         return {RECIPE: self.recipe} | {f"{name}/{RECIPE}": own
                                         for name, own in self.recipe.tasks.items()}
 
@@ -109,12 +109,12 @@ class TasksSystem(BaseSystem):
 
     @property
     def reference(self) -> str:
-        """The first task."""
+        """The name of the reference task, the first."""
         return next(iter(self.recipe.tasks))
 
 
 def scores_of(task: str, scores: Mapping[str, float], reference: bool) -> dict[str, float]:
-    """Of the mixture's scores those of a task, under their own names."""
+    """The scores of a task among those of the mixture, without the task's name."""
     own = of_task(task, scores)
     return {name: score for name, score in scores.items() if "/" not in name} if reference else own
 
@@ -122,7 +122,7 @@ def scores_of(task: str, scores: Mapping[str, float], reference: bool) -> dict[s
 def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocabulary]:
     """The vocabularies of all tasks, `task/name`; of a shared side one for all that share it.
 
-    Raises UserError where tasks of a group do not agree on what a vocabulary holds.
+    Raises UserError where tasks of a group have different options for their shared vocabulary.
     """
     found: dict[str, Vocabulary] = {}
     for side, part in enumerate(PARTS):
@@ -136,7 +136,7 @@ def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocab
 
 
 def _check_options(recipe: TasksRecipe, part: str, group: Sequence[str]) -> None:
-    """Raise UserError unless a group's tasks say the same of their vocabulary."""
+    """Raise UserError unless a group's tasks have the same options for their vocabulary."""
     for option in OPTIONS:
         values = {task: getattr(recipe.tasks[task].data, option) for task in group}
         first = values[group[0]]
@@ -152,7 +152,7 @@ def train(
 ) -> TasksSystem:
     """Train in a run directory and return the system with its best parameters.
 
-    Arguments: corpora, if they were loaded already; resume goes on where `last.safetensors` stands.
+    Arguments: corpora, if they were loaded already; resume: continue from `last.safetensors`.
     Raises UserError where the data cannot be read, and as `RunDirectory` does.
     """
     run = RunDirectory(directory, recipe, resume)

@@ -1,4 +1,4 @@
-"""Run directories: what training writes and everything else opens.
+"""Run directories: written by training, opened by all other commands.
 
     recipe.yaml        the recipe as it is used, every default filled in
     NAME.vocab         the vocabularies: source and target, or text; a hybrid's of characters too
@@ -9,10 +9,10 @@
     log.jsonl          what happened
     init.json          what a run began with of another's parameters (`nmt.training.transfer`)
     TASK/              of a run of several tasks: the run directory of each (`nmt.multitask`)
-    .lock              which process writes here, while one does (`nmt.training.directory_lock`)
+    .lock              the process that is writing here (`nmt.training.directory_lock`)
 
-The checkpoints say the format's version for all of them (`nmt.training.checkpoint`), and those
-values of the recipe that make the model and its training data what they are.
+The checkpoints hold the version of the format of all these files (`nmt.training.checkpoint`), and
+the values of the recipe that determine the model and its training data.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ R = TypeVar("R", bound=AnyRecipe)
 
 
 class Training(NamedTuple):
-    """What a run is trained on."""
+    """The data of a training run."""
 
     batches: BatchSource
     validate: Validate
@@ -77,11 +77,11 @@ class _Watched(AbstractContextManager["_Watched"]):
 
 
 class RunDirectory:
-    """Where a recipe is trained: in a new directory, or going on in one.
+    """The directory in which a recipe is trained: a new one, or that of a resumed run.
 
-    Raises UserError, before any work, unless the directory is new or empty, or another process is
-    training in it; for a resumed run, unless its model and data are made as they were. The trainer
-    checks its own options.
+    Raises UserError, before any work, if the directory is not new or empty, or another process is
+    training in it; for a resumed run, if its model or data would differ. The trainer checks its own
+    options.
     """
 
     def __init__(self, path: str | Path, recipe: AnyRecipe, resume: bool,
@@ -102,18 +102,19 @@ class RunDirectory:
     def vocabularies(
         self, names: Iterable[str], build: Callable[[], Mapping[str, Vocabulary]]
     ) -> Mapping[str, Vocabulary]:
-        """Those of the run that goes on, or new ones."""
+        """The vocabularies of the resumed run, or new ones made by `build`."""
         return read_vocabularies(self._path, names) if self._resume else build()
 
     def pruning(self) -> Pruning | None:
-        """What the run that goes on has pruned."""
+        """The pruning of the resumed run, or None."""
         return pruning_of(checkpoint.load(self._path / LAST)) if self._resume else None
 
     def write(self, system: BaseSystem, facts: Mapping[str, Any], *, sparse: bool = False) -> None:
-        """Write a run of a system that is not to be trained: its parameters are the last.
+        """Write a run of a system that is not trained further, with its parameters as the last
+        checkpoint.
 
         Arguments: facts, of the checkpoint; sparse, see `nmt.training.checkpoint.save`.
-        Raises UserError where that cannot be; nothing is left behind then.
+        Raises UserError if it cannot be written; nothing is left behind then.
         """
         with self._new(system):
             parameters = {checkpoint.PARAMETERS + name: array
@@ -151,12 +152,13 @@ class RunDirectory:
         system.load(self._path)
 
     def _held(self, system: BaseSystem) -> DirectoryLock:
-        """The directory for this process alone."""
+        """The locked directory."""
         return DirectoryLock(self._path, _first_files(system))
 
     @contextmanager
     def _new(self, system: BaseSystem) -> Iterator[DirectoryLock]:
-        """Write recipe and vocabularies, let the run go, take all away if it saves no update."""
+        """Context: write recipe and vocabularies; remove all files again if the run saves no
+        update."""
         path, made = self._path, not self._path.exists()
         check_new(path, self._beside)
         make_directory(path)
@@ -182,28 +184,28 @@ class RunDirectory:
 
 
 def _first_files(system: BaseSystem) -> list[str]:
-    """What a run's directory has from its start."""
+    """The files that a run's directory has from its start."""
     codes = [codes_file(name) for name, one in system.vocabularies.items() if one.codes]
     origin = [] if system.origin is None else [INIT]
     return [*system.recipe_files(), *map(vocabulary_file, system.vocabularies), *codes, *origin]
 
 
 def file_names(kind: type[BaseSystem], recipe: AnyRecipe) -> list[str]:
-    """What a run of a recipe writes into its directory."""
+    """The names of the files that a run of a recipe writes."""
     names = kind.names_of(recipe)
     return [RECIPE, *map(vocabulary_file, names), *map(codes_file, names), LAST, BEST, LOG]
 
 
 def epochs_of(path: Path) -> int | None:
-    """How many epochs a checkpoint's parameters were trained for; None where it does not say."""
+    """How many epochs a checkpoint's parameters were trained for; None if it does not hold that."""
     known = checkpoint.load_metadata(path)
     if epoch := known.get("training", {}).get("counters", {}).get("epoch"):
-        return epoch - 1  # that is the epoch to come
+        return epoch - 1  # it is the next epoch
     return known.get("epoch")
 
 
 def resumable(kind: type[R], directory: Path, overrides: Iterable[str]) -> R:
-    """The recipe of a run to go on with. Raises UserError where there is none of this format."""
+    """The recipe of a run to resume. Raises UserError if there is none of this format."""
     if not (directory / LAST).exists() and left_by_killed(directory):
         raise UserError(f"{directory}: the run was killed before its first checkpoint; begin it "
                         "again with the command that began it")

@@ -1,4 +1,4 @@
-"""The files of a run directory: their names, what they hold, whether they are there."""
+"""The files of a run directory: names, reading, and checks that they exist."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def codes_file(name: str) -> str:
 
 
 def checkpoint_path(directory: Path, which: str) -> Path:
-    """The best checkpoint of a run, or the last, which also serves where no score was kept; a file
-    of the suffix of checkpoints is itself one.
+    """The path of a run's checkpoint, `best` or `last`; `last` also where there is no best one. A
+    `directory` with the suffix of checkpoints is itself the file.
 
     Raises ValueError unless `which` is one of `nmt.checkpoint_option.CHECKPOINTS`.
     """
@@ -52,10 +52,11 @@ def read_vocabularies(directory: Path, names: Iterable[str]) -> dict[str, Vocabu
 
 
 def check_new(path: Path, beside: Collection[str] = ()) -> None:
-    """Raise UserError unless a new run may write here: nothing yet, or nothing visible in it.
+    """Raise UserError unless a new run may write here: the directory is new or has no visible
+    files.
 
-    beside: files that may be there. So may what a run wrote whose process was killed before its
-    first checkpoint.
+    beside: files that may be there. Files of a run that was killed before its first checkpoint may
+    be there too.
     """
     if (path / LAST).exists():
         raise UserError(f"{path / LAST}: a training run is here already; resume it or choose "
@@ -79,7 +80,7 @@ def need(directory: Path, what: str, files: Iterable[str]) -> None:
 
 
 def take_back(directory: Path, names: Collection[str], made: bool) -> None:
-    """Remove the files, and the directories made for them, as far as that can be done."""
+    """Remove the files, and the directories made for them, as far as possible."""
     with suppress(OSError):
         for name in names:
             (directory / name).unlink(missing_ok=True)
@@ -97,7 +98,7 @@ def tasks_hint(directory: Path) -> str:
 
 
 def fingerprint(lines: Iterable[str]) -> str:
-    """A digest that tells vocabularies and corpora apart."""
+    """A digest that identifies a vocabulary or a corpus."""
     digest, between = hashlib.sha256(), b""
     for line in lines:
         digest.update(between + line.encode())

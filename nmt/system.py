@@ -1,4 +1,4 @@
-"""A translator with all it needs: opened, and what is done with it."""
+"""A translator with its recipe and vocabularies: opening, translating, scoring, force-decoding."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ FEWER = "a smaller evaluate.batch_size, or beam, needs less"
 
 @contextmanager
 def _fitting(sentences: int) -> Iterator[None]:
-    """Say how many sentences were too many, where the memory does not suffice for a batch."""
+    """Context: raise UserError with the number of sentences where a batch does not fit the
+    memory."""
     try:
         yield
     except MemoryError as error:
@@ -54,7 +55,7 @@ def _fitting(sentences: int) -> Iterator[None]:
 
 @dataclass
 class System(Texts):
-    """Recipe, vocabularies, model and parameters of a translator, or of several as one."""
+    """Recipe, vocabularies, model and parameters of a translator, or of an ensemble."""
 
     model: Model | Ensemble
 
@@ -62,9 +63,9 @@ class System(Texts):
     def together(cls, names: Sequence[str], systems: Sequence[System], average: str) -> System:
         """The ensemble of systems that read and write the same words in the same order.
 
-        average: see `Ensemble`. Its recipe, for search, batches, scores and whose alignment a
-        weight is, is that of the first member with attention, or of the first; its longest source
-        that of the shortest member. Raises UserError naming a system that does not fit.
+        average: see `Ensemble`. Its recipe (for search, batches, scores, alignments) is that of the
+        first member with attention, or of the first; the longest source is the least of the
+        members' limits. Raises UserError naming a system that does not fit.
         """
         check_members(names, systems)
         model = Ensemble([system.model for system in systems], average)
@@ -89,7 +90,7 @@ class System(Texts):
     # --- use --------------------------------------------------------------------------------------
 
     def word_vectors(self, words: Sequence[str]) -> WordVectors:
-        """What the encoder reads of each word alone."""
+        """The encoder's input vector of each word."""
         ids = np.array(self.source.ids(words), np.int64)  # (N,)
         rare = self._rare("source", [[word] for word in words])
         if rare is None:
@@ -105,8 +106,8 @@ class System(Texts):
         return self.perplexities(pairs)["perplexity"]
 
     def perplexities(self, pairs: Sequence[Pair]) -> dict[str, float]:
-        """That, and of a hybrid model `character_perplexity` per character of the target's unknown
-        words, the boundary after each included; without it where there are none."""
+        """`perplexity`, and for a hybrid model `character_perplexity`, per character of the
+        target's unknown words with the boundary after each, if there are any."""
         source = self.batches(pairs, self.recipe.evaluate.batch_size)
         totals, counts = {"": 0.0, "character_": 0.0}, {"": 0, "character_": 0}
         for batch in source.in_order("perplexity, batches"):
@@ -127,7 +128,7 @@ class System(Texts):
         observer: SearchObserver | None = None, shortlist: Shortlist | None = None, jobs: int = 1,
     ) -> list[list[Translation]]:
         """Translate sentences of words by beam search: for each its n-best list, best score first,
-        as `beam_search` has it; cut ones are not `finished`.
+        as `beam_search` returns it; hypotheses cut at the limit are not `finished`.
 
         An empty sentence has one empty translation, so that lines stay aligned. Nothing is cut:
         whoever reads the sentences refuses those over the limit (`nmt.data.check_lengths`).
@@ -154,10 +155,10 @@ class System(Texts):
         return self._search(sentences, find, options)
 
     def force(self, pairs: Sequence[Pair]) -> list[Translation]:
-        """Force-decode the targets: how the model would have made the translations it is given.
+        """Force-decode the targets: their log-probabilities and alignments under the model.
 
-        The words, or their pieces, are those given, rare ones too. A pair with an empty side has no
-        alignment, and log-probability 0.
+        The words, or their pieces, are the given ones, including rare words. A pair with an empty
+        side has no alignment, and log-probability 0.
         """
         results = [Translation(list(self.target.pieces(target)), 0.0, 0.0, None)
                    for _, target in pairs]
@@ -174,7 +175,8 @@ class System(Texts):
         return results
 
     def precision_cost(self, pairs: Sequence[Pair]) -> str:
-        """What products in less than float32 cost, on a batch of pairs; "" where there is none."""
+        """What reduced precision changes in the loss of a batch of pairs, in words; "" in
+        float32."""
         filled = [pair for pair in pairs if all(pair)][: self.recipe.evaluate.batch_size]
         if gemm.precision() == "float32" or not filled:
             return ""
@@ -199,7 +201,8 @@ class System(Texts):
     def word_links(
         self, translation: Translation, source: Sequence[str], aligned_word: str = DEFAULT
     ) -> list[Link]:
-        """The same between words, of a translation of `source`: two are linked where pieces are."""
+        """The links between words of a translation of `source`: two are linked if pieces of them
+        are."""
         links = self.links(translation, aligned_word)
         if self.source.codes is None:
             return links
@@ -210,7 +213,7 @@ class System(Texts):
     def text_without_unknown(
         self, translation: Translation, source: Sequence[str], replacement: UnkReplacement
     ) -> str:
-        """A translation of `source` as plain text, unknown words, or pieces, replaced."""
+        """A translation of `source` as plain text, with unknown words, or pieces, replaced."""
         links = self.links(translation, replacement.aligned_word)
         replaced = replace_unknown(translation.words, self.reader.pieces(source), links,
                                    replacement.dictionary)
@@ -287,13 +290,13 @@ class System(Texts):
         return tokenisers(self.recipe.data)[1].detokenise(words)
 
     def _by_length(self, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
-        """Places of non-empty sentences in batches of similar length."""
+        """The indices of non-empty sentences, in batches of similar length."""
         order = sorted((i for i, s in enumerate(sentences) if s), key=lambda i: len(sentences[i]))
         size = self.recipe.evaluate.batch_size
         return [order[k : k + size] for k in range(0, len(order), size)]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
-        """Ids as words; all that belongs to them in the order in which they are read."""
+        """A hypothesis with words for ids, and everything in reading order."""
         words, alignment = self.target.tokens(hypothesis.tokens), hypothesis.alignment
         steps = hypothesis.steps
         if self.recipe.data.reverse_target:

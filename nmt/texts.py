@@ -1,4 +1,4 @@
-"""What a translator reads and predicts of words: pieces, ids, batches of them."""
+"""From words to what a translator reads and predicts: pieces, ids and batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nmt.recipe import Recipe
 
 @dataclass
 class Texts(BaseSystem):
-    """Between the words of both sides and the ids that a translator reads and predicts."""
+    """Converts the words of both sides to the ids that a translator reads and predicts."""
 
     kind, recipes, names = "translator", Recipe, ("source", "target")
 
@@ -39,7 +39,7 @@ class Texts(BaseSystem):
 
     @property
     def target(self) -> Vocabulary:
-        """The target's."""
+        """The target's vocabulary."""
         return self.vocabularies["target"]
 
     def batches(
@@ -74,7 +74,7 @@ class Texts(BaseSystem):
         return lengths
 
     def _pair_ids(self, pair: Pair) -> IdPair:
-        """What is read of a pair, and what is predicted."""
+        """The ids that are read of a pair, and those that are predicted."""
         return self.reader.numbers(pair[0]), self.target_ids(pair[1])
 
     def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
@@ -93,7 +93,7 @@ class Texts(BaseSystem):
 
     @cached_property
     def spellings(self) -> dict[str, Spelling]:
-        """Between words and characters, of the sides that a hybrid model has characters of."""
+        """Side -> its `Spelling`, for the sides of which a hybrid model has characters."""
         return {side: Spelling(self.vocabularies[side], self.vocabularies[name])
                 for side, name in zip(self.names, CHARACTERS, strict=True)
                 if name in self.vocabularies}
@@ -106,11 +106,11 @@ class Texts(BaseSystem):
                             self.recipe.data.source_end)
 
     def source_ids(self, words: Sequence[str]) -> list[int]:
-        """What the encoder reads of a sentence as it is written."""
+        """The ids that the encoder reads of a sentence, in written order."""
         return self.reader.ids(self.reader.pieces(words))
 
     def target_ids(self, words: Sequence[str]) -> list[int]:
-        """What the decoder predicts of a sentence, without `</s>`, in the order in which it does.
+        """The ids that the decoder predicts for a sentence, without `</s>`, in its order.
         """
         return self._from_start_or_end(self.target.ids(self.target.pieces(words)))
 

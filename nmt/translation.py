@@ -1,4 +1,4 @@
-"""What a translator makes of sentences."""
+"""The results of a translator: translations and word vectors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Translation:
 
     words: list[str]  # or pieces of words
     log_probability: float  # nats
-    score: float  # what hypotheses are ranked by
+    score: float  # log_probability / lp, by which hypotheses are ranked
     alignment: np.ndarray | None  # (words + 1 or words, S), words and source in reading order
     finished: bool = True  # False: cut at the limit on steps, before an end marker
     steps: np.ndarray | None = None  # (words + 1,) log p of each step, of force-decoding only
-    spelled: tuple[int, ...] = ()  # places of the words that a hybrid model spelled
+    spelled: tuple[int, ...] = ()  # positions of the words that a hybrid model spelled
     cut_words: int = 0  # of these, those cut at `search.longest_word`
     beam: int | None = None  # the largest beam that found it, of a search with every beam only
 
@@ -34,4 +34,4 @@ class WordVectors(NamedTuple):
     """Vectors of source words."""
 
     values: np.ndarray  # (N, E) float64
-    own: np.ndarray  # (N,) bool: whether it is the word's own, or <unk>'s
+    own: np.ndarray  # (N,) bool: False where it is that of <unk>

@@ -152,7 +152,7 @@ def train(
 
 
 def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
-    """What is worth knowing of attention by position; lengths (N,) of the training sources."""
+    """Notes for the user on attention by position; lengths (N,) of the training sources."""
     attention, notes = getattr(config, "attention", "none"), []
     if attention == "global" and config.score == "location":
         longer = int((lengths > config.location_length).sum())
@@ -167,7 +167,7 @@ def notes_on(config: Any, lengths: np.ndarray) -> list[str]:
 
 
 def notes_on_rate(recipe: Recipe) -> list[str]:
-    """lambda of Nguyen Eq. 3.8, where the learning rate goes by it."""
+    """A note on lambda of Nguyen Eq. 3.8, if the schedule is inverse-sqrt."""
     peak, warmup, d = recipe.train.learning_rate, recipe.train.warmup, recipe.model.hidden_size
     return [f"train.learning_rate: {peak:g} after {warmup} updates, lambda = "
             f"{scale(peak, warmup, d):.3g} at d = {d} (Nguyen 3.8)"] if warmup else []
@@ -179,7 +179,7 @@ def text_of(corpus: ParallelCorpus) -> Iterator[str]:
 
 
 def dev_lines(dev: EvaluationSet) -> Iterator[str]:
-    """The dev data: the sources as words, the references as they stand."""
+    """The dev data: the sources as words, the references as plain text."""
     return (text for words, reference in zip(dev.sources, dev.references, strict=True)
             for text in (" ".join(words), reference))
 

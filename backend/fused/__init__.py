@@ -1,9 +1,9 @@
-"""Fused kernels: one launch for what a pointwise function does in several passes, on a GPU only.
+"""Fused kernels: on a GPU, one launch in place of the several passes of a pointwise function.
 
-A function marked `@fused(kernel)` is the source of its mathematics: NumPy and complex numbers run
-it as it stands. Given float32 or float64 arrays of a library that has a launcher (CuPy), and while
-fusing is on, the kernel runs instead: a function that launches one of a CUDA C file (`Source`).
-Both may stand in any package, beside the function. Tests hold each kernel equal to its source.
+A function marked `@fused(kernel)` is the reference: NumPy and complex numbers run it as written.
+Given float32 or float64 arrays of a library that has a launcher (CuPy), and while fusing is on,
+`kernel` runs instead: a function that launches a kernel of a CUDA C file (`Source`). Both may be in
+any package, beside the function. Tests hold each kernel equal to its function.
 """
 
 from backend.fused.switch import fused, is_on, register, use, using

@@ -1,6 +1,6 @@
 """Fused kernels of the recurrent cells, `lstm.cells`, and of `attention.attention`.
 
-Each takes a launcher, then the arguments of the function of its name.
+Each takes a launcher, then the arguments of the function of the same name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def lstm_forward(
     launch: Any, u: Array, share: Array, b: Array | None, before: Pair, now: Pair,
     tanh_c: Array, pad: Array | None,
 ) -> None:
-    """All of a step after the product."""
+    """Everything in a step after the matrix product."""
     (h_prev, c_prev), (h, c), char = before, now, u.dtype.char
     rows, H = c.shape
     launch(CELLS["lstm_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
@@ -32,7 +32,8 @@ def lstm_backward(
     launch: Any, dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array,
     tanh_c: Array, da: Array, scratch: Array, clip: float | None, pad: Array | None,
 ) -> None:
-    """All of a step before the product; of `scratch` only the third is written, where padded."""
+    """Everything in a step before the matrix product; of `scratch` only the third block is written,
+    and only where there is padding."""
     char = dh.dtype.char
     rows, H = dh.shape
     unclipped = None if pad is None else scratch[2]
@@ -43,7 +44,7 @@ def lstm_backward(
 
 
 def add_share(launch: Any, u: Array, share: Array | None, b: Array | None) -> None:
-    """Two additions in one."""
+    """u += share + b in one pass."""
     if share is None and b is None:
         return
     char = u.dtype.char
@@ -55,7 +56,7 @@ def add_share(launch: Any, u: Array, share: Array | None, b: Array | None) -> No
 def copy_through(
     launch: Any, pad: Array, before: tuple[Array, ...], now: tuple[Array, ...]
 ) -> None:
-    """All arrays of a state at once."""
+    """All arrays of a state in one launch."""
     if not 1 <= len(now) <= 2:
         raise Unfusable
     char = now[0].dtype.char
@@ -76,7 +77,7 @@ def tanh_slope(launch: Any, dy: Array, y: Array, dz: Array) -> None:
 
 
 def gru_gates_forward(launch: Any, u: Array, share: Array, h_prev: Array, m: Array) -> None:
-    """Both gates, and the state weighed by one of them; nothing is written to `share`."""
+    """Both gates, and m = r o h_prev; nothing is written to `share`."""
     char = u.dtype.char
     rows, H = m.shape
     launch(CELLS["gru_gates_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
@@ -84,7 +85,7 @@ def gru_gates_forward(launch: Any, u: Array, share: Array, h_prev: Array, m: Arr
 
 
 def gru_state_forward(launch: Any, u: Array, h_prev: Array, h: Array) -> None:
-    """The proposal and the new state."""
+    """The candidate h~ and the new state."""
     char = u.dtype.char
     rows, H = h.shape
     launch(CELLS["gru_state_forward"], char, blocks(rows * H), rows, H, u, stride(u, char),
@@ -94,7 +95,7 @@ def gru_state_forward(launch: Any, u: Array, h_prev: Array, h: Array) -> None:
 def gru_state_backward(
     launch: Any, dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array
 ) -> None:
-    """Backward of the proposal and of the update gate; nothing is written to `scratch`."""
+    """Backward of the candidate and of the update gate; nothing is written to `scratch`."""
     char = u.dtype.char
     rows, H = dh.shape
     launch(CELLS["gru_state_backward"], char, blocks(rows * H), rows, H, dh, stride(dh, char),
@@ -124,5 +125,5 @@ def join(launch: Any, left: Array, right: Array, mask: Array | None, out: Array)
 
 
 def _optional(array: Array | None, char: str) -> tuple[Any, int]:
-    """A matrix and its stride, or zeros for none."""
+    """A matrix and its row stride; (0, 0) for None."""
     return (0, 0) if array is None else (array, stride(array, char))

@@ -1,4 +1,4 @@
-"""What a kernel has to know of its arrays, and what it does not take."""
+"""The strides and sizes that a kernel needs of its arrays, and which layouts it refuses."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 from backend.switch import Array
 
-THREADS = 256  # of a block
-MOST = (1 << 31) - 1  # elements that a kernel counts in 32 bits
-WAVE = 1 << 16  # blocks at most of a kernel whose threads go round: enough to fill any GPU
+THREADS = 256  # threads of a block
+MOST = (1 << 31) - 1  # elements that a kernel with 32-bit indices can address
+WAVE = 1 << 16  # most blocks of a kernel with a grid-stride loop: enough to fill any GPU
 
 
 class Unfusable(Exception):
-    """The arguments are not for the kernel: the function's own source has to run."""
+    """The kernel does not support these arguments: the plain function has to run."""
 
 
 def stride(array: Array, char: str, limit: int | None = MOST) -> int:
-    """Elements from one row of a matrix (N, M) to the next; the columns must lie side by side.
+    """The row stride of a matrix (N, M), in elements; each row must be contiguous.
 
     Raises Unfusable for another layout or dtype, or more than `limit` elements.
     """
@@ -41,7 +41,8 @@ def flat(char: str, *arrays: Array) -> int:
 
 
 def blocks(elements: int) -> int:
-    """Blocks for a kernel with a thread per element, or fewer that go round."""
+    """Blocks for a kernel with a thread per element, at most as many as a grid-stride loop
+    needs."""
     return max(1, min(-(-elements // THREADS), WAVE))
 
 
@@ -55,7 +56,7 @@ def vector(array: Array | None, char: str) -> Any:
 
 
 def mask(array: Array | None) -> tuple[Any, int]:
-    """A mask (N, 1) of a byte each, and the bytes from one row to the next; (0, 0) for none."""
+    """A mask (N, 1) of one byte each, and its row stride in bytes; (0, 0) for None."""
     if array is None:
         return 0, 0
     if array.dtype.char != "?" or array.ndim != 2 or array.shape[1] != 1:

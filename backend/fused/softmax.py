@@ -27,7 +27,7 @@ def softmax_forward(launch: Any, e: Array, mask: Array | None) -> Array:
 
 
 def _spread(mask: Array, e: Array) -> tuple[Any, ...]:
-    """A mask and the bytes that it moves on along each axis of e."""
+    """A mask and its strides in bytes along the axes of e; 0 along a repeated axis."""
     if mask.dtype.char != "?" or mask.ndim != 3:
         raise Unfusable
     for own, wanted in zip(mask.shape, e.shape, strict=True):

@@ -1,4 +1,4 @@
-"""The CUDA C sources of the fused kernels, as text, and a kernel by reference."""
+"""The CUDA C sources of the fused kernels, and references to single kernels of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 
-REAL = {"f": "float", "d": "double"}  # what `real` is, by dtype character
-SOURCES: list[Source] = []  # all that have been declared
+REAL = {"f": "float", "d": "double"}  # the C type of `real`, by dtype character
+SOURCES: list[Source] = []  # all sources declared so far
 
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
 
@@ -16,8 +16,8 @@ _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
 class Source:
     """A file of CUDA C, with `kernels/common.cuh` before it; `source["name"]` is its kernel.
 
-    It stands beside the functions that its kernels are for, in any package, and is read when the
-    first of its kernels is launched.
+    The file lies beside the functions that its kernels replace, in any package, and is read when
+    the first of its kernels is launched.
     """
 
     def __init__(self, package: str, file: str) -> None:
@@ -32,13 +32,13 @@ class Source:
 
     @functools.cached_property
     def code(self) -> str:
-        """The translation unit; `real` is for the compiler's command line to say."""
+        """The translation unit; `real` is defined on the compiler's command line."""
         return "\n".join((files(package) / file).read_text(encoding="utf-8") for package, file in (
             ("backend.fused", "kernels/common.cuh"), (self.package, self.file)))
 
     @functools.cached_property
     def declared(self) -> dict[str, list[str]]:
-        """The parameters, as C declares them, of each kernel by name."""
+        """Name of each kernel -> its parameters, as declared in C."""
         return {name: [" ".join(one.split()) for one in parameters.split(",")]
                 for name, parameters in _KERNEL.findall(self.code)}
 

@@ -1,4 +1,4 @@
-"""Which of the two runs: a pointwise function as it is written, or its fused kernel."""
+"""Choosing between a pointwise function as written and its fused kernel."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 BOUND: list[Callable[..., Any]] = []  # all functions that have a fused kernel
 
-_launchers: dict[type, Any] = {}  # array type: what launches kernels on such arrays
+_launchers: dict[type, Any] = {}  # array type -> launcher of kernels on such arrays
 _on = True
 
 
 def register(array_type: type, launcher: Any) -> None:
-    """Let arrays of `array_type` take fused kernels, launched by `launcher`.
+    """Run fused kernels on arrays of `array_type`, launched by `launcher`.
 
     launcher(kernel, dtype character, grid, *arguments) starts a `Kernel` of a source; its
     arguments are arrays, whole numbers (`long long`; 0 stands for no array) and floats (`double`).
@@ -46,7 +46,7 @@ def using(on: bool) -> Iterator[None]:
 
 
 def is_on() -> bool:
-    """Whether fused kernels are taken where there are any."""
+    """Whether fused kernels run where there are any."""
     return _on
 
 
@@ -54,9 +54,8 @@ def fused(kernel: Callable[..., Any]) -> Callable[[Function], Function]:
     """Bind a pointwise function to its fused kernel: `@fused(kernels.lstm_forward)`.
 
     `kernel` takes a launcher, then the function's arguments, and launches a `Kernel`; it becomes
-    the function's attribute `fused_kernel`. Where it does not serve (a layout or a size that it
-    does not take), it raises `Unfusable` before it has written anything, and the function runs as
-    it stands.
+    the function's attribute `fused_kernel`. Where it does not support a layout or a size, it raises
+    `Unfusable` before it has written anything, and the plain function runs.
     """
 
     def bind(plain: Function) -> Function:
@@ -81,7 +80,7 @@ def fused(kernel: Callable[..., Any]) -> Callable[[Function], Function]:
 
 
 def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    """Raise TypeError naming the argument that lives elsewhere than the first array."""
+    """Raise TypeError naming the argument that is not on the first array's backend."""
     given: dict[str, Any] = {}
     for name, value in signature(plain).bind(*args, **kwargs).arguments.items():
         if isinstance(value, (tuple, list)):
@@ -92,9 +91,10 @@ def _name_mixture(plain: Callable[..., Any], args: Any, kwargs: Any) -> None:
 
 
 def _launcher_of(args: tuple[Any, ...]) -> Any:
-    """The launcher of the first argument that holds numbers, itself or in a list; None without.
+    """The launcher for the first floating-point array among the arguments, or in a sequence among
+    them; None if there is none.
 
-    Masks and ids say nothing of the dtype; complex numbers have no fused kernels.
+    Masks and ids do not decide the dtype; complex numbers have no fused kernels.
     """
     for argument in args:
         if isinstance(argument, (list, tuple)) and argument:

@@ -39,5 +39,5 @@ def sum_segments(
 
 
 def _are_ids(ids: Array) -> bool:
-    """Whether they are 64-bit integers side by side."""
+    """Whether they are contiguous 64-bit integers."""
     return ids.dtype.char in "lq" and bool(ids.flags.c_contiguous)

@@ -9,7 +9,7 @@ from benchmarks.implementations import Kernel
 from benchmarks.kernel_list import attention, recurrent, updates, words
 from benchmarks.timing import blas_kernels
 
-# Our time / theirs, by T, B, H: what a prototype reached with native BLAS kernels.
+# Goals for our time / PyTorch's, by T, B, H: those of a prototype with native BLAS kernels.
 LSTM_GOALS = {
     (30, 32, 256): {("nn.LSTM", "both"): 1.2},
     (30, 64, 512): {("nn.LSTM", "both"): 0.95, ("nn.LSTMCell loop", "both"): 0.4},
@@ -41,7 +41,8 @@ def all_kernels(quick: bool) -> Iterator[Callable[[], Kernel]]:
 
 
 def lstm_layers(quick: bool) -> Iterator[Callable[[], Kernel]]:
-    """The LSTM layers whose speed has a goal, or a tiny one. Haswell kernels have no goals."""
+    """The LSTM layers with a goal for their speed, or a tiny one. There are no goals for Haswell
+    kernels."""
     shapes = [(3, 2, 4)] if quick else list(LSTM_GOALS)
     goals = LSTM_GOALS if blas_kernels() == "native" else {}
     for shape in shapes:

@@ -1,10 +1,10 @@
 """Variants of attention, and the attentional vector, beside eager PyTorch.
 
-An attention kernel is all that comes between the encoder's states and the contexts: the memory,
-T target states of B sentences of S words that attend to it at once, and in the backward pass the
+An attention kernel is everything between the encoder's states and the contexts: the memory, T
+target states of B sentences of S words that attend to it at once, and in the backward pass the
 gradients of states, queries and weights. Operations are those of the matrix products and of the
-sums over source positions: a window holds min(2D + 1, S) of them. What is not a product (tanh of
-the sums, gathers) counts nothing, so a low rate there does not say that a product is slow.
+sums over source positions, min(2D + 1, S) in a window. Everything else (tanh, gathers) is not
+counted, so a low rate does not mean that a matrix product is slow.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def our_attention(variant: Variant, a: Arrays) -> Passes:
 
 
 def torch_attention(variant: Variant, a: Arrays) -> Passes:
-    """The reference; a window is a mask over the whole sentence there."""
+    """The reference, in which a window is a mask over the whole sentence."""
     import torch
 
     from grads.verification.reference.attention import context, remember
@@ -176,7 +176,7 @@ def torch_vector(a: Arrays) -> Passes:
 def attention_step(variant: Variant, S: int, B: int, H: int) -> Kernel:
     """One target state a sentence attends to a memory made before; backward to h_t.
 
-    What input feeding does T times. The memory's own gradients wait until after the last step.
+    Input feeding does this T times. The memory's gradients follow after the last step.
     """
     full = attention(variant, S, 1, B, H)
     forward = 2.0 * B * H * (2 * (min(2 * variant.D + 1, S) if variant.local else S)
@@ -200,7 +200,7 @@ def our_attention_step(variant: Variant, a: Arrays) -> Passes:
 
 
 def torch_attention_step(variant: Variant, a: Arrays) -> Passes:
-    """The same with a mask over the whole sentence."""
+    """The reference's step, with a mask over the whole sentence."""
     import torch
 
     from grads.verification.reference.attention import context, remember

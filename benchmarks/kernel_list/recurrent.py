@@ -75,7 +75,7 @@ def draw_layers(blocks: int, layers: int, T: int, B: int, H: int) -> dict[str, n
 
 
 def layers_of(a: Arrays) -> int:
-    """How many layers the weights are for."""
+    """The number of layers of the weights."""
     return sum(name.endswith(".W") for name in a)
 
 
@@ -83,7 +83,7 @@ def layers_of(a: Arrays) -> int:
 
 
 def our_layers(unit: str, a: Arrays) -> Passes:
-    """Our stack, whatever its depth, with one workspace that is kept."""
+    """Our stack, of any depth, with one workspace for all calls."""
     workspace, x = Workspace(), a["x"]
     zero = zero_state(array_module(x), unit, x.shape[1], x.shape[2], x.dtype)
     initial = [[zero]] * layers_of(a)
@@ -189,7 +189,7 @@ def in_our_layout(unit: str, results: Results) -> Results:
 
 
 def torch_step(a: Arrays) -> Passes:
-    """What nn.LSTMCell calls."""
+    """The function that nn.LSTMCell calls."""
     import torch
 
     theirs = {name: value.requires_grad_() for name, value in laid_out("lstm", a).items()}

@@ -1,7 +1,7 @@
 """Parameter updates and the gradient's norm, beside `torch.optim` in its fastest eager form.
 
-All of it moves memory: the work is the bytes that one update has to read and write, four each for a
-parameter, its gradient and what the optimizer remembers of it.
+All of it is bound by memory: the work is the bytes that one update has to read and write, four each
+for a parameter, its gradient and each of its optimizer states.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FLOAT = 4  # bytes
 
 
 class Rule(NamedTuple):
-    """An optimizer here and in PyTorch, with the same numbers in both."""
+    """An optimizer here and in PyTorch, with the same options in both."""
 
     ours: Callable[[], Optimizer]
     theirs: Callable[[Any, list[Any]], Any]  # of torch and its parameters
@@ -59,12 +59,13 @@ def update(name: str, H: int, V: int) -> Kernel:
 
 
 def moved(start: Arrays) -> Callable[[Results], Results]:
-    """How far parameters went from `start`: beside their own size an update would not be seen."""
+    """The change of parameters from `start`: relative to their own size an update would be too
+    small."""
     return lambda after: {name: value - start[name] for name, value in after.items()}
 
 
 def our_update(rule: Rule, a: Arrays, start: Arrays) -> Passes:
-    """In place, so that every pass goes on where the one before it stopped."""
+    """Our update, in place: every pass continues from the one before."""
     parameters, gradients = split(a)
     optimizer = rule.ours()
 
@@ -76,7 +77,7 @@ def our_update(rule: Rule, a: Arrays, start: Arrays) -> Passes:
 
 
 def torch_update(rule: Rule, a: Arrays, start: Arrays) -> Passes:
-    """The same, of tensors that hold their gradients."""
+    """PyTorch's update, of tensors with their gradients."""
     import torch
 
     parameters, gradients = split(a)
@@ -101,13 +102,13 @@ def norm(H: int, V: int) -> Kernel:
 
 
 def our_norm(a: Arrays) -> Passes:
-    """`gradient_scale`, which works out the clipping factor as well."""
+    """`gradient_scale`, which also computes the clipping factor."""
     gradients = split(a)[1]
     return Passes({"norm": lambda: {"norm": gradient_scale(gradients, 1, 5.0)[1]}})
 
 
 def torch_norm(a: Arrays) -> Passes:
-    """torch.nn.utils.get_total_norm, the half of clip_grad_norm_ that only reads."""
+    """torch.nn.utils.get_total_norm, the first half of clip_grad_norm_, which only reads."""
     from torch.nn.utils import get_total_norm
 
     gradients = list(split(a)[1].values())

@@ -1,7 +1,7 @@
 """Kernels that touch every word of a vocabulary or a table: embeddings, softmax and cross-entropy.
 
-An embedding and a cross-entropy move memory and hardly compute: their work is counted in bytes,
-those that have to be read and written once. The prediction layer around the latter is two products.
+An embedding and a cross-entropy are bound by memory: their work is counted in the bytes that have
+to be read and written once. The prediction layer adds two matrix products to the latter.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def torch_cross_entropy(a: Arrays) -> Passes:
 def prediction(N: int, H: int, V: int) -> Kernel:
     """Logits, softmax, cross-entropy of N words, and their gradients.
 
-    Our forward computes the gradient at the logits as well.
+    Our forward also computes the gradient of the logits.
     """
     rng = np.random.default_rng(1)
     shapes = {"h": (N, H), "W_hy": (V, H), "b": (V,)}
@@ -148,7 +148,7 @@ def prediction(N: int, H: int, V: int) -> Kernel:
 
 
 def our_prediction(a: Arrays) -> Passes:
-    """`lstm.prediction` with one workspace that is kept."""
+    """`lstm.prediction` with one workspace for all calls."""
     workspace, targets = Workspace(), to_device(a["targets"])
 
     def forward() -> Results:

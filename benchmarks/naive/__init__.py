@@ -1,7 +1,8 @@
-"""From textbook code to the product's kernel by one idea at a time, and what each is worth.
+"""From textbook code to the product's kernel in single steps, and the speed-up of each.
 
-`textbook` is the equations as they read; `structure` moves products out of the loop; `memory`
-writes in place and keeps buffers, and ends at `lstm.recurrent`. `run` checks that all are equal and
+`textbook` is the equations literally; `structure` moves matrix products out of the loop; `memory`
+writes in place and reuses buffers, and ends at `lstm.recurrent`. `run` checks that all are equal
+and
 times them.
 """
 

@@ -1,8 +1,8 @@
 """Forms 4 to 6: the same products and the same numbers, in fewer passes over less memory.
 
-A new array of megabytes costs more than its arithmetic: pages have to be found and cleared, and
-what was in the cache goes. Form 4 allocates whole sequences once and computes in place; form 5, one
-tanh for all gates, is the product's kernel; form 6 lets it keep its buffers from call to call.
+A new array of megabytes costs more than its arithmetic: pages have to be allocated and cleared, and
+the cache is evicted. Form 4 allocates whole sequences once and computes in place; form 5, one tanh
+for all gates, is the product's kernel; form 6 reuses its buffers from call to call.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def product_kernel(
 
 
 class KeptBuffers:
-    """Form 6: the same with one workspace for all calls, as the product's models run it."""
+    """Form 6: form 5 with one workspace for all calls, as in the product's models."""
 
     def __init__(self) -> None:
         self.workspace = Workspace()

@@ -33,7 +33,7 @@ FORMS: Mapping[str, Form] = {
     "5 one tanh for all gates (lstm.recurrent)": product_kernel,
     "6 buffers kept (lstm.recurrent)": KeptBuffers(),
 }
-# T, B, H: bound by the calls of NumPy, by the memory that passes move, by the products
+# T, B, H: bound by NumPy's calls, by memory traffic, by the matrix products
 SIZES = ((30, 8, 64), (30, 256, 128), (30, 64, 512))
 TOLERANCE = 1e-12  # of an array's norm in float64: thousands of roundings, no mistake
 

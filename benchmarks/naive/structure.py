@@ -1,4 +1,4 @@
-"""Forms 2 and 3: what need not wait for the recurrence leaves the loop.
+"""Forms 2 and 3: everything that does not depend on the recurrence is moved out of the loop.
 
 The loop exists because h_t needs h_{t-1}. The input's share of a pre-activation does not, nor does
 any weight's gradient: a sum over time of products is one product over all T B rows.
@@ -12,7 +12,8 @@ from benchmarks.naive.textbook import Array, Result, Step, cell, cell_backward
 
 
 def forward(x: Array, W: Array, b: Array, H: int) -> tuple[list[Array], list[Step]]:
-    """All states, h_0 first, and what each step's backward reads; T_x x_t is worked out before."""
+    """All states, h_0 first, and what each step's backward reads; T_x x_t is computed before the
+    loop."""
     T, B, E = x.shape
     shares = (x.reshape(T * B, E) @ W[:, :E].T + b).reshape(T, B, 4 * H)     # (2.39), of all t
     h = c = np.zeros((B, H), x.dtype)

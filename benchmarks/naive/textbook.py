@@ -1,4 +1,4 @@
-"""Forms 0 and 1: an LSTM's forward and backward as the equations read, step by step.
+"""Forms 0 and 1: an LSTM's forward and backward as literal equations, step by step.
 
 Every form takes x (T, B, E), W (4H, E + H), the thesis's T_lstm, b (4H,) and the upstream gradient
 dh_out (T, B, H), begins from zero states, and returns h (T, B, H), dx (T, B, E), dW (4H, E + H),
@@ -42,7 +42,7 @@ def cell(pre: Sequence[Array], c_prev: Array) -> tuple[Array, Array, Step]:
 
 
 def cell_backward(dh: Array, dc: Array, step: Step) -> tuple[list[Array], Array]:
-    """Gradients at the four pre-activations, and dc_{t-1} (Algorithm 2, lines 7-13)."""
+    """Gradients of the four pre-activations, and dc_{t-1} (Algorithm 2, lines 7-13)."""
     i, f, o, h_hat, c_prev, tanh_c = step
     dc = dc + (1 - tanh_c**2) * o * dh                                       # (2.42)
     da = [h_hat * dc * i * (1 - i), c_prev * dc * f * (1 - f),               # (2.45), (2.43)
@@ -80,7 +80,7 @@ def one_gate_at_a_time(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
 
 
 def one_product(x: Array, W: Array, b: Array, dh_out: Array) -> Result:
-    """Form 1: the gates' matrices under each other are one matrix, their four products one."""
+    """Form 1: the gates' matrices are stacked, so that their four products are one."""
     (T, B, E), H = x.shape, dh_out.shape[2]
     W_x, W_h = W[:, :E], W[:, E:]
     h = c = np.zeros((B, H), x.dtype)

@@ -1,12 +1,12 @@
 """Gradient checks: hand-written gradients against numerical differentiation of the function itself.
 
-Complex step is the first method: exact to machine precision, where the function can be continued to
-complex arguments (`grads.check.continuation`). It goes along two random directions a tensor and to
-one entry, or to every entry. Ridders' extrapolated central differences are the second: less exact,
-with an error estimate, and they ask nothing of the function. Where something is wrong, entries are
-differentiated one by one by both, and the report says what kind of mistake it is; where the two
-disagree, nothing is decided. Upstream gradients are random, on every output together and on each
-alone, so that a backward that forgets one of them is caught.
+The first method is the complex step: exact to machine precision, where the function can be
+continued to complex arguments (`grads.check.continuation`). It is taken along two random directions
+a tensor and for one entry, or for every entry. The second is Ridders' extrapolated central
+differences: less exact, with an error estimate, but without conditions on the function. Where
+something is wrong, entries are differentiated one by one by both, and the report diagnoses the kind
+of mistake; where the two methods disagree, the result is undecided. Upstream gradients are random,
+on all outputs together and on each alone, so that a backward that omits one of them is caught.
 
     check_pair(forward, backward, [x, W, b]).raise_if_wrong()       # forward -> outputs, cache
     check_gradients(loss, {"W": W, "b": b}, {"W": dW, "b": db})     # analytic, at these inputs
@@ -30,7 +30,7 @@ from grads.check.analytic import (
     validate_inputs,
 )
 from grads.check.case import Case, Labels
-from grads.check.crossing import cleared, judged
+from grads.check.crossing import cleared, with_all_methods
 from grads.check.diagnosis.elsewhere import symmetric
 from grads.check.differentiate import along, real_direction, second_direction
 from grads.check.directions import Line, check_lines, lines_of, lines_together
@@ -46,8 +46,8 @@ METHODS = {
     "both": ("complex", "ridders"), "complex": ("complex",), "ridders": ("ridders",),
     "central": ("central",), "forward": ("forward",),
 }
-STREAM = 0x6772616473  # "grads": of random numbers that are not the user's
-SAMPLE = 1024  # entries of a larger tensor that are differentiated to find out what is wrong
+STREAM = 0x6772616473  # "grads" in hexadecimal: separates our random numbers from the user's
+SAMPLE = 1024  # entries of a larger tensor that are differentiated for the diagnosis
 
 Arrays = dict[str, np.ndarray]
 
@@ -63,10 +63,10 @@ def check_gradients(
     arrays, as a sequence or a mapping; gradients, in the same form, of f if f is a scalar, of
     sum(upstream * f) otherwise: arrays, or a function of the inputs that returns them; upstream,
     in the form of f's result; labels, what the axes of inputs count, for the diagnosis; decisions,
-    called like f, the branch decisions of f (an argmax, where a ReLU is open), for
-    kinks; the rest as in `check_case`. A gradient may be sparse: anything with `.dense()`, or
-    (ids, rows), where ids may repeat. Returns the report. Raises ValueError naming the argument
-    that makes no sense.
+    called like f, the branch decisions of f (an argmax, where a ReLU is active), for kinks;
+    the rest as in `check_case`. A gradient may be sparse: anything with `.dense()`, or (ids,
+    rows), where ids may repeat. Returns the report. Raises ValueError naming an invalid
+    argument.
     """
     case, d_out = gradients_case(f, inputs, gradients, upstream, labels or {}, decisions)
     return check_case(case, upstream=d_out, alone=False, **how)
@@ -88,20 +88,20 @@ def check_pair(
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is differentiated, and by what. Raises ValueError on what makes no sense.
+    """What is differentiated, and by which methods. Raises ValueError for invalid fields.
 
-    By default every tensor along two random directions and at one entry, by complex step, and all
-    together along one direction by Ridders' differences: where the function is not analytic, or
-    has a kink, the two methods part and both go to the entries.
+    By default each tensor along two random directions and for one entry, by complex step, and all
+    tensors together along one direction by Ridders' differences: where the function is not
+    analytic, or has a kink, the two methods differ, and both are applied to the entries.
     """
 
-    every_entry: bool = False  # all entries of every tensor, by both methods unless one is named
-    sample: int | None = None  # so many entries of each larger tensor, beside its directions
+    every_entry: bool = False  # all entries of each tensor, by both methods unless one is named
+    sample: int | None = None  # number of entries of each larger tensor, beside its directions
     together: bool = False  # directions over all tensors at once and no entry: for large models
-    method: str | None = None  # both, complex, ridders, central, forward; None: as said above
-    diagnosis: int = SAMPLE  # entries of a larger tensor where something is wrong; 0: none
-    steps: bool = False  # of one entry of each tensor, the errors by step size, for the page
-    rtol: float = 0.0  # relative error that is let through, beside what rounding explains
+    method: str | None = None  # both, complex, ridders, central, forward; None: as above
+    diagnosis: int = SAMPLE  # entries of a larger tensor for the diagnosis; 0: none
+    steps: bool = False  # errors by step size of one entry of each tensor, for the page
+    rtol: float = 0.0  # relative error that is tolerated beside rounding
 
     def __post_init__(self) -> None:
         if self.method is not None and self.method not in METHODS:
@@ -116,7 +116,7 @@ class Extent:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Those that may be used, the first before the others."""
+        """The methods that may be used, the preferred one first."""
         return METHODS[self.method or "both"]
 
 
@@ -126,19 +126,18 @@ def check_case(
     empty: bool = False, title: str = "gradient check", time_limit: float | None = None,
     watch: Watch | None = None, **extent: Any,
 ) -> Report:
-    """Check one case: its values, and what goes with them.
+    """Check the gradients of one case.
 
     Arguments: rng, from which the seed of upstream gradients, samples and directions is drawn, 0 if
-    None: their stream is one of our own (`own_stream`); names, which
-    inputs to check, None for all; upstream, gradients of the outputs, None for random ones; alone,
-    whether each output is also given an upstream gradient alone; vanish, whether a gradient may be
-    zero throughout; empty, whether all tensors may be without entries; time_limit in seconds, after
-    which the check ends with what it has covered (a run of the function under way is awaited), or a
-    watch that has one; extent, the fields of `Extent`. Nothing passed in is modified. Raises
-    ValueError on arguments that make no sense.
+    None (see `own_stream`); names, which inputs to check, None for all; upstream, gradients of the
+    outputs, None for random ones; alone, whether each output is also given an upstream gradient
+    alone; vanish, whether a gradient may be zero everywhere; empty, whether all tensors may be
+    without entries; time_limit in seconds, after which the check ends with what it has covered (a
+    running call of the function is finished), or a watch that has one; extent, the fields of
+    `Extent`. Nothing passed in is modified. Raises ValueError for invalid arguments.
 
-    Beside the values it is found out whether the function or its backward writes into what it is
-    given, whether two runs differ, whether padding has exactly zero gradient (`case.zeros`).
+    It also checks whether the function or its backward writes into its arguments, whether two runs
+    differ, and whether padding has exactly zero gradient (`case.zeros`).
     """
     how, watch, rng = Extent(**extent), watch or Watch(time_limit), own_stream(rng)
     validate_inputs(case.inputs)
@@ -176,10 +175,10 @@ def check_case(
 
 
 def own_stream(rng: np.random.Generator | None) -> np.random.Generator:
-    """A generator that draws what no user's generator of a small seed has drawn.
+    """A generator whose numbers differ from those of a user's generator with a small seed.
 
-    An upstream gradient with the numbers of an input would confirm a backward that mistakes one
-    for the other, and give a normalization, whose derivative along its input is zero, nothing.
+    An upstream gradient equal to an input would confirm a backward that mistakes one for the
+    other; and the derivative of a normalization along its input is zero.
     """
     return np.random.default_rng([STREAM, 0 if rng is None else int(rng.integers(2**32))])
 
@@ -188,11 +187,11 @@ def _differentiate(
     case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
     names: Sequence[str], how: Extent, rng: np.random.Generator,
 ) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows, and why a method was not used."""
+    """The rows of the report, and the reasons why a method was not used."""
     methods, notes = _suitable(evaluate, analytic["all"], upstream, how, rng)
     try:
         return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
-    except NotAnalytic as error:  # elsewhere than along the first direction
+    except NotAnalytic as error:  # another direction than the first
         methods, notes = _without_complex(how, str(error))
         return _by(methods, notes, case, evaluate, analytic, upstream, names, how, rng)
 
@@ -202,7 +201,8 @@ def _by(
     analytic: dict[str, Arrays], upstream: Arrays, names: Sequence[str], how: Extent,
     rng: np.random.Generator,
 ) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows by these methods, the first along directions; notes, where there is one more."""
+    """The rows by these methods, the first along directions; and the notes, with one added
+    perhaps."""
     if how.by_entries:
         return check_entries(case, evaluate, analytic, upstream, names, methods, how.sample,
                              rng), notes
@@ -226,7 +226,7 @@ def _by(
                                     how.diagnosis, rng)
             rows, notes = merged(rows, entries), notes[:len(notes) - len(probes)]
         elif len(methods) > 1:
-            rows = [judged(row, case, evaluate, analytic, upstream, lines, methods)
+            rows = [with_all_methods(row, case, evaluate, analytic, upstream, lines, methods)
                     for row in rows]
         if probes and probes[0].status == "wrong" and not any(row.status in BAD for row in rows):
             rows += _parted(case, evaluate, analytic, upstream, names_with, methods, rng)
@@ -239,7 +239,7 @@ def _parted(
     case: Case, evaluate: Evaluator, analytic: dict[str, Arrays], upstream: Arrays,
     names: Sequence[str], methods: tuple[str, ...], rng: np.random.Generator,
 ) -> list[Row]:
-    """The row of another direction over all tensors that the second method, and only that, finds
+    """The row of another direction over all tensors, if the second method, and only that, finds it
     wrong; none where kinks explain it."""
     line = lines_together(evaluate.inputs, names, rng, 1)[0]
     one = cleared(case, evaluate, analytic, upstream, "all", line, methods[1])
@@ -250,7 +250,8 @@ def _parted(
 
 
 def _parts(lines: list[Line], watch: Watch) -> list[list[Line]]:
-    """The lines at once; of a slow function, about which somebody asks, tensor by tensor."""
+    """The lines in one part; with a slow function whose progress is watched, a part for each
+    tensor."""
     if not watch.active or watch.run_time * len(lines) < PART:
         return [lines]
     return [[line for line in lines if line.row == name]
@@ -261,7 +262,7 @@ def _suitable(
     evaluate: Evaluator, gradients: Arrays, upstream: Arrays, how: Extent,
     rng: np.random.Generator,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The methods without complex step where it is impossible, and why."""
+    """The methods, without complex step where it is impossible, and the reason."""
     if not any(value.size for value in gradients.values()):
         return how.methods, ()
     direction = lines_together(evaluate.inputs, list(gradients), rng, 1)[0].direction

@@ -1,4 +1,4 @@
-"""Analytic gradients as a user gives them, in any of their forms, made a case to be checked."""
+"""Making a case to be checked from a user's functions and gradients in any of their forms."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FROZEN = "expected it inside the function (a lambda or functools.partial), not a
 
 
 class Kept(NamedTuple):
-    """What a user's forward returned, for the backward."""
+    """What a user's forward returned, for its backward."""
 
-    outputs: Any  # whose form upstream gradients have
+    outputs: Any  # upstream gradients have the same form
     cache: Any
 
 
@@ -50,7 +50,8 @@ def gradients_case(
     f: Callable[..., Any], inputs: Any, gradients: Any, upstream: Any,
     labels: Mapping[str, Labels], decisions: Callable[..., Any] | None = None,
 ) -> tuple[Case, dict[str, np.ndarray]]:
-    """The case of a function with given gradients, and the upstream gradient they are for."""
+    """The case of a function with given gradients, and the upstream gradient that they belong
+    to."""
     named, form = name_inputs(f, inputs)
     validate_inputs(named)
 
@@ -77,7 +78,7 @@ def gradients_case(
 
 
 def _decide(decisions: Callable[..., Any] | None, form: Form) -> Callable[[Any], Any] | None:
-    """The user's function of decisions, called with inputs by name."""
+    """The user's function of branch decisions, called with inputs by name."""
     return None if decisions is None else lambda a: form.call(decisions, a)
 
 
@@ -85,21 +86,21 @@ def _decide(decisions: Callable[..., Any] | None, form: Form) -> Callable[[Any],
 
 
 class Form(NamedTuple):
-    """How inputs were given: all that a user's functions are to see of them."""
+    """The form in which inputs were given, and in which the user's functions get them."""
 
     inputs: Any  # a mapping, or a list in the order of f's parameters
-    names: tuple[str, ...]  # of the parts of a list
+    names: tuple[str, ...]  # names of the parts of a list
     nested: bool  # whether there are mappings or lists of arrays inside
 
     def call(self, g: Callable[..., Any], a: Arrays) -> Any:
-        """g of inputs that are given by name."""
+        """Call g with inputs that are given by name."""
         if isinstance(self.inputs, Mapping):
             return g(like(self.inputs, a, "", holds_arrays) if self.nested else dict(a))
         return g(*(like(part, a, name, holds_arrays) for name, part in zip(
             self.names, self.inputs, strict=True))) if self.nested else g(*a.values())
 
     def gradients(self, found: Any) -> dict[str, Any]:
-        """Gradients in this form by name."""
+        """Name -> gradient, from gradients in this form."""
         parts = self.inputs if isinstance(self.inputs, Mapping) else dict(
             zip(self.names, self.inputs, strict=True))
         known = name_gradients(found, parts)
@@ -131,7 +132,7 @@ def name_inputs(f: Callable[..., Any], inputs: Any) -> tuple[dict[str, np.ndarra
 
 
 def _numbers(name: Any, value: Any) -> np.ndarray:
-    """An input as NumPy has it. Raises ValueError where it holds anything but numbers."""
+    """An input as a NumPy array. Raises ValueError if it holds anything but numbers."""
     array = host(value)
     if array.dtype.kind not in "fciub":
         raise ValueError(f"inputs: expected numbers in {str(name)!r}, got {_kind(value)}; {FROZEN}")
@@ -159,7 +160,7 @@ def name_gradients(gradients: Any, named: Arrays) -> dict[str, Any]:
 
 
 def host(array: Any) -> np.ndarray:
-    """The array as NumPy has it, from whichever device."""
+    """The array as a NumPy array, from any device."""
     return np.asarray(array if isinstance(array, (np.ndarray, float, int, list))
                       else backend.to_host(array) if hasattr(array, "get") else array)
 
@@ -167,7 +168,7 @@ def host(array: Any) -> np.ndarray:
 def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
     """A gradient written out in full: also anything with `.dense()`, or (ids, rows), summed.
 
-    Raises ValueError on what is no array of numbers.
+    Raises ValueError if it is no array of numbers.
     """
     if gradient is None:
         raise ValueError(f"gradients: expected an array for {name!r}, got None: {NOTHING} If it "
@@ -189,7 +190,7 @@ def dense(gradient: Any, name: str, inputs: Arrays) -> np.ndarray:
 
 
 def _kind(value: Any) -> str:
-    """What something is that is no number; of a list, its first such element."""
+    """The kind of a value that is no number; for a list, that of its first such element."""
     while isinstance(value, (list, tuple)) and value:
         value = next((x for x in value if not isinstance(x, (int, float))), value[0])
     return "None" if value is None else "a function" if callable(value) else type(value).__name__
@@ -235,7 +236,8 @@ def validate_gradients(inputs: Arrays, gradients: Arrays) -> None:
 def validate_upstream(upstream: Arrays, inputs: Arrays) -> None:
     """Raise ValueError where an upstream gradient is an input, or a multiple of one.
 
-    A backward that takes one for the other would pass. Numbers that are all equal are let through.
+    A backward that mistakes one for the other would pass. Arrays with all entries equal are
+    allowed.
     """
     for output, d in upstream.items():
         for name, x in inputs.items():

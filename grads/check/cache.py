@@ -1,4 +1,4 @@
-"""What a forward keeps for its backward: it must survive both another forward and the backward."""
+"""The check of a cache: it must survive another forward pass and its own backward pass."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Finding]:
-    """Faults of a cache that one forward and one backward do not show.
+    """Faults of a cache that a single forward and backward do not show.
 
-    Arguments: upstream gradients by output; gradients, what one backward gave for them. A second
-    run of the forward, with other inputs, and a second call of the backward on the same cache must
-    change nothing. A layer that keeps its state in itself, or a part of it that is no array of the
-    cache, is not asked for that.
+    Arguments: upstream gradients by output; gradients, the result of one backward for them. A
+    second forward with other inputs, and a second backward on the same cache, must not change
+    them. State outside the arrays of the cache, as in a layer that keeps it on itself, is not
+    checked.
     """
     if case.cacheless:
         return []
@@ -38,7 +38,7 @@ def cache_findings(case: Case, upstream: Arrays, gradients: Arrays) -> list[Find
     with np.errstate(all="ignore"):
         try:
             case.forward(others)
-        except Exception:  # the other inputs need not suit it
+        except Exception:  # the other inputs may be invalid for it
             pass
     changed = not all(np.array_equal(array, old, equal_nan=array.dtype.kind in "fc")
                       for array, old in zip(kept, before, strict=True))

@@ -33,14 +33,15 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """One pair. `zeros` says which entries of an input cannot matter."""
+    """A forward and backward pass. `zeros`: entries of inputs that must have exactly zero
+    gradient."""
 
     inputs: dict[str, np.ndarray]  # float64
     forward: Callable[[Inputs], tuple[dict[str, Array], Any]]  # inputs -> outputs, cache
     vjp: Callable[[Mapping[str, Any], Any], dict[str, Any]]  # d_outputs, cache -> gradients
     zeros: dict[str, np.ndarray] = field(default_factory=dict)  # bool, of the inputs' shapes
     labels: dict[str, Labels] = field(default_factory=dict)  # of inputs and outputs
-    facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks: for oracles
+    facts: dict[str, Any] = field(default_factory=dict)  # ids, lengths, masks, for references
     decisions: Callable[[Any], Any] | None = None  # inputs -> branch decisions: see kinks
     cacheless: bool = False  # vjp reads the inputs instead of a cache, and no upstream gradient
 

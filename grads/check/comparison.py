@@ -6,9 +6,9 @@ estimated error,
     |a - v| <= eps (8192 max(|a|, |v|) + 512 (terms + largest of the tensor) + 8 largest of all)
                + 10 error
 
-is right; in float32 fewer eps and 10 times the rounding observed (`precision`). `terms` is the sum
-of |upstream * derivative| over the outputs: what had to cancel to leave v. A wrong entry is
-examined for a kink: there is no derivative, and the report says so.
+is right; in float32 with fewer eps and 10 times the observed rounding (`precision`). `terms` is the
+sum of |upstream * derivative| over the outputs, whose cancellation leaves v. A wrong entry is
+examined for a kink, where there is no derivative; the report says so.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from grads.check.report import BAD, ErrorMap, Row
 from grads.check.stopped import UNSURE, uncovered
 from grads.check.watch import TimeUp
 
-EPS = float(np.finfo(np.float64).eps)  # of the numerical derivatives
-SAFETY = 10  # an error estimate may be this much too small
-COARSE = 1e-3  # a second method with a larger relative error decides nothing
-NOISY = 0.02  # the same where the function itself is rounded to less than float64
-FLOOR, FLOOR_ALL = 1e-4, 1e-8  # parts of the largest gradients below which an error is not relative
-TINY = 1e-6  # part of the largest gradient of all below which uncertainty is no matter
-SLACK = 1e-6  # of a kink's slopes: their own error
+EPS = float(np.finfo(np.float64).eps)  # eps of the numerical derivatives
+SAFETY = 10  # factor by which an error estimate may be too small
+COARSE = 1e-3  # a method with a larger relative error confirms nothing
+NOISY = 0.02  # likewise where the function itself is computed in less than float64
+FLOOR, FLOOR_ALL = 1e-4, 1e-8  # floors of relative errors, as parts of the largest gradients
+TINY = 1e-6  # part of the largest gradient below which uncertainty is ignored
+SLACK = 1e-6  # relative error of a kink's slopes
 MEET = "several kinks in one place; beside it the gradient is right"
 KINKS = 64  # entries of a tensor that are examined for a kink
 
@@ -45,7 +45,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Numbers(NamedTuple):
-    """All that was computed about a case."""
+    """All gradients and derivatives computed for a case."""
 
     analytic: Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
     places: Mapping[str, Arrays]  # method -> input -> flat positions
@@ -63,7 +63,7 @@ class Estimate(NamedTuple):
 
 
 def estimates_of(numbers: Numbers, name: str, choice: str) -> dict[str, Estimate]:
-    """What each method says of a tensor, for all outputs together or for one of them."""
+    """The estimate of each method for a tensor, for all outputs together or for one of them."""
     found = {}
     for method, tensors in numbers.estimates.items():
         numeric, where = tensors[name], numbers.places[method][name]
@@ -88,7 +88,7 @@ def compare_case(case: Case, evaluate: Evaluator, numbers: Numbers) -> list[Row]
 def _row(
     case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, largest: float
 ) -> Row:
-    """One tensor, one choice; where the time is up before a kink is ruled out, nothing is said."""
+    """The row of a tensor for one choice; undecided if the time ends before kinks are ruled out."""
     shape = numbers.analytic[choice][name].shape
     checked = len(next(iter(numbers.places.values()))[name])
     if evaluate.watch.stopped and not checked:
@@ -156,7 +156,7 @@ def _map(
     case: Case, name: str, found: Mapping[str, Estimate], compared: Mapping[str, Compared],
     status: Mapping[int, str],
 ) -> ErrorMap:
-    """The errors of the entries by the first method, the most exact."""
+    """The errors of the entries by the first, most exact method."""
     method, estimate = next(iter(found.items()))
     labels = case.labels.get(name)
     return ErrorMap(estimate.where, compared[method].relative,
@@ -167,7 +167,7 @@ def _map(
 class Compared(NamedTuple):
     """An analytic gradient beside the derivatives of one method; (n,) each."""
 
-    limit: np.ndarray  # the absolute difference that is still right
+    limit: np.ndarray  # the allowed absolute difference
     relative: np.ndarray  # error, relative to the larger of both or to a floor
     excess: np.ndarray  # error as a multiple of the limit
     coarse: np.ndarray  # bool: the method is too uncertain to confirm anything
@@ -181,7 +181,7 @@ def compare(
 
     Arguments: eps of the analytic gradient's dtype; own and largest, the largest gradients of the
     tensor and of all tensors; rounding of the analytic gradient, if observed; unsure, the relative
-    error from which a method confirms nothing; rtol, what is let through beside rounding.
+    error from which a method confirms nothing; rtol, the relative error tolerated beside rounding.
     """
     may = allowance(eps, rounding)
     a, (_, value, error, scale) = analytic[estimate.where], estimate
@@ -198,7 +198,7 @@ def compare(
 
 
 def contradictions(found: Mapping[str, Estimate], own: float, largest: float) -> set[int]:
-    """The flat positions at which two methods exclude each other, whatever the gradient is."""
+    """The flat positions at which two methods contradict each other, whatever the gradient is."""
     first, *others = found.values()
     size = max((int(estimate.where.max(initial=-1)) + 1 for estimate in found.values()), default=0)
     apart: set[int] = set()
@@ -208,18 +208,18 @@ def contradictions(found: Mapping[str, Estimate], own: float, largest: float) ->
         with np.errstate(invalid="ignore"):
             both = other._replace(error=other.error + error[other.where])
         excess = compare(both, said, EPS, own, largest).excess
-        apart.update(int(k) for k in other.where[excess > 1])  # not where one is unknown
+        apart.update(int(k) for k in other.where[excess > 1])  # False where one is unknown
     return apart
 
 
 def verdicts(
     found: Mapping[str, Estimate], compared: Mapping[str, Compared], apart: Collection[int] = ()
 ) -> dict[int, str]:
-    """Flat position -> what the methods say together, before the search for kinks.
+    """Flat position -> the status by all methods together, before the search for kinks.
 
-    Arguments: apart, the positions at which the methods exclude each other: nothing is wrong there
-    for certain. An uncertain method may refuse a gradient, but not confirm one. "coarse" is a
-    gradient that one method confirms while another is too uncertain to.
+    Arguments: apart, the positions at which the methods contradict each other, where nothing is
+    certainly wrong. An uncertain method may reject a gradient, but not confirm one. "coarse" is a
+    gradient that one method confirms while another is too uncertain.
     """
     said: dict[int, list[str]] = {}
     for method, estimate in found.items():
@@ -237,7 +237,8 @@ def _kinks(
     case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str,
     analytic: np.ndarray, status: dict[int, str],
 ) -> list[str]:
-    """Search for kinks where not all is right; changes `status`, returns a hint for each."""
+    """Search for kinks at entries that are not right; updates `status`, returns a hint for each
+    kink."""
     upstream = {k: d for k, d in numbers.upstream.items() if choice in ("all", k)}
     hints: list[str] = []
     kinked: list[int] = []
@@ -280,8 +281,8 @@ def _alike(
     x: np.ndarray, analytic: np.ndarray, found: Mapping[str, Estimate], status: dict[int, str],
     rest: Collection[int], kinked: Collection[int],
 ) -> None:
-    """Entries that were not examined, of the value of one at a kink, are at one, too: complex step
-    has the slope of its right side, differences the mean of both. Changes `status`."""
+    """Entries that were not examined but have the value of one at a kink count as kinks, too:
+    complex step gives the slope of one side, differences the mean of both. Updates `status`."""
     if len(found) < 2 or not kinked or not len(rest):
         return
     right, mean = (np.full(x.size, np.nan) for _ in range(2))
@@ -297,8 +298,9 @@ def _alike(
 
 
 def _kinks_meet(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:
-    """Whether kinks of several entries hide each other: of three equal numbers the median moves
-    with none alone. Then a random direction has one, and the gradient is right beside it."""
+    """Whether kinks of several entries hide each other: the median of three equal numbers changes
+    with none of them alone. Then a random direction has a kink, and the gradient is right
+    nearby."""
     v = np.random.default_rng(3).normal(size=evaluate.inputs[name].shape)
     return find_kink_along(evaluate, upstream, {name: v}) is not None and right_nearby(
         case, evaluate, upstream, name)
@@ -308,7 +310,7 @@ def _worst_entry(
     found: Mapping[str, Estimate], compared: Mapping[str, Compared], status: Mapping[int, str],
     worst: str,
 ) -> int | None:
-    """The flat position with the largest error of those whose status gives the row its own."""
+    """The flat position with the largest error among the entries of the row's status."""
     best, chosen = -1.0, None
     for method, estimate in found.items():
         for position, excess in zip(estimate.where, compared[method].excess, strict=True):
@@ -318,7 +320,7 @@ def _worst_entry(
 
 
 def _largest_error(relative: np.ndarray) -> float:
-    """The largest, which is not a number if one of them is not."""
+    """The largest; NaN if one of them is NaN."""
     return float(relative.max(initial=0.0))
 
 
@@ -334,7 +336,7 @@ def _numeric_at(found: Mapping[str, Estimate], at: int | None) -> float:
 
 
 def _disagreement(found: Mapping[str, Estimate], at: int | None) -> str:
-    """What the methods say of one entry."""
+    """The sentence on the methods' disagreement about one entry."""
     said = [f"{method} {estimate.value[estimate.where == at][0]:.9g}"
             for method, estimate in found.items() if (estimate.where == at).any()]
     return (f"the methods disagree: {', '.join(said)}; the function computes something else with "
@@ -345,7 +347,7 @@ def _diagnosis(
     case: Case, evaluate: Evaluator, numbers: Numbers, choice: str, name: str, allowed: np.ndarray,
     kinks: list[int],
 ) -> list[str]:
-    """What kind of mistake this looks like, but for the entries at kinks."""
+    """The diagnosis of the mistake, without the entries at kinks."""
     shape = evaluate.inputs[name].shape
 
     def numeric(tensor: str, which: str) -> np.ndarray:

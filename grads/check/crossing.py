@@ -1,10 +1,10 @@
-"""Directions that cross kinks: what brings the kinks is left out, and the rest is compared.
+"""Directions that cross kinks: the entries with kinks are left out, and the rest is compared.
 
-Along a direction through a kink there is no derivative: complex step finds the slope of one side of
-it, Ridders' differences the mean of both, and a right gradient need be neither. Kinks of several
-entries even cancel in part, so that differences look smooth. So a direction that is not right is
-halved down to an entry; if the function has a kink there, the entry is left out, with all of the
-same value (zeros before a ReLU), and the direction is taken again.
+Along a direction through a kink there is no derivative: complex step gives the slope of one side,
+Ridders' differences the mean of both, and a right gradient need be neither. Kinks of several
+entries may partly cancel, so that differences look smooth. So a direction that is not right is
+bisected down to an entry; if the function has a kink there, the entry is left out, with all of the
+same value (zeros before a ReLU), and the direction is differentiated again.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from grads.check.evaluate import Evaluator
 from grads.check.kinks import find_kink, find_kink_along
 from grads.check.report import Row
 
-MOST = 48  # kinks along a direction, of different values, that are left out
+MOST = 48  # most kinks along a direction, of different values, that are left out
 
 
 class Cleared(NamedTuple):
-    """A direction without the entries that bring a kink, and what was found along it."""
+    """A direction without the entries that have a kink, and the result along it."""
 
     line: Line
     slope: Slope
-    kinks: tuple[tuple[str, int], ...]  # tensor and flat position; of one value the first
-    entry: tuple[str, int] | None  # where it is wrong although there is no kink, if it is
+    kinks: tuple[tuple[str, int], ...]  # tensor and flat position; for equal values, the first
+    entry: tuple[str, int] | None  # an entry that is wrong without a kink, if there is one
 
     @property
     def crosses(self) -> bool:
-        """Whether it is wrong and has kinks that no entry brings alone, or too many."""
+        """Whether it is wrong and has kinks that no single entry causes, or too many."""
         return self.slope.status == "wrong" and self.entry is None
 
 
@@ -43,7 +43,7 @@ def cleared(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line,
     method: str,
 ) -> Cleared:
-    """The direction after all entries that make it wrong, or uncertain, by a kink are left out."""
+    """The direction without all entries that make it wrong, or uncertain, by a kink."""
     weights = {name: d for name, d in upstream.items() if choice in ("all", name)}
     kinks: list[tuple[str, int]] = []
     while True:
@@ -87,8 +87,8 @@ def decided(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, line: Line,
     methods: Sequence[str],
 ) -> tuple[str, tuple[str, ...]]:
-    """What all methods together say of a direction that one of them found wrong: its status, and
-    the hint that belongs to it."""
+    """The status by all methods together of a direction that one of them found wrong, and its
+    hint."""
     weights = {name: d for name, d in upstream.items() if choice in ("all", name)}
     if find_kink_along(evaluate, weights, line.direction) is None:
         sure = all(_slope(evaluate, analytic, upstream, choice, line, method).status == "wrong"
@@ -111,11 +111,11 @@ def _apart(methods: Sequence[str]) -> str:
     return f"along a random direction {' and '.join(methods)} disagree"
 
 
-def judged(
+def with_all_methods(
     row: Row, case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays,
     lines: Sequence[Line], methods: tuple[str, ...],
 ) -> Row:
-    """A row that is wrong along directions, as all methods together see it."""
+    """A row that is wrong along directions, with its status by all methods together."""
     if row.status != "wrong":
         return row
     order = ("wrong", "disagree", "inconclusive")

@@ -1,15 +1,15 @@
 """Numerical differentiation of named outputs with respect to named inputs, with error estimates.
 
-The derivative at a place is that of L_k(t) = sum(d_out_k * out_k(x + t d)) at t = 0, for each
-output k that has an upstream gradient d_out_k; d is one entry of one tensor, or any direction.
-Evaluations serve all outputs. Outputs are subtracted element by element before they are
-multiplied with d_out: less cancels, and the derivative of an output that does not depend on x is
-exactly zero, without error. So is that of one whose change every step is too small to show.
+A derivative is that of L_k(t) = sum(d_out_k * out_k(x + t d)) at t = 0, for each output k with an
+upstream gradient d_out_k; d is one entry of one tensor, or any direction. Each evaluation serves
+all outputs. Outputs are subtracted element by element before they are multiplied by d_out, which
+reduces cancellation; the derivative of an output that does not depend on x is exactly zero, without
+error. So is that of an output that no step changes.
 
-`complex`: Im L(x + i h d) / h, one evaluation and no subtraction: exact but for rounding where the
+`complex`: Im L(x + i h d) / h, one evaluation and no subtraction: exact up to rounding where the
 function is analytic (Squire and Trapp, 1998). `ridders`: central differences, extrapolated to
-h = 0, in real numbers (Ridders, 1982); it asks only for smoothness, and says how far it got.
-`central` and `forward` are for teaching: steps and errors are those of the textbooks.
+h = 0, in real numbers (Ridders, 1982); it needs only smoothness, and estimates its error.
+`central` and `forward` are for teaching, with the textbooks' steps and errors.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ __all__ = [
 ]
 
 EPS = float(np.finfo(np.float64).eps)
-ROUNDINGS = 4.0  # roundings of an output's size that its value is taken to have suffered
+ROUNDINGS = 4.0  # assumed rounding error of an output, in units of eps times its size
 
-COMPLEX_STEP = 1e-30  # its square vanishes beside 1, and no subtraction sets a lower limit
-SMALLEST = -600  # power of 2 of an input, beyond which a complex step would underflow
+COMPLEX_STEP = 1e-30  # its square is below rounding, and no subtraction sets a lower limit
+SMALLEST = -600  # power of 2 of an input below which a complex step would underflow
 FORWARD_STEP = 2.0**-26  # about sqrt(eps): truncation h / 2 and rounding eps / h are of one size
 CENTRAL_STEP = 2.0**-17  # about eps^(1/3): so are h^2 / 6 and eps / h
-RIDDERS_STEP = 2.0**-5  # the largest of the first iteration; extrapolation to h^8 allows it
+RIDDERS_STEP = 2.0**-5  # largest step of the first iteration; extrapolation to h^8 allows it
 LEVELS = 4  # halvings an iteration: 8 evaluations
-ITERATIONS = 3  # where the first did not do, others whose steps are
+ITERATIONS = 3  # further iterations where the first is too inexact, with steps
 CLOSER = 2.0**-8  # times as large
-GOOD = 1e-8  # the relative error that does
-SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps in the second direction, of which one must do
-STRETCH = 2.0**10  # times their own size, by which these steps may change small inputs, but for h
+GOOD = 1e-8  # relative error that is good enough
+SECOND = (2.0**-17, 2.0**-24, 2.0**-31)  # steps in the second direction, of which one must agree
+STRETCH = 2.0**10  # largest relative change of small inputs by these steps, times h
 ALIKE = 1e-4  # relative difference of the derivatives in two directions
 
 
@@ -68,11 +68,11 @@ def at_entries(
     """The derivatives with respect to single entries.
 
     Arguments: f, inputs by name -> outputs by name, or an `Evaluator` of it at these inputs, which
-    counts and remembers; inputs, by name, floating; upstream, d_out by the name of an output, of
-    its shape; positions, flat, by the name of an input; method, in METHODS; lanes, whether many
-    perturbed versions may run at once; options of the method. Returns by the name of an input: one
-    row an output, in upstream's order, one column a position. Raises ValueError on arguments
-    that do not fit, NotAnalytic where method is "complex" and f is not meant for it.
+    counts evaluations and caches; inputs, by name, floating; upstream, d_out by the name of an
+    output, of its shape; positions, flat, by the name of an input; method, in METHODS; lanes,
+    whether many perturbed copies may run at once; options of the method. Returns by the name of an
+    input: a row for each output, in upstream's order, a column for each position. Raises ValueError
+    on arguments that do not fit, NotAnalytic if method is "complex" and f cannot be continued.
     """
     evaluate = _evaluator(f, inputs, lanes)
     return {name: _derivatives(evaluate, upstream, Entries(evaluate.inputs, name, where), method,
@@ -86,21 +86,21 @@ def along(
 ) -> Numeric:
     """The derivatives along directions, each an array for some of the inputs, of their shape.
 
-    One row an output, in upstream's order, one column a direction; the rest as in `at_entries`.
+    A row for each output, in upstream's order, a column for each direction; the rest as in
+    `at_entries`.
     """
     evaluate = _evaluator(f, inputs, lanes)
     return _derivatives(evaluate, upstream, Lines(evaluate.inputs, directions), method, options)
 
 
 class Probe:
-    """Some lines through the inputs, and the outputs along them.
+    """Lines through the inputs, and the outputs along them.
 
     Attributes: n, the number of lines; unit (n,), a power of 2, the step along each that moves
     the inputs by about max(1, |x|); near (n,), one that changes no input by more than its own
-    size; coarse (n,), the inputs' rounding as a step, in units of eps; noise, the outputs' own
-    where it was observed, (size,) or 0.0 each;
-    names of the outputs; weights, their upstream gradients, (size,) each; base, the outputs
-    at t = 0, likewise.
+    size; coarse (n,), the inputs' rounding as a step, in units of eps; noise, the observed rounding
+    of the outputs, (size,) or 0.0 each; names of the outputs; weights, their upstream gradients,
+    (size,) each; base, the outputs at t = 0, likewise.
     """
 
     def __init__(
@@ -128,12 +128,12 @@ class Probe:
         return Probe(self._evaluate, weights, self._places, self._which[lines])
 
 
-# --- the methods: of a probe, the derivative at t = 0 --------------------------------------------
+# --- the methods: the derivative of a probe at t = 0 ---------------------------------------------
 
 
 def complex_step(probe: Probe, *, h: float = COMPLEX_STEP) -> Numeric:
-    """Im L(i h) / h (Squire and Trapp, 1998). One evaluation a place, h times as small where
-    an input is below 1, whose neighbourhood is."""
+    """Im L(i h) / h (Squire and Trapp, 1998). One evaluation a line; the step is scaled down with
+    inputs below 1."""
     steps = h * 2.0 ** np.clip(np.floor(np.log2(probe.near)), SMALLEST, 0)  # (n,)
     outputs = probe(1j * steps[None])
     rows = []
@@ -145,7 +145,7 @@ def complex_step(probe: Probe, *, h: float = COMPLEX_STEP) -> Numeric:
 
 
 def forward_difference(probe: Probe, *, h: float = FORWARD_STEP) -> Numeric:
-    """(L(h) - L(0)) / h; its error, h L'' / 2, from a second step 2 h. Two evaluations a place."""
+    """(L(h) - L(0)) / h; its error, h L'' / 2, from a second step 2 h. Two evaluations a line."""
     steps = np.outer([2 * h, h], probe.unit)  # (2, n)
     rows = []
     for k, (out, base, weight) in enumerate(zip(probe(steps), probe.base, probe.weights,
@@ -158,7 +158,7 @@ def forward_difference(probe: Probe, *, h: float = FORWARD_STEP) -> Numeric:
 
 
 def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
-    """(L(h) - L(-h)) / 2h; its error, h^2 L''' / 6, from 2 h. Four evaluations a place."""
+    """(L(h) - L(-h)) / 2h; its error, h^2 L''' / 6, from 2 h. Four evaluations a line."""
     steps = np.outer([2 * h, h], probe.unit)  # (2, n)
     rows = []
     outputs = probe(np.concatenate([steps, -steps]))
@@ -173,15 +173,15 @@ def central_difference(probe: Probe, *, h: float = CENTRAL_STEP) -> Numeric:
 def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIONS) -> Numeric:
     """Central differences at h, h/2, h/4, h/8, extrapolated to h = 0 (Ridders, 1982).
 
-    Eight evaluations a place; where truncation leaves a relative error above GOOD, as many again
-    at smaller steps. To the error of the extrapolation is added half of what the one-sided slopes
-    differ by, extrapolated likewise: at a kink, central differences agree on the mean of the two.
+    Eight evaluations a line; where truncation leaves a relative error above GOOD, as many again at
+    smaller steps. Half the difference of the one-sided slopes, extrapolated likewise, is added to
+    the error of the extrapolation: at a kink, central differences agree on the mean of the two.
     """
     best, rounding = _ridders_iteration(probe, h * probe.unit)
     for k in range(1, iterations + 1):
         fine = best.error <= np.maximum(GOOD * best.scale, rounding / CLOSER)
-        again = np.flatnonzero(~fine.all(axis=0))  # not a number is not fine, either
-        if k == iterations:  # within the domain of a logarithm: near inputs that are small
+        again = np.flatnonzero(~fine.all(axis=0))  # NaN counts as not fine
+        if k == iterations:  # near small inputs: within the domain of a logarithm
             again = again[probe.near[again] < probe.unit[again] * CLOSER]
         if not again.size:
             break
@@ -195,7 +195,7 @@ def ridders(probe: Probe, *, h: float = RIDDERS_STEP, iterations: int = ITERATIO
 
 
 def _ridders_iteration(probe: Probe, h: Array) -> tuple[Numeric, Array]:
-    """The derivatives from steps of h (n,), h/2, ..., and the rounding (K, n) in their errors."""
+    """The derivatives from steps h (n,), h/2, ..., and the rounding part (K, n) of their errors."""
     steps = np.outer(0.5 ** np.arange(LEVELS), h)  # (m, n)
     rows, roundings = [], []
     outputs = probe(np.concatenate([steps, -steps]))
@@ -203,7 +203,7 @@ def _ridders_iteration(probe: Probe, h: Array) -> tuple[Numeric, Array]:
         ahead, behind = out[:LEVELS] - base, base - out[LEVELS:]
         change = out[:LEVELS] - out[LEVELS:]
         slope, scale = _slopes(change, weight, 2 * steps)
-        value, error = _extrapolated(slope, (2, 4, 6))  # even powers of h are in its error
+        value, error = _extrapolated(slope, (2, 4, 6))  # its error has even powers of h
         corner, _ = _extrapolated((ahead - behind) @ weight / steps, (1, 3, 5))
         roundings.append(_noise(change, k, scale[-1], probe) / steps[-1])
         rows.append((value, error + np.abs(corner) / 2 + roundings[-1], scale[-1]))
@@ -217,12 +217,12 @@ METHODS: dict[str, Callable[..., Numeric]] = {
 
 
 def _extrapolated(rows: Array, powers: Sequence[int]) -> tuple[Array, Array]:
-    """The limit at h = 0 of what was found at h, h/2, ..., and its error (Ridders' tableau).
+    """The limit at h = 0 of the values at h, h/2, ..., and its error (Ridders' tableau).
 
     Arguments: rows (m, n); powers of h in their error, ascending. Each column of the tableau
-    removes one power from the column before. The column whose entries differ least from their two
-    parents is taken. Of all its entries, not of the best: two can be close by chance where rounding
-    is all there is.
+    removes one power from the column before. The column is chosen whose entries differ least from
+    their two parents, counting all its entries and not the best one: where only rounding is left,
+    two can be close by chance.
     """
     column, best, error = rows, rows[-1], np.full(rows.shape[1], np.inf)
     for power in powers:
@@ -242,8 +242,8 @@ def _slopes(change: Array, weight: Array, steps: Array) -> tuple[Array, Array]:
 def _noise(change: Array, k: int, scale: Array, probe: Probe) -> Array:
     """Rounding error of the k-th output, projected (n,).
 
-    Where a step changes anything it may have changed less than a rounding of the other elements;
-    where an output is rounded to less than float64, one that changes nothing may have, too.
+    A step that changes some elements may have changed others by less than their rounding; where an
+    output is computed in less than float64, so may a step that changes nothing.
     """
     moves = (change != 0).any(axis=(0, 2))  # (n,)
     outputs = moves * np.sqrt(((probe.weights[k] * probe.base[k]) ** 2).sum())
@@ -252,7 +252,8 @@ def _noise(change: Array, k: int, scale: Array, probe: Probe) -> Array:
 
 
 def _numeric(rows: Sequence[tuple[Array, Array, Array]]) -> Numeric:
-    """Rows of value, error and scale, put together; what is not finite has no error bound."""
+    """A Numeric of rows of value, error and scale; where these are not finite, the error is
+    infinite."""
     value, error, scale = (np.array(part) for part in zip(*rows, strict=True))
     finite = np.isfinite(value) & np.isfinite(error)
     return Numeric(np.where(finite, value, np.nan), np.where(finite, error, np.inf), scale)
@@ -261,12 +262,12 @@ def _numeric(rows: Sequence[tuple[Array, Array, Array]]) -> Numeric:
 def second_direction(
     evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any], found: Numeric
 ) -> str:
-    """Why complex step may not be used, after steps in a second direction of the complex plane.
+    """Check for analyticity by steps in a second direction of the complex plane.
 
-    Of an analytic function, the derivative is the same along all of them. Here t = (1 + i) h: the
-    real and the imaginary part of a difference must agree, and, but for a kink, with what complex
-    step `found`. Returns "" where they do at one of three step sizes, or where rounding hides what
-    they say.
+    The derivative of an analytic function is the same in all directions. Here t = (1 + i) h: the
+    real and the imaginary part of a difference must agree, and, except at a kink, agree with the
+    complex step `found`. Returns "" if they do at one of three step sizes, or if rounding is too
+    large to tell; else the reason why complex step cannot be used.
     """
     probe = _probe(evaluate, upstream, direction)
     if not _agree(probe, 1 + 1j, lambda change, weight, k: float(change.imag @ weight)):
@@ -283,7 +284,8 @@ def second_direction(
 def real_direction(
     evaluate: Evaluator, upstream: Mapping[str, Any], direction: Mapping[str, Any], found: Numeric
 ) -> str:
-    """The same after real steps, whose differences must agree with what complex step `found`."""
+    """As `second_direction`, by real steps, whose differences must agree with the complex step
+    `found`."""
     probe = _probe(evaluate, upstream, direction)
     if _agree(probe, 1.0, lambda change, weight, k: float(found.value[k, 0])):
         return ""
@@ -308,7 +310,7 @@ def _agree(
 def _apart(
     probe: Probe, h: float, turn: complex, expected: Callable[[Array, Array, int], float]
 ) -> float:
-    """How far a difference is from what is expected, in units of what is allowed."""
+    """The deviation of a difference from the expected one, in units of the allowed deviation."""
     t = h * np.minimum(probe.unit, STRETCH * probe.near)[None] * turn
     apart = allowed = 0.0
     for k, (ahead, behind) in enumerate(zip(probe(t), probe(-t), strict=True)):
@@ -321,7 +323,7 @@ def _apart(
     return apart / allowed if apart else 0.0 if np.isfinite(apart) else np.inf
 
 
-# --- who runs them --------------------------------------------------------------------------------
+# --- running them ---------------------------------------------------------------------------------
 
 
 def _evaluator(f: Function | Evaluator, inputs: Mapping[str, Any], lanes: bool) -> Evaluator:
@@ -332,12 +334,12 @@ def _derivatives(
     evaluate: Evaluator, upstream: Mapping[str, Any], places: Entries | Lines, method: str,
     options: Mapping[str, Any],
 ) -> Numeric:
-    """The method at all places, a few at a time, so that a run is not much wider than a chunk."""
+    """The method on all lines, a chunk at a time, which limits the number of copies in a run."""
     if method not in METHODS:
         raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
     weights = weights_of(evaluate, upstream)
     lines = np.arange(len(places))
-    with np.errstate(all="ignore"):  # a step may leave the domain: the error estimate says so
+    with np.errstate(all="ignore"):  # a step may leave the domain, which the error estimate shows
         chunks = [METHODS[method](Probe(evaluate, weights, places, part), **options)
                   for k in range(0, len(lines), evaluate.width)
                   for part in [lines[k:k + evaluate.width]]]

@@ -1,8 +1,8 @@
 """Random directions: one derivative that depends on all entries of a tensor.
 
-The derivative along a direction v is the sum of gradient * v, so that a wrong entry shows in
-nearly every direction. A tensor is checked along a few of them and at one entry; a direction that
-is wrong is halved, and the worse half again, until one entry is left.
+The derivative along a direction v is the sum of gradient * v, so that a wrong entry shows in nearly
+every direction. A tensor is checked along a few of them and for one entry; a wrong direction is
+bisected until one entry is left.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from grads.check.precision import allowance
 from grads.check.report import Row
 
 DIRECTIONS = 2  # a tensor
-COARSE = 1e-5  # of the sum of |gradient * v|: with a larger error a derivative decides nothing
-APART = 1e8  # ratio of two entries whose steps have nothing in common
-ALIKE = 64  # roundings of all entries have this part of their limit in common, at worst
-TOGETHER = "all tensors"  # the name of what is checked along directions over all of them
+COARSE = 1e-5  # relative to sum |gradient * v|: with a larger error nothing is decided
+APART = 1e8  # ratio of entries too different for one common step
+ALIKE = 64  # share of the entries' rounding that may have one sign
+TOGETHER = "all tensors"  # the name of rows for directions over all tensors
 
 Arrays = Mapping[str, np.ndarray]
 Analytic = Mapping[str, Arrays]  # upstream choice -> input -> analytic gradient
@@ -42,7 +42,7 @@ class Slope(NamedTuple):
 
     analytic: float
     numeric: float
-    status: str  # "ok", "wrong", or "inconclusive" where the numerical error is too large
+    status: str  # "ok", "wrong", or "inconclusive" if the numerical error is too large
     error: float  # relative to the sum of |gradient * v|, which may cancel
 
 
@@ -99,14 +99,14 @@ def _slope(
 def _terms(
     evaluate: Evaluator, gradient: np.ndarray, name: str, v: np.ndarray, own: float, largest: float
 ) -> float:
-    """What rounding of the entries may add up to along a direction: independent errors, mostly."""
+    """The limit along a direction for the entries' rounding, mostly independent errors."""
     eps = max(evaluate.eps, float(np.finfo(gradient.dtype).eps))
     may = allowance(eps, evaluate.rounding.get(name))
     one = eps * (may.tensor * own + may.all * largest) + may.absolute
     return one * max(3 * length([v]), float(np.abs(v).sum()) / ALIKE)
 
 
-# --- what is checked along them -------------------------------------------------------------------
+# --- checks along directions ----------------------------------------------------------------------
 
 
 def lines_of(gradients: Arrays, names: Sequence[str], rng: np.random.Generator) -> list[Line]:
@@ -140,8 +140,9 @@ def lines_together(
 
 
 def _sizes(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """How far a direction moves each entry: as far as another, or by its own size where these are
-    so far apart that a step which one entry needs would throw another out of its neighbourhood."""
+    """The scale of a direction for each entry: 1 for all, or the entry's own size where sizes
+    differ so
+    much that no common step suits all entries."""
     sizes = {name: np.abs(inputs[name]).astype(np.float64) for name in names}
     sizes = {name: np.where(size > 0, size, 1.0) for name, size in sizes.items()}
     every = np.concatenate([size.reshape(-1) for size in sizes.values()] or [np.ones(1)])
@@ -169,7 +170,9 @@ def _row(
     case: Case, evaluate: Evaluator, name: str, choice: str, method: str,
     found: Sequence[tuple[Line, Slope]],
 ) -> Row:
-    """One tensor's lines; its place is that of the worst of them, of an entry if all are right."""
+    """The row of one tensor's lines; its worst entry is that of the worst line, or of an entry if
+    all
+    are right."""
     order = ("wrong", "inconclusive", "ok")
     line, slope = min(found, key=lambda one: (order.index(one[1].status), one[0].entry is None))
     shape = evaluate.inputs[name].shape if name in evaluate.inputs else None
@@ -196,7 +199,7 @@ def bisect(
     evaluate: Evaluator, analytic: Analytic, upstream: Arrays, choice: str, direction: Arrays,
     method: str,
 ) -> tuple[str, int]:
-    """An entry at which a direction's derivative goes wrong: name and flat position."""
+    """An entry that makes a direction's derivative wrong: name and flat position."""
     ends = np.cumsum([v.size for v in direction.values()])
     low, high = 0, int(ends[-1])
     while high - low > 1:
@@ -210,7 +213,7 @@ def bisect(
 
 
 def _between(direction: Arrays, low: int, high: int) -> dict[str, np.ndarray]:
-    """The direction, zero but for entries low to high of all its tensors laid end to end."""
+    """The direction, zero except for entries low to high of all its tensors, concatenated."""
     part, start = {}, 0
     for name, v in direction.items():
         here = np.zeros_like(v)

@@ -1,7 +1,7 @@
-"""Entries one by one, by several methods: all of a tensor's, or a sample beside directions.
+"""Differentiation entry by entry, by several methods: all entries of a tensor, or a sample.
 
-It is what a check goes over to where a direction is wrong: then every tensor's entries are known,
-and the diagnosis (`grads.check.diagnosis`) can say what kind of mistake it is.
+A check continues with it if a direction is wrong: the diagnosis (`grads.check.diagnosis`) needs the
+derivatives of single entries.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def check_entries(
 ) -> list[Row]:
     """A row for every tensor, one for every tensor that is wrong for one output alone.
 
-    Arguments: methods that suit the function, the first of which goes along the directions;
-    sample, how many entries of a larger tensor, None for all.
+    Arguments: methods that suit the function, the first of which is used along directions; sample,
+    how many entries of a larger tensor, None for all.
     """
     places = {name: choose(analytic["all"][name], case.labels.get(name), sample, rng)
               for name in names}
@@ -68,8 +68,8 @@ def _led_to(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, methods: Sequence[str],
     choice: str, one: Cleared,
 ) -> Row:
-    """The row of a wrong direction that has led to an entry which, alone, is not found wrong, or
-    to none: where several tensors meet in one kink it may take all of them to cross it."""
+    """The row of a wrong direction for which bisection found no entry that is wrong alone: where
+    several tensors meet in one kink, it may take all of them to cross it."""
     known = [one.entry] if one.entry else [*one.kinks]
     name = known[-1][0] if known else next(iter(one.line.direction))
     shape, slope = evaluate.inputs[name].shape, one.slope
@@ -86,8 +86,8 @@ def _directions(
     case: Case, evaluate: Evaluator, analytic: Analytic, upstream: Arrays, names: Sequence[str],
     places: dict[str, np.ndarray], method: str, rng: np.random.Generator,
 ) -> tuple[list[Line], dict[str, list[Slope]], list[tuple[str, Cleared]]]:
-    """The directions of tensors whose entries are a sample, without kinks, their slopes, and those
-    that are wrong all the same; the entries to which that led are added to `places`."""
+    """The directions of sampled tensors, cleared of kinks, their slopes, and the directions that
+    are still wrong; the entries found by bisection are added to `places`."""
     part = [name for name in names if len(places[name]) < analytic["all"][name].size]
     lines = [line for line in lines_of(analytic["all"], part, rng) if line.entry is None]
     lines += lines_together(evaluate.inputs, names, rng) if part and len(names) > 1 else []
@@ -109,7 +109,7 @@ def _directions(
 def _estimates(
     evaluate: Evaluator, upstream: Arrays, places: dict[str, np.ndarray], methods: Sequence[str]
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Numeric]]]:
-    """The derivatives at the places by all methods; of fewer places where the time is up."""
+    """The derivatives at the positions by all methods; of fewer positions if the time is up."""
     done: dict[str, list[np.ndarray]] = {name: [] for name in places}
     found: dict[str, dict[str, list[Numeric]]] = {
         method: {name: [] for name in places} for method in methods}
@@ -133,7 +133,7 @@ def _estimates(
 
 
 def _along(row: Row, lines: Sequence[Line], found: dict[str, list[Slope]]) -> Row:
-    """A sampled tensor's row with what its directions found."""
+    """A sampled tensor's row with the results of its directions."""
     errors = [slope.error for line, slope in zip(lines, found["all"], strict=True)
               if line.row == row.name and row.upstream == "all"]
     if not errors:

@@ -1,9 +1,9 @@
-"""Runs a function at many perturbed versions of its inputs, and counts what that took.
+"""Runs a function at many perturbed versions of its inputs, and counts the evaluations.
 
 A version is the inputs with some tensors replaced. Many versions run at once where the function
-allows it (`grads.check.lanes`), one at a time otherwise; who asks for them cannot tell the
-difference. Complex versions run on continued arrays (`grads.check.continuation`), unless the first
-run shows that NumPy's complex arithmetic is all that the function needs.
+allows it (`grads.check.lanes`), one at a time otherwise, with the same results. Complex versions
+run on continued arrays (`grads.check.continuation`), unless the first run shows that NumPy's
+complex arithmetic suffices.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from grads.check.watch import Watch
 Array = NDArray[Any]
 Function = Callable[[dict[str, Array]], Mapping[str, Any]]  # inputs by name -> outputs by name
 
-LANES = 256  # versions at once, at most: more gain nothing, and cost memory
-NUMBERS = 4_000_000  # in the largest array of a run, about: 32 MB, or 64 MB if complex
+LANES = 256  # most versions at once: more gain nothing, and cost memory
+NUMBERS = 4_000_000  # elements of the largest array of a run, about: 32 MB, or 64 MB if complex
 SPACINGS = (2.0**-22, 2.0**-16, 2.0**-10)  # of values that show an output's rounding
 BESIDE = np.concatenate([np.arange(-8.0, 0.0), np.arange(1.0, 9.0)])  # on both sides
-LOUD = 2.0**16  # roundings of float64 from which an output counts as rounded to less
-ALIKE = 1e-9  # between a version run alone and beside others; they differ by rounding only
+LOUD = 2.0**16  # rounding, in eps of float64, from which an output counts as less precise
+ALIKE = 1e-9  # allowed difference between a version run alone and in a batch
 
 
 class Evaluator:
@@ -40,17 +40,17 @@ class Evaluator:
 
     Arguments: f, inputs by name -> outputs by name; inputs, by name: floating arrays are computed
     with in float64, others (ids, masks) are passed as they are; lanes, whether versions may run
-    at once; outputs at these inputs, where they are known. f gets private copies, so that nothing
-    it does to its arguments is seen elsewhere.
+    at once; outputs at these inputs, if they are known. f gets private copies, so that changes to
+    its arguments have no effect elsewhere.
     Raises ValueError where an input is complex or an output is not a real number.
 
-    Attributes: outputs, float64, of the unperturbed inputs; evaluations, versions computed,
-    that one not counted; calls of f that this took, that one included; width, versions to ask
-    for at once; alone, why versions ran one at a time although lanes were wanted ("" if not so);
-    noise, (size,) by output, where outputs are rounded to less than float64 and it was observed;
-    rounding, of the analytic gradients by input, where observed (`grads.check.precision`);
-    eps, that of the dtype in which gradients are computed, at least; rtol, the relative error that
-    is let through beside rounding; watch, of the check that this is for.
+    Attributes: outputs, float64, of the unperturbed inputs; evaluations, the number of perturbed
+    versions computed; calls of f, including that with the unperturbed inputs; width, how many
+    versions should be requested at once; alone, why versions ran one at a time in spite of lanes
+    ("" if not so); noise, (size,) by output, the observed rounding of outputs that are computed in
+    less than float64; rounding, of the analytic gradients by input, where observed
+    (`grads.check.precision`); eps, at least that of the dtype in which gradients are computed;
+    rtol, the relative error tolerated beside rounding; watch, the check's.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Evaluator:
         self.evaluations = self.calls = 0
         self.alone = ""
         self._lanes, self._buffers = lanes, Workspace()
-        self._trusted: dict[Any, bool] = {}  # by what is perturbed
+        self._trusted: dict[Any, bool] = {}  # by the names of the perturbed inputs
         self.noise: dict[str, Array] = {}
         self.rounding: dict[str, float] = {}
         self.eps = self.rtol = 0.0
@@ -76,9 +76,9 @@ class Evaluator:
     def __call__(self, changed: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of P versions.
 
-        Arguments: changed, float64 or complex128 (P, *shape) by name, the tensors that are not as
-        in the inputs. If one is complex, all floating inputs are. Returns (P, *shape of the
-        output) by name. Raises NotAnalytic where f does not take complex numbers.
+        Arguments: changed, float64 or complex128 (P, *shape) by name, the replaced tensors. If one
+        is complex, all floating inputs are made complex. Returns (P, *shape of the output) by name.
+        Raises NotAnalytic if f cannot be run with complex numbers.
         """
         P = len(next(iter(changed.values())))
         is_complex = any(np.iscomplexobj(a) for a in changed.values())
@@ -96,7 +96,7 @@ class Evaluator:
                 for name, out in found.items()}  # decisions have no differences
 
     def at(self, places: Entries | Lines, which: Array, t: Array) -> dict[str, Array]:
-        """The outputs (P, size) by name where places `which` (P,) are moved by `t` (P,)."""
+        """The outputs (P, size) by name, with entry or line `which` (P,) moved by `t` (P,)."""
         parts = [slice(k, k + self.width) for k in range(0, len(t), self.width)]
         runs = [self(places.moved(which[part], t[part])) for part in parts]
         return {name: np.concatenate([run[name].reshape(len(run[name]), -1) for run in runs])
@@ -104,18 +104,18 @@ class Evaluator:
 
     @property
     def coarse_outputs(self) -> bool:
-        """Whether outputs look rounded to float32: fractions that it can hold, all of them."""
+        """Whether all outputs are fractions that float32 can represent."""
         values = np.concatenate([np.ravel(out) for out in self.outputs.values()] or [np.zeros(0)])
         values = values[np.isfinite(values) & (values != np.rint(values))]
         with np.errstate(over="ignore"):
             return bool(values.size) and bool((values.astype(np.float32) == values).all())
 
     def observe_noise(self, direction: Mapping[str, Any]) -> None:
-        """Find out by how much the outputs are rounded: `noise`.
+        """Estimate the rounding of the outputs: `noise`.
 
-        Third differences of values close by are rounding and nothing else, at the smallest
-        spacing at which anything changes. Those of values on one side are taken, the smaller: a
-        kink or a jump on the way is no rounding. Values that float32 can hold are rounded to it.
+        At the smallest spacing at which anything changes, third differences are rounding only. They
+        are taken of values on one side, and the smaller of both sides counts, since a kink or a
+        jump is no rounding. Values that float32 can represent are taken to be rounded to it.
         """
         line = Lines(self.inputs, [direction])
         near = min(line.unit[0], 256 * line.near[0])  # small inputs stay in their domain
@@ -134,7 +134,7 @@ class Evaluator:
                 self.noise[name] = np.where(loud, level, 0.0)
 
     def _run(self, changed: Mapping[str, Array], p: int, is_complex: bool) -> dict[str, Array]:
-        """The outputs of version p, copied: f may use its buffers again."""
+        """The outputs of version p, copied, since f may reuse its buffers."""
         self.calls += 1
         if not is_complex or self._plain:
             return self._by_itself(changed, p, is_complex)
@@ -146,14 +146,15 @@ class Evaluator:
 
     def _by_itself(self, changed: Mapping[str, Array], p: int, is_complex: bool
                    ) -> dict[str, Array]:
-        """The same on NumPy's arrays."""
+        """The outputs of version p on plain NumPy arrays."""
         outputs = self.f(self._version(changed, p, is_complex))
         return {name: np.array(out) for name, out in outputs.items()}
 
     def _alike_by_itself(
         self, changed: Mapping[str, Array], p: int, outputs: Mapping[str, Array]
     ) -> bool:
-        """Whether NumPy's complex arrays lose nothing where real ones are created."""
+        """Whether a run on plain NumPy arrays gives the same outputs, without dropped imaginary
+        parts."""
         try:
             found = self._by_itself(changed, p, True)
         except Exception:  # an imaginary part would be dropped
@@ -179,7 +180,7 @@ class Evaluator:
         self, changed: Mapping[str, Array], P: int, is_complex: bool,
         known: Mapping[int, dict[str, Array]],
     ) -> dict[str, Array] | None:
-        """All versions in one call of f; None if that cannot be done or cannot be trusted.
+        """All versions in one call of f; None if that is impossible or differs from `known`.
 
         Arguments: known, versions that have been run alone.
         """
@@ -204,7 +205,8 @@ class Evaluator:
 
 
 def _spacing_of_float32(values: Array) -> Array:
-    """(size,) the rounding of values (n, size) that float32 holds and that differ; 0 of others."""
+    """(size,) float32's rounding of values (n, size) that differ and that it can represent; else
+    0."""
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32)
     held = (single == values).all(axis=0) & (np.ptp(values, axis=0) > 0)
@@ -227,7 +229,7 @@ def _output(name: str, a: Array) -> Array:
 
 
 def _alike(found: Array, out: Array) -> bool:
-    """Whether two results differ by rounding only; real and imaginary parts each for itself."""
+    """Whether two results differ by rounding only, in real and imaginary parts separately."""
     if found.shape != out.shape or np.iscomplexobj(found) != np.iscomplexobj(out):
         return False
     parts = [(found.real, out.real), (found.imag, out.imag)]
@@ -241,7 +243,7 @@ def _largest(a: Array) -> float:
 
 @contextmanager
 def _complex_is_kept() -> Iterator[None]:
-    """Raises NotAnalytic where an imaginary part is dropped, or f fails."""
+    """Context: raise NotAnalytic if an imaginary part is dropped, or if f fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -263,7 +265,8 @@ def _where(error: BaseException) -> str:
     return f"at {frames[-1].filename}:{frames[-1].lineno}" if frames else "somewhere"
 
 
-# --- places -------------------------------------------------------------------------------------
+# --- entries and lines
+# -------------------------------------------------------------------------------------
 
 
 class Entries:
@@ -311,7 +314,7 @@ class Lines:
         return float(min([*sizes, self.unit[k]]))
 
     def _lengths(self, direction: Mapping[str, Any]) -> tuple[float, ...]:
-        """Of d, of x where d is not zero, and of d x."""
+        """The lengths of d, of x where d is not zero, and of d x."""
         parts = []
         for name, value in direction.items():
             x, d = _floating(self._inputs, name, "directions"), np.asarray(value, np.float64)
@@ -337,7 +340,7 @@ class Lines:
 
 
 def length(vectors: Sequence[Array]) -> float:
-    """The Euclidean length of vectors laid end to end, whose squares may overflow."""
+    """The Euclidean length of the concatenated vectors, safe from overflow of squares."""
     largest = max((float(np.abs(v).max(initial=0.0)) for v in vectors), default=0.0)
     if not 0.0 < largest < np.inf:
         return largest
@@ -345,7 +348,7 @@ def length(vectors: Sequence[Array]) -> float:
 
 
 def scales_of(x: Array) -> tuple[Array, Array, Array]:
-    """Of entries one by one, what `Probe` calls coarse, unit and near."""
+    """`coarse`, `unit` and `near` of `Probe`, for single entries."""
     coarse = np.abs(x)
     unit = _power_of_2(np.maximum(1.0, coarse))
     return coarse, unit, np.where(coarse > 0, coarse, unit)
@@ -364,7 +367,8 @@ def _floating(inputs: Mapping[str, Array], name: str, argument: str) -> Array:
 
 
 def weights_of(evaluate: Evaluator, upstream: Mapping[str, Any]) -> dict[str, Array]:
-    """The upstream gradients, (size,) by output name, once they are known to fit the outputs."""
+    """The upstream gradients, (size,) by output name. Raises ValueError if they do not fit the
+    outputs."""
     weights = {}
     for name, d_out in upstream.items():
         if name not in evaluate.outputs:

@@ -1,7 +1,7 @@
 """A heat map of the relative error over a tensor, in HTML without scripts.
 
-The tensor's last axis runs across, the others down. A large one is folded: a cell then stands for a
-block of entries and shows the largest error and the worst verdict in it.
+The tensor's last axis runs across, the others down. A large tensor is folded: a cell then shows the
+largest error and the worst status of a block of entries.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from grads.check.report import HEADINGS, Row
 
 LEVELS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # bounds of the shades
 ORDER = ("", "ok", "unfinished", "inconclusive", "disagree", "wrong")  # the worst last
-MARKS = {"inconclusive": "?", "disagree": "≠", "wrong": "×"}  # so that colour is not all
+MARKS = {"inconclusive": "?", "disagree": "≠", "wrong": "×"}  # marks beside the colours
 ACROSS, DOWN = 48, 32  # cells, at most
-TITLED = 400  # cells of a map each of which names its entry
+TITLED = 400  # most cells of a map with a title for each entry
 
 
 class Folded(NamedTuple):
@@ -30,7 +30,7 @@ class Folded(NamedTuple):
 
 
 def heat_map(row: Row, cells: int = ACROSS * DOWN) -> str:
-    """The map of a row as a <figure>, "" where no entry was differentiated by itself.
+    """The map of a row as a <figure>; "" if no entry was differentiated by itself.
 
     Arguments: cells, how many it may have at most.
     """
@@ -72,7 +72,7 @@ def level(error: float) -> str:
 
 
 def _cell(folded: Folded, i: int, j: int, titled: bool) -> str:
-    """One cell; its place and error as a title where there are few, or it is not right."""
+    """One cell, with position and error as its title if there are few cells, or it is not right."""
     error, word = folded.error[i, j], ORDER[folded.status[i, j]]
     kind = level(error) + f" {word}" * (word in MARKS)
     title = ""
@@ -85,7 +85,7 @@ def _cell(folded: Folded, i: int, j: int, titled: bool) -> str:
 
 
 def _said(row: Row, folded: Folded) -> str:
-    """What runs down and across, what a cell stands for, and how much was differentiated."""
+    """The caption: the axes, the block of a cell, and how many entries were differentiated."""
     assert row.shape is not None and row.entries is not None
     method = HEADINGS[row.entries.method]
     names = row.entries.axes or tuple(f"axis {k}" for k in range(len(row.shape)))

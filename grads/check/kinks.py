@@ -5,8 +5,8 @@ Two differences of L(t) = sum(d_out * out(x + t)) are examined while h is halved
     bend  L(h) - 2 L(0) + L(-h)    quarters where L is smooth, halves at a kink, stays at a jump
     rise  L(h) - L(-h)             halves where L has a slope, stays at a jump
 
-The smallest steps at which a difference stands out from rounding decide. So a kink that is closer
-than the steps of a numerical derivative counts as one, and a strongly curved function does not.
+The smallest steps at which a difference exceeds rounding decide. So a kink that is closer than the
+steps of a numerical derivative is found, and a strongly curved function is not taken for one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Decisions = Callable[[dict[str, Array]], Any]  # inputs -> branch decisions: an 
 
 EPS = float(np.finfo(np.float64).eps)
 LARGEST = 2.0**-11  # step, in units of max(1, |x|)
-HALVINGS = 36  # down to 1e-14: a kink between slopes of size 1 still stands out there
-RUN = 6  # halvings in a row that have to agree: then a kink is closer than LARGEST / 256
-CURVED = 4  # halvings in a row at which a difference quarters: there it is smooth
-LIKE = 0.15  # how far a power of h may be from a whole number
-LOUD = 64.0  # roundings of the outputs that a difference has to stand out from
-SLOPES_AT = 8  # the halving, 2e-6, at which one-sided slopes are best: rounding against curvature
+HALVINGS = 36  # down to 1e-14, where a kink between slopes of size 1 still exceeds rounding
+RUN = 6  # successive halvings that have to agree: then a kink is closer than LARGEST / 256
+CURVED = 4  # successive halvings that quarter a difference: it is smooth there
+LIKE = 0.15  # allowed distance of a power of h from an integer
+LOUD = 64.0  # multiple of the outputs' rounding that a difference has to exceed
+SLOPES_AT = 8  # the halving, 2e-6, with the best one-sided slopes (rounding against curvature)
 
 
 class Kink(NamedTuple):
@@ -50,12 +50,12 @@ def find_kink(
     f: Function | Evaluator, inputs: Mapping[str, Any], upstream: Mapping[str, Any], name: str,
     position: int, decisions: Decisions | None = None, *, lanes: bool = True,
 ) -> Kink | None:
-    """The kink or jump of sum(d_out * out) at an entry, or closer to it than about 1e-6.
+    """The kink or jump of sum(d_out * out) within about 1e-6 of an entry's value; None without one.
 
     Arguments: f, inputs, upstream and lanes as in `differentiate.at_entries`; name and flat
-    position of the entry; decisions, of inputs, the branch decisions of f (an argmax, which ReLUs
-    are open, the ids of a top-k), or None: where they change from one side of x to the other,
-    however small the step, slopes that differ there are a kink without further verification.
+    position of the entry; decisions, of inputs, the branch decisions of f (an argmax, the active
+    ReLUs, the ids of a top-k), or None: if they change from one side of x to the other at the
+    smallest step, different slopes are a kink without further tests.
     Takes 73 evaluations, all at once in lanes. Raises ValueError on arguments that do not fit.
     """
     evaluate = f if isinstance(f, Evaluator) else Evaluator(f, inputs, lanes=lanes)
@@ -81,12 +81,12 @@ def find_kink_along(
 
 
 class Sides(NamedTuple):
-    """Differences of L on both sides of a place; (m,) each."""
+    """Differences of L on both sides of a point; (m,) each."""
 
     left: Array  # L(-h) - L(0)
     right: Array
     h: Array
-    slack: Array  # what rounding may have brought into them
+    slack: Array  # their rounding error
 
 
 def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | Lines) -> Sides:
@@ -97,13 +97,13 @@ def _sides(evaluate: Evaluator, weights: Mapping[str, Array], place: Entries | L
 
 
 def _by_halving(left: Array, right: Array, h: Array, slack: Array) -> Kink | None:
-    """The kink or jump that the smallest steps show which stand out from rounding."""
+    """The kink or jump shown by the smallest steps at which differences exceed rounding."""
     bend, rise = right + left, right - left
     power, end = _smallest_run(rise, LOUD * slack)
-    if power == 0 and abs(bend[end - RUN]) < 2 * abs(rise[end - RUN]):  # if not: |t - a little|
+    if power == 0 and abs(bend[end - RUN]) < 2 * abs(rise[end - RUN]):  # else |t - a small offset|
         return Kink("jump", *_slopes(left, right, h, end), float(rise[end]))
     power, end = _smallest_run(bend, LOUD * slack)
-    if power == 0:  # x alone lies off, by half the bend
+    if power == 0:  # only the value at x is off, by half the bend
         return Kink("jump", *_slopes(left, right, h, end), float(bend[end] / 2))
     return _kink(*_slopes(left, right, h, end)) if power == 1 else None
 
@@ -114,7 +114,7 @@ def agreeing_step(
     """The largest of 1/16, 1/32, ... within which an entry moves and no decision changes.
 
     In units of max(1, |x|), like the option h of `ridders`, which stays on one side of a kink with
-    it. 0.0 if decisions at x - h, x and x + h differ to the last: the kink is at x.
+    this h. 0.0 if decisions at x - h, x and x + h differ for all h: the kink is at x.
     """
     evaluate = Evaluator(lambda a: _several(decisions(a)), inputs, lanes=False)
     place = Entries(evaluate.inputs, name, [position])
@@ -149,15 +149,16 @@ def _changes(
 
 
 def _smallest_run(difference: Array, noise: Array) -> tuple[int | None, int]:
-    """The power of h with which a difference falls at the smallest steps where it stands out.
+    """The power of h with which a difference falls, at the smallest steps where it exceeds
+    rounding.
 
-    0, 1 or 2 for a run of halvings in a row, and the number of its smallest step;
-    None where there is no such run.
+    0, 1 or 2 for a run of successive halvings, and the index of its smallest step; None if there is
+    no such run.
     """
     with np.errstate(all="ignore"):
         loud = np.isfinite(difference) & (np.abs(difference) > noise)
         ratio = np.where(loud[:-1] & loud[1:], difference[:-1] / difference[1:], np.nan)
-        power = np.log2(ratio)  # of a change of sign: NaN, like no power
+        power = np.log2(ratio)  # NaN at a change of sign: no power
     like = {0: (RUN, np.abs(power) < LIKE), 1: (RUN, np.abs(power - 1) < LIKE),
             2: (CURVED, np.abs(power - 2) < LIKE)}
     for end in range(len(power), 0, -1):  # a run's smallest step

@@ -1,6 +1,6 @@
-"""Nested tuples, lists and mappings of arrays, as users keep parameters and outputs, by name.
+"""Names for arrays in nested tuples, lists and mappings, as users keep parameters and outputs.
 
-A name is the way to an array: {"encoder": {"W": W}, "out": [V, c]} has "encoder.W", "out.0" and
+A name is the path to an array: {"encoder": {"W": W}, "out": [V, c]} has "encoder.W", "out.0" and
 "out.1".
 """
 
@@ -26,7 +26,7 @@ def holds_arrays(value: Any) -> bool:
 
 def flatten(value: Any, prefix: str = "", branch: Callable[[Any], bool] = is_branch
             ) -> dict[str, Any]:
-    """What is inside by name; `prefix` alone, or "f", if there is but one without a name."""
+    """Name -> leaf; a single leaf without a name is called `prefix`, or "f"."""
     if not branch(value):
         return {prefix or "f": value}
     return {name: leaf for key, part in _parts(value)
@@ -35,7 +35,7 @@ def flatten(value: Any, prefix: str = "", branch: Callable[[Any], bool] = is_bra
 
 def like(value: Any, leaves: Mapping[str, Any], prefix: str = "",
          branch: Callable[[Any], bool] = is_branch) -> Any:
-    """The reverse of `flatten`: leaves in the form of `value`."""
+    """The inverse of `flatten`: leaves in the form of `value`."""
     if not branch(value):
         return leaves[prefix or "f"]
     made = {key: like(part, leaves, _inside(prefix, key), branch) for key, part in _parts(value)}

@@ -1,8 +1,8 @@
 """The report of gradient checks as one self-contained page: no scripts, nothing loaded.
 
 Each check has its verdict, its tensors with their relative errors, the diagnosis, and a heat map of
-each tensor whose entries were differentiated one by one. Wrong checks come first. What would make
-the page larger than LIMIT is left to the table of all checks at its head.
+each tensor whose entries were differentiated one by one. Wrong checks come first. Checks that would
+make the page larger than LIMIT are only in the table of all checks at its head.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nmt.pages.page import BASE
 STYLE = Path(__file__).parent / "assets" / "report.css"
 LIMIT = 900_000  # characters of a page
 LISTED = 1500  # checks in the table at the head
-CELLS, FEW = 24_000, 64  # of all maps together; of a map in any case
+CELLS, FEW = 24_000, 64  # cells of all maps together; least cells of a map
 PACKAGE = "lstm-nmt-reference"
 FIRST = ("wrong", "undecided", "unfinished", "ok")
 METHODS = (
@@ -41,8 +41,7 @@ METHODS = (
 def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None) -> str:
     """The page of some reports.
 
-    Arguments: facts, what is to be said of how they were made (seed, command), in order; date and
-    versions are added.
+    Arguments: facts on how they were made (seed, command), in order; date and versions are added.
     """
     order = sorted(range(len(reports)), key=lambda k: FIRST.index(reports[k].verdict))
     style = "".join(path.read_text(encoding="utf-8") for path in (BASE, STYLE))
@@ -74,7 +73,7 @@ def html_page(reports: Sequence[Report], facts: Mapping[str, str] | None = None)
 
 
 def _cells(reports: Sequence[Report]) -> int:
-    """How many cells a map may have, so that all together are not too many."""
+    """How many cells each map may have, so that all together stay below the limit."""
     maps = sum(row.entries is not None for report in reports for row in report.rows)
     return max(FEW, min(ACROSS * DOWN, CELLS // max(1, maps)))
 

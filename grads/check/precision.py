@@ -1,8 +1,8 @@
-"""How precise an analytic gradient can be: what is observed of its rounding, and what is allowed.
+"""The precision of an analytic gradient: its observed rounding, and the allowed difference.
 
 In float64 the allowance is generous and still far below any mistake. A gradient in float32 or
-float16 is computed again from inputs that differ in their last bit: what changes is rounding, as
-this code at this place brings it about.
+float16 is computed again from inputs that differ in their last bit: the change is the rounding of
+this code at these values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from grads.check.case import Case
 
 HALF = 1e-4  # eps above it is float16's
 EXACT = 1e-12  # eps of a dtype that needs no observation
-RUNS = 3  # gradients that are computed again
-SAFETY = 10  # rounding may be this much larger than observed
+RUNS = 3  # number of repeated computations
+SAFETY = 10  # factor by which rounding may exceed the observed one
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -33,10 +33,10 @@ class Allowance(NamedTuple):
 
 
 def allowance(eps: float, rounding: float | None) -> Allowance:
-    """What is allowed. Arguments: eps of the dtype; rounding, as observed, None where it was not.
+    """The allowance for a gradient. Arguments: eps of the dtype; rounding, as observed, or None.
 
-    A gradient that is only given, and not computed here, is allowed 0.02% of itself in float32,
-    1.6% in float16.
+    A gradient given as an array, which cannot be computed again, is allowed a relative error of
+    0.02% in float32, 1.6% in float16.
     """
     if eps < EXACT:
         return Allowance(8192, 512, 8, 0.0)
@@ -47,8 +47,8 @@ def allowance(eps: float, rounding: float | None) -> Allowance:
 
 
 def rounding_of(case: Case, upstream: Arrays, gradients: Arrays) -> dict[str, float]:
-    """The largest rounding of each tensor's gradient, observed; nothing where there is no need to,
-    or where the gradient does not depend on the inputs, as one that is given."""
+    """The largest observed rounding of each tensor's gradient; empty in float64, or if the
+    gradients do not depend on the inputs, because they are given as arrays."""
     dtype = next(iter(case.inputs.values())).dtype
     if np.finfo(dtype).eps < EXACT:
         return {}

@@ -1,7 +1,7 @@
-"""What a check compares: the outputs, the analytic gradients; and what is wrong beside the values.
+"""Preparing a check: the outputs, the analytic gradients, and faults other than wrong values.
 
-The function is run twice and its backward on copies, so that what they write into, or draw at
-random, is found out before anything is differentiated.
+The function and its backward are run twice on copies, so that writing into arguments and random
+results are found before anything is differentiated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Ready(NamedTuple):
-    """What is compared: the function, its analytic gradients, and those of its outputs."""
+    """A prepared check: the function, its analytic gradients, and the upstream gradients."""
 
     evaluate: Evaluator
     analytic: dict[str, Arrays]  # by choice of upstream gradients
@@ -40,7 +40,9 @@ def prepared(
     case: Case, upstream: Mapping[str, np.ndarray] | None, alone: bool, vanish: bool,
     wanted: Sequence[str], watch: Watch, rng: np.random.Generator, findings: list[Finding],
 ) -> Ready | None:
-    """The gradients, and what is wrong beside their values; None where nothing can be compared."""
+    """Prepare a check, and append faults other than wrong values to `findings`; None if nothing can
+    be
+    compared."""
     exact = {name: np.array(value, np.float64) for name, value in case.inputs.items()}
     outputs = outputs_of(case, exact, findings)
     if findings:
@@ -59,7 +61,9 @@ def prepared(
 
 
 def outputs_of(case: Case, exact: Arrays, findings: list[Finding]) -> Arrays:
-    """The outputs, once the function is known to be finite, deterministic and without a trace."""
+    """The outputs, after checks that the function is finite, deterministic and does not write into
+    its
+    inputs."""
     given = {name: value.copy() for name, value in exact.items()}
     outputs = {name: np.array(host(out)) for name, out in case.outputs(given).items()}
     for name in same_bits(given, exact):
@@ -119,7 +123,7 @@ def _zeros(
     gradients: Arrays, zeros: Mapping[str, np.ndarray], vanish: bool, wanted: Sequence[str],
     findings: list[Finding],
 ) -> None:
-    """Exactly zero where an input cannot matter, and elsewhere not altogether zero."""
+    """Check that gradients are exactly zero where `zeros`, and not zero everywhere else."""
     for name in wanted:
         gradient = gradients[name]
         padding = zeros.get(name, np.zeros(gradient.shape, dtype=bool))

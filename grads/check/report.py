@@ -1,4 +1,4 @@
-"""What a gradient check found, as objects, a terminal table and JSON."""
+"""The results of a gradient check, as objects, a terminal table and JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 
 VERDICTS = {
     "ok": "ok",
-    "inconclusive": "inconclusive",  # a kink, or a second method too coarse to decide
-    "disagree": "METHODS DISAGREE",  # complex step says one thing, differences another
+    "inconclusive": "inconclusive",  # a kink, or a second method is too uncertain
+    "disagree": "METHODS DISAGREE",  # complex step and differences disagree
     "wrong": "WRONG",
-    "unfinished": "NOT FINISHED",  # time was up
+    "unfinished": "NOT FINISHED",  # the time was up
 }
 BAD = ("wrong", "disagree")
 SAID = {"ok": "ok", "wrong": "WRONG", "undecided": "UNDECIDED",
@@ -30,8 +30,8 @@ class ErrorMap(NamedTuple):
     where: np.ndarray  # flat positions
     relative: np.ndarray
     status: np.ndarray  # as of a row, by all methods
-    method: str  # the one whose errors these are
-    axes: tuple[str, ...]  # what they count, where labels say so
+    method: str  # the method of these errors
+    axes: tuple[str, ...]  # the labels of the axes, if given
 
 
 class StepErrors(NamedTuple):
@@ -53,11 +53,11 @@ class Row:
     shape: tuple[int, ...] | None  # None: of all tensors together
     checked: int  # entries differentiated one by one
     directions: int  # random directions over the whole tensor
-    inconclusive: int  # entries at which nothing can be decided
+    inconclusive: int  # entries that are undecided
     errors: Mapping[str, float]  # method, or "directions" -> worst |a - n| / max(|a|, |n|, floor)
     status: str  # "ok", "inconclusive", "disagree", "wrong" or "unfinished"
     at: tuple[int, ...]
-    place: str  # the same in words
+    place: str  # the worst entry in words
     analytic: float
     numeric: float
     hints: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def _nan_last(error: float) -> float:
 
 
 class Finding(NamedTuple):
-    """Something wrong beside the values: `kind` is one word, `name` what it is about."""
+    """A fault other than wrong values; `kind` is one word, `name` the input or output."""
 
     kind: str
     name: str
@@ -94,21 +94,21 @@ class Report:
     rows: list[Row]
     findings: list[Finding] = field(default_factory=list)
     title: str = "gradient check"
-    outputs: tuple[str, ...] = ()  # which had upstream gradients, together and each alone
-    evaluations: int = 0  # of the function, perturbed
+    outputs: tuple[str, ...] = ()  # outputs with upstream gradients, together and each alone
+    evaluations: int = 0  # evaluations of the function with perturbed inputs
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    stopped: str = ""  # why it ended before all was covered, and what was; "" if it did not
+    stopped: str = ""  # why it ended early, and what was covered; "" if it did not
 
     @property
     def wrong(self) -> list[Row]:
-        """The rows that do not pass: wrong ones, and those of which methods disagree."""
+        """The rows that do not pass: wrong ones, and those on which methods disagree."""
         return [row for row in self.rows if row.status in BAD]
 
     @property
     def verdict(self) -> str:
-        """"ok", "wrong", "undecided" where two methods disagree, or nothing can be decided, or
-        "unfinished" where the time was up and nothing wrong was found by then."""
+        """"ok", "wrong", "undecided" (two methods disagree, or are too uncertain) or "unfinished"
+        (the time was up before anything wrong was found)."""
         bad = [found for found in self.findings if found.kind != "nothing"]
         if bad or any(row.status == "wrong" for row in self.rows):
             return "wrong"
@@ -123,7 +123,7 @@ class Report:
 
     def raise_if_wrong(self) -> None:
         """Raise AssertionError, with the table, unless the report is ok."""
-        __tracebackhide__ = True  # pytest shows the test's own line, then the report
+        __tracebackhide__ = True  # hides this frame in pytest's traceback
         if not self.ok:
             names = [f"{row.name}: {VERDICTS[row.status].lower()}" for row in self.wrong]
             names += [f"{found.name}: {found.message}" for found in self.findings]
@@ -158,7 +158,7 @@ class Report:
         ]
 
     def remarks(self) -> list[str]:
-        """Findings, then where each bad row is worst and why, then notes."""
+        """Findings, then the worst entry and diagnosis of each bad row, then notes."""
         lines = [self.stopped] * bool(self.stopped)
         lines += [f"{found.kind}: {found.name}: {found.message}" for found in self.findings]
         said: set[tuple[str, str]] = set()
@@ -179,7 +179,8 @@ class Report:
         return "\n".join([self.summary(), *(line.rstrip() for line in lines), *self.remarks()])
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        """The same for `rich.print`: verdicts and errors keep their width on a narrow terminal."""
+        """The report for `rich.print`; verdicts and errors keep their width on a narrow
+        terminal."""
         from rich.table import Table
         from rich.text import Text
 
@@ -218,7 +219,7 @@ def json_page(reports: Sequence[Report]) -> str:
 
 
 def _worst(row: Row, digits: int) -> tuple[str, str, str]:
-    """The worst entry and its two numbers; nothing where none was compared."""
+    """The worst entry and its two numbers; empty if none was compared."""
     if not row.errors:
         return "", "", ""
     analytic, numeric = row.analytic + 0.0, row.numeric + 0.0  # -0 reads badly
@@ -232,7 +233,7 @@ def coverage(row: Row) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same with what JSON lacks written as text."""
+    """The value with NaN and infinity as strings, which JSON lacks."""
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

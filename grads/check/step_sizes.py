@@ -1,7 +1,8 @@
 """The error of numerical derivatives against the step size, for one entry.
 
-A difference is off by truncation, which falls with the step, and by rounding, which rises: it has
-a best step. A complex step subtracts nothing and stays at rounding error.
+The error of a difference is truncation, which falls with the step, plus rounding, which grows as
+the
+step falls: there is a best step. A complex step subtracts nothing and stays at rounding error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from grads.check.evaluate import Array, Entries, Evaluator, NotAnalytic, weights
 from grads.check.report import BAD, Row, StepErrors
 
 STEPS = 10.0 ** -np.arange(16)
-FLOOR, TOP = 1e-18, 10.0  # of the axis of errors; what is equal lies on the floor
+FLOOR, TOP = 1e-18, 10.0  # limits of the axis of errors; an error of 0 is drawn at the lower one
 WIDTH, HEIGHT = 380, 230
 LEFT, RIGHT, UPPER, LOWER = 52, WIDTH - 12, 12, HEIGHT - 38  # of the axes
 SAID = {"forward": "forward difference", "central": "central difference",
@@ -108,7 +109,7 @@ def _ten(value: float) -> str:
 
 
 def _path(errors: StepErrors, kind: str) -> str:
-    """The line through the errors; one that is not finite leaves a gap."""
+    """The line through the errors, with gaps where they are not finite."""
     parts, pen = [], "M"
     for h, error in zip(errors.steps, getattr(errors, kind), strict=True):
         if np.isfinite(error):

@@ -1,4 +1,4 @@
-"""What remains of a check whose time was up: what was covered, and nothing accused for the rest."""
+"""The report of a check whose time was up: what was covered; the rest is unfinished, not wrong."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ UNSURE = "it differs from the derivative here, but the time was up before that w
 
 def uncovered(name: str, upstream: str, shape: tuple[int, ...], checked: int = 0,
               hints: tuple[str, ...] = ()) -> Row:
-    """The row of a tensor of which nothing can be said yet."""
+    """The row of a tensor that is unfinished."""
     return Row(name, upstream, shape, checked, 0, 0, {}, "unfinished", (), "", 0.0, 0.0, hints)
 
 
 def unconfirmed(row: Row) -> Row:
-    """A row found wrong by a first method only, which the others were to confirm."""
+    """A row that one method found wrong and no other has confirmed yet, as unfinished."""
     if row.status not in ("wrong", "disagree"):
         return row
     return replace(row, status="unfinished", hints=(UNSURE,))
 
 
 def merged(first: Sequence[Row], second: Sequence[Row]) -> list[Row]:
-    """The rows of a check by entries, but those of the check along directions before it where
-    fewer entries were covered."""
+    """The rows of a check by entries (`second`); those along directions (`first`) where fewer
+    entries
+    were covered."""
     before = {row.name: unconfirmed(row) for row in first if row.upstream == "all"}
     return [before[row.name] if row.status == "unfinished" and row.name in before
             and row.checked <= before[row.name].checked else row for row in second]
@@ -43,7 +44,7 @@ def completed(rows: Sequence[Row], inputs: Mapping[str, np.ndarray], names: Sequ
 
 
 def covered(rows: Sequence[Row], watch: Watch) -> str:
-    """Why the check ended and what it had covered by then, in words."""
+    """Why the check ended and what it had covered, in words."""
     own = [row for row in rows if row.upstream == "all" and row.shape is not None]
     parts = [f"{row.name} {row.checked} of {row.size}"
              + f" and {row.directions} directions" * bool(row.directions)

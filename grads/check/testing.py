@@ -1,4 +1,4 @@
-"""Gradient checks as tests: `gradient_checked` makes one of a function that draws the inputs.
+"""Gradient checks as tests: `gradient_checked` makes a test of a function that generates inputs.
 
     @gradient_checked(layer_forward, layer_backward)
     def test_layer(rng):
@@ -35,7 +35,7 @@ def gradient_checked(
 
         @functools.wraps(draw)
         def test(**named: Any) -> None:
-            __tracebackhide__ = True  # the report says it all
+            __tracebackhide__ = True  # no traceback: the report suffices
             inputs = draw(rng=np.random.default_rng(seed), **named)
             case = {"title": draw.__name__} | how
             report = (check_gradients(forward, inputs, backward, **case) if scalar

@@ -20,14 +20,14 @@ from grads.check.case import Block, Labels
 from grads.check.continuation.state import is_users
 from grads.check.report import Report
 
-FAILURES = (Exception, SystemExit)  # what a user's code may end in
-SHOWN = 8  # names of a file in an error
+FAILURES = (Exception, SystemExit)  # exceptions of a user's code that are reported
+SHOWN = 8  # most names of a file in an error
 ENDS = ("_inputs", "_forward", "_backward", "_gradient")  # of the names of functions
 _PROJECT = str(Path(__file__).resolve().parents[2]) + "/grads"  # files that are not the user's
 
 
 def check_file(target: str, rng: np.random.Generator, **how: Any) -> Report:
-    """The check of what `FILE.py:NAME` stands for; `how` as in `grads.check.check_case`.
+    """Check the function of `FILE.py:NAME`; `how` as in `grads.check.check_case`.
 
     The file has NAME_inputs(rng), which returns the inputs, and either NAME_forward and
     NAME_backward or a scalar NAME and its NAME_gradient. It may have NAME_labels: for an input the
@@ -58,7 +58,8 @@ def check_file(target: str, rng: np.random.Generator, **how: Any) -> Report:
 def _functions(
     module: ModuleType, path: Path, name: str
 ) -> tuple[Callable[..., Report], tuple[str, str]]:
-    """The check that suits what the file has of a name, and the names of the two functions."""
+    """The check for the functions that the file has under a name, and the names of these two
+    functions."""
     if hasattr(module, f"{name}_forward") or hasattr(module, f"{name}_backward"):
         return check_pair, (f"{name}_forward", f"{name}_backward")
     if hasattr(module, name) or hasattr(module, f"{name}_gradient"):
@@ -80,7 +81,7 @@ def _said(error: BaseException) -> str:
 
 
 def _labels(given: Any, inputs: Mapping[str, Any], where: str) -> dict[str, Labels]:
-    """The labels of a file. Raises UserError on what does not fit the inputs."""
+    """The labels of a file. Raises UserError if they do not fit the inputs."""
     found = {}
     if not isinstance(given, Mapping):
         raise UserError(f"{where}: expected a mapping from inputs to the names of their axes, got "
@@ -109,16 +110,16 @@ def _check_scalar(f: Any, gradient: Any, inputs: Any, **how: Any) -> Report:
 
 
 def load_module(path: Path) -> ModuleType:
-    """The file, executed; its own directory is importable while that lasts."""
+    """Execute the file as a module; meanwhile its directory is importable."""
     if not path.is_file():
         raise UserError(f"{path}: expected a Python file, found none")
-    name = f"user_code_{path.stem}"  # a user's lstm.py must not stand for ours
+    name = f"user_code_{path.stem}"  # a user's lstm.py must not shadow ours
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"{path}: expected a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
-    sys.modules[name] = module  # where dataclasses and inspect look for it
+    sys.modules[name] = module  # dataclasses and inspect need it there
     try:
         spec.loader.exec_module(module)
     except FAILURES as error:
@@ -141,7 +142,7 @@ def find(module: ModuleType, path: Path, name: str) -> Any:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    """A hint at the known function of the same kind whose name is close."""
+    """A hint with a known function of the same kind and a similar name."""
     end = next((end for end in ENDS if name.endswith(end)), "")
     stems = [key.removesuffix(end) for key in known if key.endswith(end)]
     close = difflib.get_close_matches(name.removesuffix(end), stems, 1, 0.6 if end else 0.5)
@@ -149,7 +150,7 @@ def _hint(name: str, known: list[str]) -> str:
 
 
 def _names(module: ModuleType) -> str:
-    """What a file has that can be checked, in words."""
+    """The functions of a file that can be checked, in words."""
     names = [key.removesuffix("_inputs") for key in vars(module) if key.endswith("_inputs")]
     has = ", ".join([*names[:SHOWN], *["..."] * (len(names) > SHOWN)])
     return f"; with inputs it has {has}" if names else "; it has no NAME_inputs(rng)"

@@ -1,6 +1,6 @@
-"""The time that a check takes: its limit, and who is told how far it is.
+"""The time limit of a check, and the reports of its progress.
 
-A check whose time is up ends with what was covered by then; nothing is called wrong for that.
+A check whose time is up ends with what was covered by then; the rest does not count as wrong.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from grads.check.case import Case
 
 Result = TypeVar("Result")
-Told = Callable[[str, int, int], None]  # what is done, how much of it, of how much
+Told = Callable[[str, int, int], None]  # callback: name of the part, how much is done, of how much
 
-PART = 0.25  # seconds that a part is to take, after which somebody is told, or the time is up
-RUNS = 12  # of the function for one entry, by two methods, about
+PART = 0.25  # seconds for a part, after which progress is reported and the limit is checked
+RUNS = 12  # evaluations for one entry by two methods, about
 
 
 class TimeUp(BaseException):
-    """The time of a check is up. Not an Exception: no user's code is to handle it."""
+    """The time of a check is up. Not an Exception, so that no user's code handles it."""
 
 
 class Watch:
@@ -31,7 +31,7 @@ class Watch:
 
     Arguments: limit in seconds from now on, None for none; told, called after each part.
     Attributes: stopped, whether the time was up before all was done; running, whether a user's
-    function is; run_time, the seconds of its fastest run.
+    function is running; run_time, the seconds of its fastest run.
     """
 
     def __init__(self, limit: float | None = None, told: Told | None = None) -> None:
@@ -44,16 +44,17 @@ class Watch:
 
     @property
     def active(self) -> bool:
-        """Whether anybody asks."""
+        """Whether there is a limit or a callback."""
         return self.limit is not None or self.told is not None
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.perf_counter() - self.start
 
     def watched(self, case: Case) -> Case:
-        """The case, whose functions do not start or return once the time is up."""
+        """The case with functions that raise TimeUp before a start or a return once the time is
+        up."""
         if not self.active:
             return case
         return replace(case, forward=self._watched(case.forward), vjp=self._watched(case.vjp))
@@ -74,23 +75,24 @@ class Watch:
         return run
 
     def check(self) -> None:
-        """Raise TimeUp if it is."""
+        """Raise TimeUp if the time is up."""
         if self.limit is not None and self.seconds >= self.limit:
             self.stopped = True
             raise TimeUp
 
     def ring(self, *_: Any) -> None:
-        """As the handler of an alarm: ends a run of the user's function that goes on too long."""
+        """The handler of an alarm: ends a run of the user's function that takes too long."""
         if self.running:
             self.check()
 
     def tell(self, what: str, done: int, of: int) -> None:
-        """Say how far the check is."""
+        """Report the progress of the check."""
         if self.told is not None:
             self.told(what, done, of)
 
     def parts(self, where: np.ndarray) -> Iterator[np.ndarray]:
-        """Positions, as many at a time as PART suffices for; all at once if nobody asks."""
+        """The positions in parts that take about PART seconds; all at once without limit and
+        callback."""
         size = max(1, len(where))
         if self.active:
             size = int(np.clip(PART / (RUNS * self.run_time), 1, size))

@@ -42,7 +42,7 @@ GENERAL = Variant("general")
 
 
 class AttentionTrace(NamedTuple):
-    """What the forward pass computed; the decoder's time starts again at 1."""
+    """The values of the forward pass; the decoder's time starts again at 1."""
 
     g: dict[int, Layers]  # encoder: g[s][l], s = 0 .. m_x, (He, 1); g[s][0] is the embedding
     k: dict[int, Layers]  # encoder: cells
@@ -91,7 +91,7 @@ def as_written(columns: Array, variant: Variant) -> Array:
 
 
 def fed_rows(W_e: Array, T: Layers) -> Array:
-    """P (F, H), with which P h~_{t-1} is what layer 1 of the decoder reads beside the embedding.
+    """P (F, H), such that layer 1 of the decoder reads P h~_{t-1} beside the embedding.
 
     All of h~_{t-1} with input feeding, where F = H; nothing without it, where F = 0.
     """
@@ -132,7 +132,7 @@ def attentional_nmt_backward(
 ) -> tuple[dict[str, Array], Layers, Layers]:
     """The gradient of J for every parameter, and the encoder's dh_0, dc_0 by layer.
 
-    seeds: what reaches the decoder by time step, beside the losses of its words.
+    seeds: time step -> gradients that reach the decoder, beside the losses of its words.
     """
     decoder, d_read, dg_last, dk_last = decoder_grad(parameters, y, trace, seeds or {})
     encoder, dg_0, dk_0 = encoder_grad(
@@ -145,8 +145,9 @@ def decoder_grad(
     parameters: Mapping[str, Array], y: Sequence[int], trace: AttentionTrace,
     seeds: Mapping[int, Seeds],
 ) -> tuple[dict[str, Array], Array, Layers, Layers]:
-    """From the losses to the decoder's first states: gradients by name, dh_bar in the order in
-    which the encoder read, dh_0, dc_0."""
+    """From the losses back to the decoder's initial states: gradients by name, dh_bar in the
+    encoder's
+    reading order, dh_0, dc_0."""
     side, W_hy = weights(parameters, "decoder"), parameters["output.W_hy"]
     W_c, w, P = parameters["attention.W_c"], weights_of(parameters), fed_rows(side.W_e, side.T)
     L, E = len(side.T), side.W_e.shape[1]
@@ -185,8 +186,8 @@ def encoder_grad(
 ) -> tuple[dict[str, Array], Layers, Layers]:
     """Algorithm 4 for t = m_x .. 1, with dhbar_s added to the top layer; gradients, dg_0, dk_0.
 
-    Arguments: what `run_encoder` was given and returned; dh_bar (He, S); dg_last, dk_last, what
-    reaches the last states and cells from the decoder.
+    Arguments: those and the results of `run_encoder`; dh_bar (He, S); dg_last, dk_last, gradients
+    of the last states and cells from the decoder.
     """
     W_e, T, b = weights(parameters, side)
     L = len(T)

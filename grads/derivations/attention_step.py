@@ -45,13 +45,13 @@ def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
 
 
 class Alignment(NamedTuple):
-    """How a_t is made of h_t and the source states, and the backward."""
+    """How a_t is computed from h_t and the source states, and the backward."""
 
     forward: Callable[..., Array]
     backward: Callable[..., tuple[Array, Array, dict[str, Array]]]
 
 
-ALIGNMENTS = {  # by window, and whether a_t is made to sum to one
+ALIGNMENTS = {  # by window, and whether a_t is renormalised
     ("global", False): Alignment(align_global, align_global_grad),
     ("local-m", False): Alignment(align_local_m, align_local_m_grad),
     ("local-p", False): Alignment(align_local_p, align_local_p_grad),
@@ -60,7 +60,7 @@ ALIGNMENTS = {  # by window, and whether a_t is made to sum to one
 
 
 def kind_of(variant: Variant) -> tuple[str, bool]:
-    """The key of ALIGNMENTS. Raises ValueError for a variant that there is not."""
+    """The key of ALIGNMENTS. Raises ValueError for an unknown variant."""
     kind = variant.window, variant.renormalise
     if kind not in ALIGNMENTS:
         windows = ", ".join(window for window, again in ALIGNMENTS if again == kind[1])

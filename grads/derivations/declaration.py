@@ -1,4 +1,4 @@
-"""What a derivation says of itself, for whoever steps through it: it is named nowhere else."""
+"""The declaration of a derivation for the stepper, which names no derivation itself."""
 
 from __future__ import annotations
 

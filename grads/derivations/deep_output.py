@@ -34,7 +34,7 @@ class Output(NamedTuple):
 def maxout(t_tilde: Array) -> Array:
     """t_j = max(t~_{2j-1}, t~_{2j}): (M, 1) from (2M, 1).
 
-    Where the two are equal there is a kink, and no derivative; the first is taken to be the larger.
+    Where the two are equal there is a kink, and no derivative; the first is taken as the maximum.
     """
     first, second = t_tilde[0::2], t_tilde[1::2]
     t = np.where(first.real >= second.real, first, second)       # (Bahdanau A.2.2 maxout)
@@ -42,7 +42,7 @@ def maxout(t_tilde: Array) -> Array:
 
 
 def maxout_grad(dt: Array, t_tilde: Array) -> Array:
-    """dt~ (2M, 1) given dt (M, 1): all of it to the larger of the two, nothing to the other."""
+    """dt~ (2M, 1) given dt (M, 1): dt at the larger of each two, zero at the other."""
     first, second = t_tilde[0::2], t_tilde[1::2]
     d_first = np.where(first.real >= second.real, dt, 0)         # (Bahdanau A.2.2 maxout)
     d_second = np.where(first.real >= second.real, 0, dt)        # (Bahdanau A.2.2 maxout)
@@ -51,7 +51,7 @@ def maxout_grad(dt: Array, t_tilde: Array) -> Array:
 
 
 def deep(s: Array, y: Array, c: Array, output: Output) -> Array:
-    """t~ (2M, 1), what the hidden layer reads; (M, 1) where it is no maxout."""
+    """t~ (2M, 1), the input of the maxout; (M, 1) for another hidden layer."""
     _, U_o, V_o, C_o, b_t, _ = output
     t_tilde = U_o @ s + V_o @ y + C_o @ c + b_t                  # (Bahdanau A.2.2 deep)
     return t_tilde

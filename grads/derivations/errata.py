@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Mistake(NamedTuple):
-    """In the source of `function`, `new` stands where `old` stood, exactly once."""
+    """In the source of `function`, `old`, which occurs exactly once, is replaced by `new`."""
 
     function: str  # dotted path
     old: str

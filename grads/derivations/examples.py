@@ -1,4 +1,4 @@
-"""Sentences and random parameters that the derivations are run on."""
+"""The examples of the derivations: sentences and random parameters."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PAIR = "wir lesen die Seite ||| we read the page"  # source ||| target
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a random model is, and what it has."""
+    """The sizes and the attention variant of a random model."""
 
     hidden: int = 3
-    embedding: int = 2  # another number than hidden, so that shapes tell tensors apart
+    embedding: int = 2  # differs from hidden, so that shapes identify tensors
     layers: int = 2  # of an encoder and of a decoder
     biases: bool = True
     score: str = "general"  # one of grads.derivations.scores.SCORES
@@ -47,22 +47,22 @@ class Sizes:
 
     @property
     def variant(self) -> Variant:
-        """How a_t is made."""
+        """The attention variant."""
         return Variant(self.score, self.window, self.D)
 
 
 @dataclass(frozen=True)
 class Example:
-    """What a derivation is run on."""
+    """The inputs of a derivation."""
 
     arguments: tuple[Any, ...]  # of the forward
     named: dict[str, Any] = field(default_factory=dict)
     words: dict[str, list[str]] = field(default_factory=dict)  # by name of the embedding
-    upstream: Any = None  # of a single step: the gradient of the loss for what it returns
+    upstream: Any = None  # of a single step: the upstream gradients of its outputs
 
 
 class Request(NamedTuple):
-    """What an example is made from."""
+    """The settings from which an example is made."""
 
     sentence: str | None  # None for the derivation's own
     sizes: Sizes
@@ -150,7 +150,7 @@ def gru_example(context: bool, request: Request) -> Example:
 
 
 def no_sentence(request: Request) -> None:
-    """A single step reads no words."""
+    """Raise UserError if a sentence or a model is given for a single step."""
     if request.sentence is not None or request.parameters is not None:
         raise UserError("sentence: a single step reads no sentence and has no trained model")
 
@@ -183,7 +183,7 @@ def is_fed(parameters: Any) -> bool:
 
 def score_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """The parameters of a score, and of a predicted position."""
-    H, A = sizes.hidden, sizes.hidden + 1  # another number, so that shapes tell tensors apart
+    H, A = sizes.hidden, sizes.hidden + 1  # differs from H, so that shapes identify tensors
     position: dict[str, tuple[int, ...]] = {"W_p": (A, H), "v_p": (A,)}
     found = weight_shapes(sizes.score, H, A, L_MAX)
     found |= position if sizes.window == "local-p" else {}
@@ -213,7 +213,7 @@ def search_shapes(V_s: int, V_t: int, sizes: Sizes) -> dict[str, tuple[int, ...]
 
 
 def draw(rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Normals of standard deviation 0.7: no gate saturates, none is linear."""
+    """Normals of standard deviation 0.7, so that gates are neither saturated nor linear."""
     return {name: rng.normal(scale=0.7, size=shape) for name, shape in shapes.items()}
 
 
@@ -231,6 +231,6 @@ def vocabulary_of(words: Sequence[str]) -> list[str]:
 
 
 def numbers(words: Sequence[str], vocabulary: Sequence[str]) -> list[int]:
-    """The words' numbers; UNKNOWN for those that a vocabulary does not have."""
+    """The token ids of words; UNKNOWN for words outside the vocabulary."""
     ids = {word: i for i, word in enumerate(vocabulary)}
     return [ids.get(word, UNKNOWN) for word in words]

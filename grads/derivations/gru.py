@@ -1,6 +1,6 @@
 """The gated hidden unit of Bahdanau et al. (2015), A.1.1, A.2.1 and A.2.2: one step, and back.
 
-The reset gate weighs the state inside the product, U [r o s_{i-1}], and z weighs the new state:
+The reset gate multiplies the state inside the product, U [r o s_{i-1}], and z weighs the new state:
 both unlike PyTorch's GRU (erratum 17).
 
 | here | shape | encoder, A.2.1 (-> or <-) | decoder, A.2.2 |

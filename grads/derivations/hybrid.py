@@ -1,7 +1,7 @@
 """The hybrid word-character model (Luong, 2016, chapter 5) for one pair of sentences.
 
-The words of `grads.derivations.attention` do the translating. On the source a deep LSTM over the
-characters of a rare word makes its vector; on the target another one spells each <unk>.
+The word model is that of `grads.derivations.attention`. On the source, a deep LSTM over the
+characters of a rare word computes its vector; on the target, another one spells each <unk>.
 
 | parameter | shape | chapter 5 |
 |---|---|---|
@@ -11,9 +11,9 @@ characters of a rare word makes its vector; on the target another one spells eac
 | `target_characters.output.W_hy`, `.b` | (C, H), (C,) | 5.3.3 |
 | `target_characters.W_c` | (H, He + H) | W' of Eq. 5.6; without it the path is the same |
 
-A word is written with the numbers of its characters; "_" ends it, and starts the spelling of one.
-The vectors of rare source words are rows of W_e below those of the vocabulary's V words: word V of
-a source is its first rare word, in each place the same. A rare target word is <unk>.
+A word is a sequence of character ids; "_" ends it, and starts its spelling. The vectors of rare
+source words are rows of W_e below those of the vocabulary's V words: id V in a source is its first
+rare word, at each of its positions. A rare target word is <unk>.
 
 The thesis prints no backward for this chapter either: it is derived as in chapter 4.
 """
@@ -56,7 +56,7 @@ Word = Sequence[int]  # characters by number, without "_"
 
 
 class SpellingTrace(NamedTuple):
-    """What the spelling of one word computed, by character from 1."""
+    """The values of the spelling of one word, by character from 1."""
 
     h: dict[int, Layers]  # h[i][l], (H, 1), from i = 0; h[i][0] is a character's embedding
     c: dict[int, Layers]  # c[i][l], (H, 1)
@@ -65,7 +65,7 @@ class SpellingTrace(NamedTuple):
 
 
 class HybridTrace(NamedTuple):
-    """What the forward pass computed: words by time t, rare source words by number r from 1."""
+    """The values of the forward pass: words by time t, rare source words by number r from 1."""
 
     words: AttentionTrace
     W: Array  # the vocabulary's vectors, and those of the rare words, (V + R, E)
@@ -98,7 +98,7 @@ def represent_grad(
     return gradients
 
 
-# --- target: the state that a spelling starts from (5.3.3) --------------------------------------
+# --- target: the initial state of a spelling (5.3.3) --------------------------------------------
 
 
 def seed(parameters: Mapping[str, Array], h_tilde: Array, c: Array, h: Array) -> Array:
@@ -131,7 +131,7 @@ def seed_grad(
 def spell(
     parameters: Mapping[str, Array], first: Array, word: Word
 ) -> tuple[Any, SpellingTrace]:
-    """-log p(word), in nats; `first` (H, 1) is where layer 1's hidden state starts."""
+    """-log p(word), in nats; `first` (H, 1) is the initial hidden state of layer 1."""
     W_e, T, b = weights(parameters, TARGET)
     W_hy, b_hy = parameters[OUTPUT], bias(parameters, OUTPUT_BIAS)
     h, c = {0: {**zero_state(T), 1: first}}, {0: zero_state(T)}  # cells and higher layers are zero

@@ -1,4 +1,4 @@
-"""What the hybrid model is stepped through on: both paths, a rare word twice in the source."""
+"""The examples of the hybrid model: both paths, with a rare word twice in the source."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from grads.derivations.hybrid import SEPARATE, SOURCE, TARGET, hybrid_backward, 
 
 PAIR = "we go* go* ||| on va*"  # * marks a rare word
 RARE = "*"
-CHARACTERS = ("<unk>", "_")  # before the letters: one never met, the boundary
+CHARACTERS = ("<unk>", "_")  # before the letters: the unknown character, the boundary
 
 
 def hybrid_example(separate: bool, request: Request) -> Example:
-    """A sentence and its translation; words marked by * are rare, of a side without any the
-    longest. Attention is global and bilinear, as in "all my models" (5.2)."""
+    """A sentence and its translation; words marked by * are rare, and the longest of a side without
+    marks. Attention is global and bilinear, as in "all my models" (5.2)."""
     sizes = replace(request.sizes, score=GENERAL.score, window=GENERAL.window)
     source, target = (marked(words) for words in sides_of(request, PAIR))
     words = {"encoder.W_e": vocabulary_of(frequent(source)),
@@ -66,7 +66,7 @@ def hybrid_shapes(
 
 
 def marked(words: Sequence[str]) -> list[str]:
-    """Words, the rare ones with a * behind; where none has one, the longest gets it."""
+    """The words, with a * behind rare ones; if none has one, the longest gets it."""
     if any(word.endswith(RARE) and word != RARE for word in words):
         return list(words)
     longest = max(words, key=len)
@@ -88,7 +88,7 @@ def bare(words: Sequence[str]) -> list[str]:
     return [word.removesuffix(RARE) for word in words]
 
 
-# --- what the tracer is told --------------------------------------------------------------------
+# --- declarations -------------------------------------------------------------------------------
 
 PARTNERS: Mapping[str, str] = {"hybrid_backward": "hybrid_forward", "represent_grad": "represent",
                                "spell_grad": "spell", "seed_grad": "seed"}

@@ -1,22 +1,21 @@
 """Local attention (Luong, 2016, 4.2.2): alignment inside a window around a position p_t.
 
-local-m puts the window around p_t = t, local-p around a predicted p_t (Eq. 4.9), where a Gaussian
-weighs what is near (Eq. 4.10). The window holds the 2D + 1 words around floor(p_t), so that a_t is
-in R^(2D + 1) as printed, the Gaussian has the real p_t, the softmax runs over the window only, and
-sigma = D / 2 (erratum 8). Of a window that crosses the sentence's edge the part outside is ignored
-(footnote 7). Source states and scores are those of `grads.derivations.scores`; the states stand in
-the order of the words as they are written, whichever end the encoder began at (erratum 9).
+local-m puts the window around p_t = t, local-p around a predicted p_t (Eq. 4.9) and multiplies the
+weights by a Gaussian (Eq. 4.10). The window holds the 2D + 1 words around floor(p_t), so that a_t
+is in R^(2D + 1) as printed, the Gaussian has the real p_t, the softmax runs over the window only,
+and sigma = D / 2 (erratum 8). Of a window that crosses the sentence's edge the part outside is
+ignored (footnote 7). Source states and scores are those of `grads.derivations.scores`; the states
+are in the written order of the words, in whichever direction the encoder read (erratum 9).
 
 **Counting from 0.** s = 0 .. S - 1 and p_t count words from 0: Eq. 4.9's S sigm(.) lies in [0, S],
-its floor is at most S - 1, and p_t = t of local-m, whose t begins with 1, is word t - 1; behind the
-source's end it stays with the last word.
+its floor is at most S - 1, and p_t = t of local-m, whose t begins with 1, is word t - 1; after the
+source's end it stays at the last word.
 
-**Where the derivatives hold.** Which words lie in the window does not change while p_t stays
-between two integers: there, local-p is smooth and the backward here is its derivative. Where p_t
-passes an integer k, the state k + D enters as k - D - 1 leaves (those of them that exist): a_t
-jumps, and no derivative exists. A gradient check has to keep p_t inside such a piece, away from its
-ends. With D >= S the window always holds the whole sentence and there is no edge. For local-m there
-is nothing to pass: t is a constant.
+**Where the derivatives hold.** The words in the window do not change while p_t stays between two
+integers: there local-p is smooth, and the backward here is its derivative. Where p_t passes an
+integer k, the state k + D enters as k - D - 1 leaves (if they exist): a_t jumps, and no derivative
+exists. A gradient check has to keep p_t inside such an interval, away from its ends. With D >= S
+the window always holds the whole sentence. For local-m t is a constant.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ def positions(S: int) -> Array:
 
 
 def window(p: Any, D: int, s: Array) -> Array:
-    """M (S, n), the columns of the unit matrix that belong to the n states in the window.
+    """M (S, n), the columns of the identity matrix that belong to the n states in the window.
 
-    `h_bar @ M` are the states in the window, `M @ v` puts their weights back in their places.
+    `h_bar @ M` are the states in the window, `M @ v` puts their weights at their positions.
     Arguments: p, a number or (1, 1), from 0; D, at least 1; s (S, 1), positions.
     Raises ValueError for D below 1: sigma would be zero, or the window empty.
     """
@@ -157,7 +156,7 @@ def align_local_p_grad(
     dh_score, dh_bar_w, dw = score_grad(variant.score, de, h, h_bar_w, w)
     dh_bar = dh_bar_w @ M.T                                      # (2.14) on hbar_w = hbar M
     dh_position, dW_p, dv_p = predict_position_grad(dp, h, w["W_p"], w["v_p"], S)  # (4.9)
-    dh = dh_score + dh_position                                  # h_t scores, and places
+    dh = dh_score + dh_position                                  # from the score, and from p_t
     return dh, dh_bar, {**dw, "W_p": dW_p, "v_p": dv_p}
 
 

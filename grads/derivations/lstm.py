@@ -16,7 +16,7 @@ from grads.derivations.rnn import embed, embed_grad, predict, predict_grad
 
 
 class LSTMTrace(NamedTuple):
-    """What the forward pass computed, by time step."""
+    """The values of the forward pass, by time step."""
 
     x: dict[int, Array]  # x_1 .. x_T, (E, 1)
     h: dict[int, Array]  # h_0 .. h_T, (H, 1)
@@ -58,7 +58,7 @@ def lstm_grad(
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Lines 7-15 of Algorithm 2, then Eqs. 2.47 and 2.48: LSTM_grad of Algorithm 4 line 14.
 
-    Arguments: dh, dc (H, 1), what reaches h_t and c_t from above and from time t + 1; the unit's
+    Arguments: dh, dc (H, 1), gradients of h_t and c_t from above and from time t + 1; the unit's
     inputs. Returns dh_{t-1}, dc_{t-1}, dx_t, dT (4H, E + H) and the bias's db (4H, 1). Remarks 2
     and 3 and Lemma 1 are cited with the equation that each is applied to. Algorithm 2 does not
     print dx_t and dh_{t-1} (erratum 2).

@@ -1,12 +1,12 @@
 """Several tasks that share encoders and decoders (Luong, 2016, 6.1.1): the gradient is the sum.
 
-Every update is of one task i; in as many updates as make alpha_1 N of the first, task i has about
-alpha_i N. What they descend together is J = sum over the updates of J_i, and its gradient the sum,
-by task, of theirs: of a weight that several tasks read, over all of them; of a task's own weight,
-over that task's updates alone, and those of others leave it as it is.
+Every update is of one task i; while the first task has alpha_1 N updates, task i has about alpha_i
+N. Together they minimise J = sum over the updates of J_i, whose gradient is the sum of theirs: for
+a weight that several tasks read, over all of them; for a task's own weight, over that task's
+updates alone.
 
-The example is the many-to-many setting of Figure 6.4, an update of each task: translation, and
-an autoencoder a language, each an encoder-decoder of `grads.derivations.nmt`.
+The example is the many-to-many setting of Figure 6.4, with one update of each task: translation,
+and an autoencoder for each language, each an encoder-decoder of `grads.derivations.nmt`.
 
 | task | reads | writes | its weights |
 |---|---|---|---|
@@ -43,7 +43,7 @@ TASKS = ("de-en", "de", "en")
 
 
 class MixedTrace(NamedTuple):
-    """What the forward pass computed, by update u from 1."""
+    """The values of the forward pass, by update u from 1."""
 
     tasks: tuple[str, ...]  # i
     l: dict[int, Any]  # J_i of the update's task i, nats
@@ -56,8 +56,8 @@ def mixed_forward(
 ) -> tuple[Any, MixedTrace]:
     """J, the sum over updates of J_i in nats, i being the task of the update (6.1.1).
 
-    Arguments: x and y, German and English words by number, without end markers; tasks, whose
-    update each is.
+    Arguments: x and y, German and English token ids, without end markers; tasks, the task of each
+    update.
     """
     l, own = {}, {}
     for u, i in enumerate(tasks, start=1):
@@ -81,18 +81,18 @@ def mixed_backward(
     return gradients
 
 
-# --- what a task reads and writes, and whose a weight is ----------------------------------------
+# --- the data and the weights of a task ---------------------------------------------------------
 
 
 def pair_of(
     i: str, x: Sequence[int], y: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """What task i reads and writes."""
+    """The source and the target of task i."""
     return {"de-en": (x, y), "de": (x, x), "en": (y, y)}[i]
 
 
 def full_name(parameters: Mapping[str, Array], i: str, name: str) -> str:
-    """The name of what task i has for its encoder-decoder's `name`: its own, or that shared."""
+    """The full name of task i's weight `name`: its own, or the shared one."""
     return f"{i}/{name}" if f"{i}/{name}" in parameters else name
 
 
@@ -113,7 +113,7 @@ def by_full_name(
 
 
 def multitask_example(request: Request) -> Example:
-    """A sentence and its translation, and each of the two copied."""
+    """A sentence and its translation, and an autoencoder on each of the two."""
     sides = sides_of(request, PAIR)
     source, target = map(vocabulary_of, sides)
     x, y = map(numbers, sides, (source, target))

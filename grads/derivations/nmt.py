@@ -31,7 +31,7 @@ class Weights(NamedTuple):
 
 
 class NMTTrace(NamedTuple):
-    """What the forward pass computed; t runs over s = [x, _, y, _]."""
+    """The values of the forward pass; t runs over s = [x, _, y, _]."""
 
     s: dict[int, int]  # s_1 .. s_{m_x + m_y + 2}
     h: dict[int, Layers]  # h[t][l], (H, 1); h[t][0] is the embedding of s_t
@@ -93,7 +93,7 @@ def multi_layer_lstm_grad(
 ) -> tuple[Layers, Layers, Array, Layers, Layers]:
     """Lines 13-16 of Algorithm 4: dh_{t-1}, dc_{t-1}, dx (E, 1), dT and db of one time step.
 
-    Arguments: dh, dc by layer 1..L, what reaches the states at t; the states at t - 1; h_t^(0..L).
+    Arguments: dh, dc by layer 1..L, gradients of the states at t; the states at t - 1; h_t^(0..L).
     """
     dh = {**dh, 0: np.zeros_like(h[0])}
     dh_prev, dc_prev, dT, db = {}, {}, {}, {}
@@ -113,7 +113,7 @@ def forward(
 ) -> tuple[Any, NMTTrace]:
     """J = -log p(y | x) for one pair, in nats; Algorithm 3, Eq. 2.51.
 
-    Arguments: x and y, token ids without end markers; h_0, c_0 the encoder's first states by
+    Arguments: x and y, token ids without end markers; h_0, c_0 the encoder's initial states by
     layer from 1, zero if None.
     """
     m_x, m_y = len(x), len(y)
@@ -182,8 +182,8 @@ def greedy(
 ) -> list[int]:
     """The greedy translation of x, token ids without the end marker; Algorithm 5.
 
-    It ends at the end marker, which y_{2..t} leaves out, or at alpha m_x words, when y_{2..t} is
-    all there is (erratum 6).
+    It ends at the end marker, which y_{2..t} leaves out, or at alpha m_x words, when y_{2..t} has
+    all words (erratum 6).
     """
     W_e, T, b = weights(parameters, "decoder")
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")

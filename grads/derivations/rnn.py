@@ -22,7 +22,7 @@ from grads.derivations.calculus import (
 
 
 class RNNTrace(NamedTuple):
-    """What the forward pass computed, by time step."""
+    """The values of the forward pass, by time step."""
 
     x: dict[int, Array]  # x_1 .. x_T, (E, 1)
     h: dict[int, Array]  # h_0 .. h_T, (H, 1)
@@ -58,8 +58,8 @@ def predict(y: int, h: Array, W_hy: Array, b: Array | float = 0.0) -> tuple[Any,
 def predict_grad(y: int, p: Array, h: Array, W_hy: Array) -> tuple[Array, Array, Array]:
     """dh_t (H, 1), dW_hy (V, H) and the bias's db (V, 1) of l_t; Eqs. 2.21-2.23.
 
-    Algorithm 1 line 2 and Algorithm 2 line 3 print the opposite sign for ds_t (erratum 1); what
-    lines 3 and 4, or 4 and 5, add is what is returned.
+    Algorithm 1 line 2 and Algorithm 2 line 3 print the opposite sign for ds_t (erratum 1). Returned
+    are the terms that lines 3 and 4, or 4 and 5, add.
     """
     ds = p - one_hot(y, len(p))                                  # (2.20), (2.21)
     dW_hy = ds @ h.T                                             # (2.23): (2.14) on (2.4)
@@ -94,11 +94,11 @@ def rnn_grad(
 
 
 def recurrent_product(T: Array, a: Sequence[Array]) -> Array:
-    """The matrix (H, H) that takes dh_t to dh_{t-K} where no loss lies between: 2.2.2.
+    """The matrix (H, H) that maps dh_t to dh_{t-K} if there are no losses in between: 2.2.2.
 
     Arguments: T (H, E + H); a, the pre-activations T_rnn z of steps t - K + 1 .. t, (H, 1) each.
-    It vanishes or explodes with the K factors W_hh'. The factor of step t stands on the right, next
-    to dh_t; the printed product, read from left to right, has it on the left (erratum 30).
+    It vanishes or explodes with the K factors W_hh'. The factor of step t is on the right, next to
+    dh_t; the printed product, read from left to right, has it on the left (erratum 30).
     """
     H = len(T)
     W_hh, product = T[:, -H:], np.eye(H)

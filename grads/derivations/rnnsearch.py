@@ -15,11 +15,11 @@ The paper's n, n', m and l are H, A, E and M; T_x, T_y are S, T. Its biases are 
 they are optional: `.b`, `.b_z`, `.b_r` beside each unit's U_r, `bridge.b`, `output.b_t` (2M,) and
 `output.b` (V,). As in the thesis "_", the end marker, is the word before the first: y_0.
 
-Erratum 18: t~_i is printed with s_{i-1}, the authors' later code uses s_i. `deep_state` says which:
+Erratum 18: t~_i is printed with s_{i-1}, the authors' later code uses s_i. `deep_state` chooses:
 "before" is the printed one.
 
 Nair and Shah (2016), 7.2, let the score read the last word too, f_score(z_{t-1}, y_{t-1}, h_i):
-`query` "state-word" asks with [s_{i-1}; E y_{i-1}], and W_a is (A, H + E).
+with `query` "state-word" the query is [s_{i-1}; E y_{i-1}], and W_a is (A, H + E).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Alignment(NamedTuple):
 
 
 class SearchTrace(NamedTuple):
-    """What the forward pass computed, by position j or time i, both from 1."""
+    """The values of the forward pass, by position j or time i, both from 1."""
 
     right: dict[int, Array]  # ->h_0 .. ->h_S, (H, 1)
     left: dict[int, Array]  # <-h_1 .. <-h_{S + 1}, (H, 1)
@@ -105,7 +105,7 @@ def asked(s_prev: Array, v: Array, query: str) -> Array:
 
 
 def asked_grad(dq: Array, s_prev: Array, v: Array, query: str) -> tuple[Array, Array]:
-    """ds_prev (H, 1) and dv (E, 1), zero where the word is not asked with."""
+    """ds_prev (H, 1) and dv (E, 1), which is zero if the query does not have the word."""
     if query == "state":
         return dq, np.zeros_like(v)
     ds_prev, dv = np.split(dq, [len(s_prev)])                    # (Nair 7.2 score)

@@ -1,7 +1,7 @@
 """The scores of attention (Luong, 2016, 4.2.1; Bahdanau et al., 2015, A.1.2) and global alignment.
 
 A score gives e (S, 1), one number for each source state; its softmax is a_t (S, 1). Each score
-stands beside its backward, which takes de and returns the gradients in the order of the arguments.
+is next to its backward, which takes de and returns the gradients in the order of the arguments.
 
 | here | shape | Luong | Bahdanau |
 |---|---|---|---|
@@ -26,13 +26,13 @@ from grads.derivations.calculus import Array, softmax, softmax_grad, tanh_prime
 
 
 class Variant(NamedTuple):
-    """How a_t is made from h_t and the source states."""
+    """The attention variant: how a_t is computed from h_t and the source states."""
 
     score: str = "general"  # one of SCORES
     window: str = "global"  # "global", "local-m" or "local-p"
     D: int = 10  # half the window; 4.3.1
-    reverse: bool = False  # whether the encoder read the source from its end (erratum 9)
-    renormalise: bool = False  # local-p: whether a_t is made to sum to one (erratum 8)
+    reverse: bool = False  # whether the encoder read the source in reverse (erratum 9)
+    renormalise: bool = False  # local-p: whether a_t is divided by its sum (erratum 8)
 
 
 def weight_shapes(
@@ -40,7 +40,7 @@ def weight_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """The weights of a score by name: h_t is H wide, hbar_s He (H if None), hidden layers A.
 
-    A score without weights takes H = He.
+    A score without weights needs H = He.
     """
     He = H if He is None else He
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
@@ -55,7 +55,7 @@ def weight_shapes(
 
 
 def dot_score(h: Array, h_bar: Array) -> Array:
-    """e_s = h_t^T hbar_s, which takes H = He."""
+    """e_s = h_t^T hbar_s, which needs H = He."""
     e = h_bar.T @ h                                              # (4.2.1 dot)
     return e
 
@@ -68,7 +68,7 @@ def dot_score_grad(de: Array, h: Array, h_bar: Array) -> tuple[Array, Array]:
 
 
 def scaled_dot_score(h: Array, h_bar: Array) -> Array:
-    """e_s = h_t^T hbar_s / sqrt(H), which takes H = He (Vaswani et al., 2017)."""
+    """e_s = h_t^T hbar_s / sqrt(H), which needs H = He (Vaswani et al., 2017)."""
     e = h_bar.T @ h / len(h) ** 0.5                              # (Nguyen 1.8)
     return e
 
@@ -126,7 +126,7 @@ def concat_identity_score(h: Array, h_bar: Array, W_a: Array, v_a: Array) -> Arr
     """e_s = v_a^T tanh(W_a h_t + hbar_s); W_a (He, H), v_a (He, 1).
 
     The score concat with W_a = [W_a I]: the part that belongs to hbar_s is fixed to the identity
-    (footnote 14, erratum 11), which the reported results had and the equation has not.
+    (footnote 14, erratum 11), as in the reported results but not in the equation.
     """
     q = W_a @ h                                                  # (He, 1)
     u = q + h_bar                                                # (He, S)
@@ -175,9 +175,9 @@ def additive_score_grad(
 
 
 def location_score(h: Array, h_bar: Array, W_a: Array) -> Array:
-    """e (L_max, 1), a number for each row of W_a (L_max, H), whatever h_bar is.
+    """e (L_max, 1), a number for each row of W_a (L_max, H), independent of h_bar.
 
-    Row s belongs to the s-th word of the source as it is written (erratum 7).
+    Row s belongs to the s-th word of the source in written order (erratum 7).
     """
     e = W_a @ h                                                  # W_a h_t of (4.8)
     return e
@@ -215,7 +215,7 @@ SCORES = {**CONTENT, "location": Score(location_score, location_score_grad, ("W_
 
 
 def require(kind: str, known: Mapping[str, Score], where: str = "") -> None:
-    """Raises ValueError for a score that is not among those known."""
+    """Raise ValueError unless a score is among those known."""
     if kind not in known:
         raise ValueError(f"score: expected one of {', '.join(known)}{where}, got {kind!r}")
 
@@ -253,9 +253,9 @@ def align_global(
 ) -> Array:
     """a_t (S, 1), Eq. 4.7, or 4.8 for the location; w as in `score`.
 
-    Of a location's L_max weights a short sentence uses "only the top part", which is not made to
-    sum to one; of a long one the words near the end are ignored (footnote 5, erratum 7). The other
-    scores have as many weights as there are words, and the top part is all of them.
+    Of the location score's L_max weights a short sentence uses "only the top part", which is not
+    renormalised; in a long sentence the words near the end are ignored (footnote 5, erratum 7). The
+    other scores have a weight for each word, and the top part is all of them.
     """
     e = score(variant.score, h, h_bar, w)
     align = softmax(e)                                           # (4.7), (4.8)

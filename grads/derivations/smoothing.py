@@ -1,6 +1,6 @@
-"""Label smoothing as Nguyen trains with it (3.3.3.1), of one word, and back.
+"""Label smoothing of Nguyen (3.3.3.1), for one word, forward and backward.
 
-The target is no longer the word y alone, but q: the share eps spread over all V words, y too.
+The target is not the word y alone, but q: a share eps is spread over all V words, y included.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     trace(lstm.forward, parameters, x, y, follow=[lstm, rnn, calculus]).steps
 
-The function stays as it is written: a copy whose assignments are recorded is made from its source
-(`grads.stepper.tracing`). A variable that is assigned once per iteration of a loop is told apart by
-the loop's index, a call of a function by its number.
+The function itself is not changed: a copy whose assignments are recorded is made from its source
+(`grads.stepper.tracing`). Assignments in different iterations of a loop are distinguished by the
+loop's index, calls of a function by their number.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = ["Call", "Comparison", "Difference", "Edits", "Loops", "Origin", "Read
 
 @dataclass(frozen=True)
 class Trace:
-    """What one run of a function did."""
+    """The record of one run of a function."""
 
     steps: list[Step]
     calls: list[Call]  # by number: the function, who called it, in which loops
     result: Any  # what the function returned
     program: Program = field(repr=False)  # the rewritten function, to be run again
     readings: list[Reading] = field(repr=False)  # every variable read, in order
-    memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # where a target's numbers lie
+    memory: dict[Origin, tuple[Any, ...]] = field(repr=False)  # the memory of a target's numbers
     alive: dict[Origin, Any] = field(repr=False)  # what lies there, where it was held
     references: list[Any] = field(repr=False)  # to what was not: they end its entry in `memory`
 
@@ -75,13 +75,13 @@ def trace(
     """Run a function and record each of its assignments, and those of the functions it calls.
 
     Arguments: function, written in Python with def, and its arguments; follow, modules and
-    functions whose calls are recorded too, all others run as they are; edits, pieces of source to
-    be replaced beforehand, by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]};
-    keep, how many numbers of an array are kept; max_steps, assignments and loop iterations after
-    which the function is taken not to end; parts, whether the parts of expressions are recorded
-    like assignments (`grads.stepper.tracing.parts`); held, arrays with more numbers than that are
-    not kept alive, so that the trace takes less memory.
-    Returns the trace; its result is bit for bit that of the function run plainly.
+    functions whose calls are recorded too, while all others run unrecorded; edits, pieces of
+    source to be replaced, by function name: {"predict_grad": [("p - one_hot", "one_hot - p")]};
+    keep, how many numbers of an array are kept; max_steps, the number of assignments and loop
+    iterations after which the run is stopped; parts, whether the parts of expressions are recorded
+    like assignments (`grads.stepper.tracing.parts`); held, the size of arrays above which they are
+    not kept alive, to save memory.
+    Returns the trace; its result is bit for bit that of the function run without tracing.
     Raises `UserError` for a function without source, an edit that does not fit, and a run that
     does not end.
     """
@@ -96,7 +96,7 @@ def trace(
 
 
 class Difference(NamedTuple):
-    """A target that two traces disagree on."""
+    """A target that differs between two traces."""
 
     step: int
     target: int
@@ -105,7 +105,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Where two traces of one function part."""
+    """The differences between two traces of one function."""
 
     differences: list[Difference]  # in the order of steps
     diverged: int | None  # the first step that is of another line, or in one trace only
@@ -125,8 +125,8 @@ class Comparison(NamedTuple):
 def compare(a: Trace, b: Trace, tolerance: float = 0.0) -> Comparison:
     """Every target of two traces that differs by more than `tolerance`, relative.
 
-    The traces are of one function, one of them with lines changed by `edits` or in its arguments;
-    they are laid side by side step by step, as far as both run through the same lines.
+    The traces are of one function, one of them with lines changed by `edits` or with other
+    arguments; they are compared step by step, as far as both run through the same lines.
     """
     found: list[Difference] = []
     for one, other in zip(a.steps, b.steps, strict=False):

@@ -1,4 +1,5 @@
-"""`grads walk`: through a derivation in the terminal, line by line, forward and back."""
+"""`grads walk`: stepping through a derivation in the terminal, line by line, forward and
+backward."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ SCROLL = 5  # lines
 AROUND = 2  # lines printed before and after a step's where everything is printed
 HELP = ("right: on  left: back  e: equation  n p: time  r: backward  up down: scroll  "
         "N enter: step  q: leave")
-ESCAPE = 0.05  # seconds between the parts of what one key sends
+ESCAPE = 0.05  # seconds between the characters that one key sends
 SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
-# What a terminal sends for a key, and what the key does
+# The characters that a terminal sends for a key, and the action of the key
 KEYS = {"\x1b[C": "on", "\x1bOC": "on", " ": "on", "\x1b[B": "down", "\x1bOB": "down",
         "\x1b[6~": "down", "\x1b[A": "up", "\x1bOA": "up", "\x1b[5~": "up",
         "\x1b[D": "back", "\x1bOD": "back", "b": "back", "\x7f": "back",
@@ -51,7 +52,7 @@ def walk(
     """Walk through the steps of a derivation, or of a user's own function FILE.py:NAME.
 
     Arguments: name to checkpoint as in `grads.stepper.explorer.build`; all, whether to print every
-    step instead of waiting for keys, as is done anyway where input or output is no terminal.
+    step instead of waiting for keys, which is the default if input or output is no terminal.
     Raises `UserError` as `build` does, and for a file that has no such function.
     """
     settings = Settings(sentence, target, hidden, embedding, layers, score, window, feeding, seed,
@@ -70,7 +71,7 @@ def has_keys() -> bool:
 
 
 def open_shown(name: str, settings: Settings) -> tuple[Shown, list[str]]:
-    """The steps of what a name stands for, and what is to be said before them."""
+    """The steps for a name, and the notes to be printed before them."""
     alone = trace_alone(name, settings) if is_own(name) else None
     if alone is not None:
         return Shown({"forward": alone}), [name]
@@ -154,7 +155,7 @@ def draw(screen: Console, shown: Shown, here: int, typed: str, top: int = 0) -> 
 
 @contextmanager
 def raw(descriptor: int) -> Iterator[None]:
-    """The terminal gives every key at once and does not repeat it; afterwards it is as before."""
+    """Context: the terminal passes every key at once and without echo."""
     before = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor)
@@ -166,7 +167,7 @@ def raw(descriptor: int) -> Iterator[None]:
 
 
 def keys(descriptor: int) -> Iterator[str]:
-    """What the keys pressed do, one after another, until the input ends."""
+    """The actions of the keys pressed, one after another, until the input ends."""
     waiting = ""
     while True:
         found = os.read(descriptor, 1024)
@@ -184,7 +185,7 @@ def keys(descriptor: int) -> Iterator[str]:
 
 
 def first_key(text: str) -> tuple[str | None, str]:
-    """What the first key in a text does, None for nothing, and the rest of the text."""
+    """The action of the first key in a text, None for none, and the rest of the text."""
     for sent in sorted(KEYS, key=len, reverse=True):
         if text.startswith(sent):
             return KEYS[sent], text[len(sent):]

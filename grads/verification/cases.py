@@ -1,4 +1,4 @@
-"""What an entry of the catalogue is checked on: a model with drawn parameters, batch and noise."""
+"""The case of an entry of the catalogue: a model with random parameters, batch and noise."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from nmt.models.parametrization import Frozen, Parametrized
 
 
 class RandomModel(NamedTuple):
-    """A model and what goes into its loss, on the host, in float64."""
+    """A model and the inputs of its loss, on the host, in float64."""
 
     model: Any
-    build: Callable[[], Any]  # the same once more, for the backend in use
-    tables: Tables  # that it was built for
+    build: Callable[[], Any]  # a second instance, for the backend in use
+    tables: Tables  # the tables that it was built for
     parameters: dict[str, np.ndarray]
-    frozen: frozenset[str]  # those that have no gradient
+    frozen: frozenset[str]  # names of parameters without a gradient
     batch: Batch
     noise: Mapping[str, np.ndarray] | None
 
@@ -44,7 +44,8 @@ def draw_model(
     architecture: Architecture, options: Mapping[str, Any], shape: Shape,
     rng: np.random.Generator,
 ) -> RandomModel:
-    """The model of a configuration, and normal parameters, words, noise and first states."""
+    """The model of a configuration, and random parameters (normal), words, noise and initial
+    states."""
     config = architecture.config(**options)
     V = shape.vocabulary
     characters = character_tables(config)
@@ -58,7 +59,7 @@ def draw_model(
         batch = draw_batch(rng, architecture.sources, shape)
         batch = spell(rng, batch, shape) if characters else batch
         batch = with_factors(rng, batch, factors) if factors else batch
-        if not architecture.sources:  # it goes on where another piece of the streams ended
+        if not architecture.sources:  # it continues from another piece of the streams
             batch = replace(batch, state=model.loss(parameters, batch)[1].state, begins=False)
             batch = replace(batch, target=draw_batch(rng, 0, shape).target)
         noise = model.noise(batch, rng, "float64")
@@ -66,7 +67,7 @@ def draw_model(
 
 
 def _frozen(model: Any) -> frozenset[str]:
-    """What has no gradient, in any of the models within."""
+    """The names without a gradient, also in inner models."""
     if not isinstance(model, Parametrized):
         return frozenset()
     own = {name for name, one in model.table.items() if isinstance(one, Frozen)}
@@ -97,7 +98,7 @@ def model_case(made: RandomModel) -> Case:
 
 
 def _noise(noise: Mapping[str, Any] | None, like: Any) -> dict[str, Any] | None:
-    """Noise as constants, too; which words are sampled stays on the host."""
+    """Noise as constants in the dtype of `like`; the sample of words stays on the host."""
     return None if noise is None else {site: one if site == SITE else _moved(one, like)
                                        for site, one in noise.items()}
 
@@ -112,7 +113,7 @@ def _moved(tree: Any, like: Any) -> Any:
 
 
 def numbers_of(case: Case) -> dict[str, np.ndarray]:
-    """The loss, its gradients, and the inputs, which must be as they were, after that."""
+    """The loss, its gradients, and the inputs afterwards, which must not have changed."""
     inputs = {name: value.copy() for name, value in case.inputs.items()}
     outputs, cache = case.forward(inputs)
     gradients = case.vjp({"loss": np.ones(())}, cache)

@@ -1,9 +1,9 @@
 """The catalogue of gradient checks: every architecture of the registry in every variant.
 
-Nobody writes it. An architecture declares its weights and the choices of its configuration; here
-they are combined, drawn and checked: by complex step along random directions, and by house rules
-(`grads.verification.rules`). Element-wise clipping is not a gradient: the limit among the choices
-never acts, and tests hold the clipping that does to a literal loop.
+It is generated. An architecture declares its weights and the choices of its configuration; here
+they are combined, initialised at random and checked: by complex step along random directions, and
+by the rules of `grads.verification.rules`. Element-wise clipping does not give a gradient: the
+limit among the choices is never reached, and tests compare clipping with a literal loop.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ OF_CHARACTERS = {  # tier -> more shapes, of models that read or write character
     "real": ("real, no rare word", "real, rare words only"),
 }
 TIERS = tuple(SHAPES_OF)
-NONZERO = ("ragged", "real")  # shapes at which every weight has a gradient that is not zero
-SMALL = 1 << 13  # elements of a block of attention here, so that blocked sums have several blocks
+NONZERO = ("ragged", "real")  # shapes at which every weight has a nonzero gradient
+SMALL = 1 << 13  # elements of a block of attention in checks, so that sums have several blocks
 
 
 class Entry(NamedTuple):
@@ -47,13 +47,13 @@ class Entry(NamedTuple):
 
     architecture: str  # a name in `architectures`
     variant: str  # what distinguishes the configuration
-    options: Mapping[str, Any]  # of the configuration
+    options: Mapping[str, Any]  # options of the configuration
     tier: str  # tiny: all shapes; real: sizes beyond every threshold; every: other combinations
     shape: str  # a name in `grads.verification.shapes.SHAPES`
 
     @property
     def name(self) -> str:
-        """What it is called: the same for the same architecture, variant, tier and shape."""
+        """Its name, determined by architecture, variant, tier and shape."""
         tier = "" if self.tier == "tiny" else f"{self.tier}, "
         return f"{self.architecture}: {self.variant}; {tier}{self.shape}"
 
@@ -69,8 +69,8 @@ def architectures() -> dict[str, Architecture]:
 def entries(*tiers: str, start: str = "") -> list[Entry]:
     """The catalogue; tiers: some of TIERS, by default the tiny one and that of real sizes.
 
-    Both hold every value of every choice, and every pair of values that goes together. start: what
-    names begin with; architectures of no such name are left out.
+    Both have every value of every option, and every pair of values that is allowed. start: a prefix
+    of names; other architectures are left out.
     """
     return [entry for tier in tiers or ("tiny", "real") for name, one in architectures().items()
             if f"{name}: ".startswith(start) or start.startswith(f"{name}: ")
@@ -79,12 +79,12 @@ def entries(*tiers: str, start: str = "") -> list[Entry]:
 
 @cache
 def _kept(name: str, one: Architecture, tier: str) -> tuple[Entry, ...]:
-    """Those of one architecture, put together once."""
+    """The entries of one architecture, cached."""
     return tuple(_entries(name, tier))
 
 
 def _entries(name: str, tier: str) -> Iterator[Entry]:
-    """Those of one architecture."""
+    """The entries of one architecture."""
     one = architectures()[name]
     tiers = one.variants()
     variants = tiers.get(tier, tiers["tiny"] if tier == "every" else None)
@@ -100,13 +100,13 @@ def _entries(name: str, tier: str) -> Iterator[Entry]:
 
 
 def random_model(entry: Entry, seed: int = 0) -> RandomModel:
-    """The model of an entry and what goes into its loss."""
+    """The model of an entry and the inputs of its loss."""
     return draw_model(architectures()[entry.architecture], entry.options, SHAPES[entry.shape],
                       np.random.default_rng(seed))
 
 
 def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
-    """Check the gradients of an entry, and that it keeps to the rules: `check_model`.
+    """Check the gradients of an entry, and that it follows the rules: `check_model`.
 
     Arguments: seed of parameters, batch, noise and directions; extent as there.
     """
@@ -118,12 +118,13 @@ def check(entry: Entry, seed: int = 0, **extent: Any) -> Report:
 def check_model(
     made: RandomModel, title: str, seed: int = 0, vanish: bool = True, **extent: Any
 ) -> Report:
-    """Check the gradients of a drawn model, and that it keeps to the rules.
+    """Check the gradients of a random model, and that it follows the rules.
 
     In float64, on the backend in use: forward and backward run there (`grads.verification.device`).
-    Arguments: seed of directions; vanish, whether a gradient may be zero throughout; extent, how
-    much is differentiated and by what, as in `grads.check.check_case`: by default all tensors along
-    two directions each, and at one entry, by complex step.
+    Arguments: seed of directions; vanish, whether a gradient may be zero everywhere; extent, as in
+    `grads.check.check_case`: by default all tensors along two directions each, and for one entry,
+    by
+    complex step.
     """
     case = on_device(model_case(made))
     how: dict[str, Any] = {"method": "complex", "diagnosis": 64} | extent
@@ -134,12 +135,12 @@ def check_model(
 
 
 def numbers(entry: Entry, seed: int = 0) -> dict[str, np.ndarray]:
-    """What `check` compares, computed once: see `numbers_of`."""
+    """The numbers that `check` compares, computed once: see `numbers_of`."""
     with _blocks(entry):
         return numbers_of(on_device(model_case(random_model(entry, seed))))
 
 
 def _blocks(entry: Entry) -> AbstractContextManager[Any]:
-    """Real sizes run in blocks of attention that are small enough for several of them."""
+    """Context: at real sizes, blocks of attention are so small that there are several."""
     real = entry.tier == "real"
     return patch.object(blocks, "ON_HOST", SMALL) if real else nullcontext()

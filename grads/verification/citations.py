@@ -1,4 +1,5 @@
-"""The papers' numbers, listed in `equations.txt`, and where comments and docstrings cite them.
+"""The papers' equation numbers, listed in `equations.txt`, and their citations in comments and
+docstrings.
 
 | written | cites |
 |---|---|
@@ -29,13 +30,13 @@ class Item(NamedTuple):
     """One equation, algorithm or line of an algorithm."""
 
     title: str
-    same_as: Key | None = None  # what it repeats
-    algorithm: bool = True  # False: background, a step on the way to another equation, an "end"
+    same_as: Key | None = None  # the item that it repeats
+    algorithm: bool = True  # False: background, an intermediate step, an "end"
     later: bool = False  # not implemented yet
 
 
 class Citation(NamedTuple):
-    """A number at a place of the source."""
+    """A citation of a number in the source."""
 
     key: Key
     file: str  # relative to the repository, with slashes
@@ -51,7 +52,7 @@ def read_list(text: str) -> tuple[dict[str, str], dict[Key, Item]]:
     """Titles of papers by name, and items by paper and number, in the papers' order.
 
     A paper is `# name: title`, an item `number: title`. A title `= NUMBER`, or `= PAPER NUMBER`,
-    repeats another item; `~` stands before what is no algorithm, `-` before what comes later.
+    repeats another item; `~` marks what is no algorithm, `-` what is not implemented yet.
     """
     papers: dict[str, str] = {}
     items: dict[Key, Item] = {}
@@ -92,7 +93,7 @@ _OTHER = re.compile(r"(?:[A-Z]\.|\d\.\d\.)\d(?:\.\d)?|Algorithm .*|lines? .*")  
 
 
 def find_in_text(text: str, algorithm: str = "") -> Iterator[Key]:
-    """Every citation of a comment or docstring, of numbers that no paper has too.
+    """Every citation in a comment or docstring, also of numbers that no paper has.
 
     algorithm: what a `line 3` at the end of a comment belongs to, "" for none.
     """

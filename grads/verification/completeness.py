@@ -1,4 +1,4 @@
-"""Whether every backward pass of the product runs in some entry of the catalogue."""
+"""The check that every backward pass of the product runs in some entry of the catalogue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grads.verification.catalogue import Entry, random_model
 from grads.verification.rules import gradients_of
 
 PRODUCT = ("backend", "lstm", "attention", "nmt")
-FUSED = "backend.fused."  # each kernel there is held to the function that it replaces
+FUSED = "backend.fused."  # tests compare each kernel there with the function that it replaces
 
 
 def product_modules() -> Iterator[ModuleType]:
@@ -37,7 +37,7 @@ def backward_functions(modules: Iterable[ModuleType]) -> dict[CodeType, str]:
 
 
 def _functions(scope: Any, module: str) -> Iterator[Any]:
-    """The functions that a module or class defines, but for those of protocols."""
+    """The functions that a module or class defines, except those of protocols."""
     for member in vars(scope).values():
         if getattr(member, "__module__", None) != module:
             continue

@@ -1,4 +1,4 @@
-"""The literal algorithms, held to complex step: each on its own example, in every variant.
+"""Gradient checks of the derivations: each on its own example, in every variant.
 
 A derivation declares its example (`grads.stepper.tracing.derivations`); its inputs are the arrays
 among the arguments of its forward. It computes in float64 or wider.
@@ -27,7 +27,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "score": ("general", *(score for score in SCORES if score != "general")), "window": WINDOWS,
     "input_feeding": (True, False), "biases": (True, False), "layers": (2, 1),
 }
-SEED = 1  # with which no window of an example holds but one word
+SEED = 1  # with which windows of the examples hold several words
 
 
 class Entry(NamedTuple):
@@ -39,12 +39,12 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return f"derivation {self.derivation}: {self.variant}"
 
 
 def entries() -> list[Entry]:
-    """Every derivation, in variants that hold every pair of what it knows."""
+    """Every derivation, in variants that have every pair of values of its options."""
     found = []
     for name in DERIVATIONS:
         usual = _known(name, {})
@@ -56,7 +56,8 @@ def entries() -> list[Entry]:
 
 
 def _known(name: str, options: Mapping[str, Any]) -> str:
-    """What a derivation's example has of some options: its shapes, and what is no array."""
+    """A key for the effect of options on a derivation's example: its shapes, and what is no
+    array."""
     example = _example(name, Sizes(**options), SEED)
     shapes = [array.shape for value in example.arguments for array in leaves("", value).values()]
     return f"{shapes} {example.named} {[a for a in example.arguments if not leaves('', a)]}"
@@ -68,7 +69,7 @@ def _example(name: str, sizes: Sizes, seed: int) -> Example:
 
 
 def _sizes(**options: Any) -> Sizes:
-    """Sizes, refused as a configuration refuses what makes no sense."""
+    """Sizes; raises ValueError for invalid ones, as a configuration does."""
     try:
         return Sizes(**options)
     except UserError as error:
@@ -83,7 +84,8 @@ def check(entry: Entry, seed: int = SEED, **extent: Any) -> Report:
 
 
 def numbers(entry: Entry, seed: int = SEED) -> dict[str, np.ndarray]:
-    """What `check` compares, computed once: see `grads.verification.cases.numbers_of`."""
+    """The numbers that `check` compares, computed once: see
+    `grads.verification.cases.numbers_of`."""
     return numbers_of(make_case(entry, seed))
 
 

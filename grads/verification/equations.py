@@ -1,7 +1,7 @@
 """docs/equations.md: for each number of the papers its derivation, its kernel, and their checks.
 
-Nothing in it is typed by hand: a number is implemented where a comment or docstring cites it
-(`grads.verification.citations`), and checked by what calls the function that holds the line.
+It is generated: a number is implemented where a comment or docstring cites it
+(`grads.verification.citations`), and checked by whatever calls the function with that line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grads.verification.rules import gradients_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DERIVATIONS = "grads/derivations/"
-SHOWN = 3  # checks of each kind in a row; of more, the number
+SHOWN = 3  # checks of each kind in a row; of others only the number
 
 HEAD = """# Equations
 
@@ -49,7 +49,7 @@ Place = tuple[str, str]  # file and qualified name of a function
 
 
 class Source(NamedTuple):
-    """What the page is made of."""
+    """The data of the page."""
 
     citations: list[Citation]
     called: Mapping[Place, list[str]]  # the derivations and models whose gradients call a function
@@ -57,7 +57,7 @@ class Source(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A number of a paper, and the functions that carry it: those first that are about it."""
+    """A number of a paper, and the functions that cite it, the main ones first."""
 
     key: Key
     item: Item
@@ -65,11 +65,11 @@ class Row(NamedTuple):
     kernel: list[Citation]
 
 
-# --- what carries a number ------------------------------------------------------------------------
+# --- functions of a number ------------------------------------------------------------------------
 
 
 def read_source() -> Source:
-    """The repository as it stands. Raises UserError where the package is, but no repository."""
+    """Read the repository. Raises UserError for an installed package without it."""
     if not (ROOT / "tests").is_dir():
         raise UserError(f"{ROOT}: expected the repository with its tests, to read them")
     tests = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
@@ -98,9 +98,9 @@ def _repeats(key: Key) -> list[Key]:
 def carriers(key: Key, citations: list[Citation], source: Source) -> list[Citation]:
     """One citation of each function, in a comment if there is one; the one to show first.
 
-    The number itself goes before an equal one that it repeats; of an algorithm, the function with
-    most of its lines first; a comment before a docstring, both before one; and what a check calls
-    before what none does.
+    The order: citations of the number itself before those of one that it repeats; for an algorithm,
+    the function with most of its lines; functions with comment and docstring before those with a
+    comment, these before a docstring; functions that a check calls before others.
     """
     found: dict[Place, list[Citation]] = {}
     for one in sorted(citations, key=lambda one: (one.key != key, not one.in_comment)):
@@ -117,7 +117,9 @@ def carriers(key: Key, citations: list[Citation], source: Source) -> list[Citati
 
 
 def problems(source: Source) -> list[str]:
-    """Citations of no number; numbers that no line carries, or one that should not; no check."""
+    """The problems: citations of unknown numbers; numbers without a citation, or with one although
+    not
+    implemented; functions without a check."""
     unknown = [f"{one.file}:{one.line}: {one.key[0]} has no {one.key[1]!r}"
                for one in source.citations if one.key not in ITEMS]
     rows = rows_of(source)
@@ -135,7 +137,7 @@ def _missing(row: Row) -> bool:
     return row.item.algorithm and not (row.derivation or row.kernel)
 
 
-# --- what checks it -------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
 def calls() -> dict[Place, list[str]]:
@@ -156,12 +158,13 @@ def calls() -> dict[Place, list[str]]:
 
 
 def checks_of(one: Citation, source: Source) -> list[str]:
-    """The derivations and models that call a function; of one without any, a test file."""
+    """The derivations and models that call a function; if there are none, a test file."""
     return source.called.get((one.file, one.owner)) or tests_of(one, source.tests)[:1]
 
 
 def tests_of(one: Citation, texts: Mapping[str, str]) -> list[str]:
-    """Test files that name a function, or else its module; first those that stand as it does."""
+    """Test files that name a function, or else its module; those at the corresponding path
+    first."""
     file = Path(one.file)
     home, package = f"tests/{file.parent.as_posix()}/", ".".join(file.parent.parts)
     own = f"{home}test_{file.name}"

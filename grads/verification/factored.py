@@ -1,6 +1,7 @@
 """A translator of words with factors, as an architecture of the catalogue's own.
 
-Its choices are checked without factors; here they meet what reads the source's vectors.
+Its options are checked without factors; here factors are combined with what reads the source's
+vectors.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from nmt.models.translator import ModelConfig, Translator
 class FactoredConfig:
     """Widths and numbers of values of the factors, and the translator's options."""
 
-    factors: int  # how many
+    factors: int  # how many factors
     bidirectional: bool
     dropout: float
     hidden_size: int
 
     @property
     def factor_sizes(self) -> tuple[int, ...]:
-        """Values of each."""
+        """The number of values of each factor."""
         return (3, 5)[: self.factors]
 
 
 def build(config: FactoredConfig, tables: Tables) -> Translator:
-    """The translator: of its embeddings each factor has a few columns."""
+    """The translator; each factor has a few columns of its embeddings."""
     widths = dict(list({"case": 1, "place": 2}.items())[: config.factors])
     own = ModelConfig(layers=1, hidden_size=config.hidden_size, factors=widths,
                       embedding_size=config.hidden_size + 4, dropout=config.dropout,
@@ -36,7 +37,7 @@ def build(config: FactoredConfig, tables: Tables) -> Translator:
 
 
 def variants() -> dict[str, Variants]:
-    """All of it at tiny sizes, the usual one at real ones."""
+    """All options at tiny sizes, the default ones at real sizes."""
     tiny = {"hidden_size": (2,), "factors": (2, 1), "bidirectional": (False, True),
             "dropout": (0.0, 0.3)}
     return {"tiny": Variants(tiny), "real": Variants({

@@ -1,9 +1,9 @@
-"""The gradient matrix: families of configurations by method, and how right their gradients are.
+"""The gradient matrix: the errors of gradients for families of configurations, by method.
 
 `build` checks the catalogue and makes a line of every entry; the page has a row for each family,
-with the worst of its lines, and is made of the JSON beside it, which has them all. Errors have one
-digit: their size is what counts. There is no date, so that the same code on the same machine
-writes the same files.
+with the worst of its lines, and is made from the JSON beside it, which has them all. Errors have
+one digit, since only their magnitude matters. There is no date, so that the same code on the same
+machine writes the same files.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ TOGETHER = {  # derivations that are one family, by the first words of their nam
 PARTS = ("sampled", "factored", "lexical")  # parts of translators whose models are one family
 FAMILIES = 4  # values of an architecture's first option, at most, that are families of their own
 
-Errors = dict[str, float | str]  # by column; or why there is none
+Errors = dict[str, float | str]  # column -> error, or why there is none
 
 
 class Line(NamedTuple):
-    """An entry of the catalogue and what was found about it."""
+    """The results of an entry of the catalogue."""
 
     family: str
     name: str
@@ -68,7 +68,7 @@ def build(seed: int = 0, device: Any = None) -> Iterator[Line]:
 
 
 def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
-    """One entry: at every entry of its tensors where these are small, along directions always."""
+    """Check one entry: along directions, and at every entry of its tensors if these are small."""
     reports = [catalogue.check(entry, seed)]
     if entry.tier == "tiny":
         reports.append(catalogue.check(entry, seed, every_entry=True))
@@ -86,8 +86,9 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 
 def family_of(entry: catalogue.Entry) -> str:
-    """Architecture, tier, and the value of the option that its choices begin with, but for the
-    UNSPLIT: the page is one screen."""
+    """Architecture, tier, and the value of its first option, except for UNSPLIT ones, so that the
+    page
+    fits one screen."""
     choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     option, values = next(iter(choices.items()), ("", ()))
     split = option not in UNSPLIT and 1 < len(values) <= FAMILIES
@@ -121,7 +122,7 @@ def against_reference(
 
 
 def _line(family: str, name: str, reports: Sequence[Report], found: Errors) -> Line:
-    """The worst of some reports, and what was found beside."""
+    """The worst of some reports, and other findings."""
     rows = [row for report in reports for row in report.rows]
     kinds = {kind for row in rows for kind in row.errors}
     errors: Errors = {kind: worst(row.errors[kind] for row in rows if kind in row.errors)
@@ -135,7 +136,7 @@ def _line(family: str, name: str, reports: Sequence[Report], found: Errors) -> L
 
 
 def worst(errors: Iterable[float | str]) -> float | str:
-    """The largest; not a number is the largest of all, a text is none."""
+    """The largest error; NaN counts as the largest of all, texts are ignored."""
     found = [*errors]
     numbers = [error for error in found if not isinstance(error, str)]
     return float(np.max(numbers)) if numbers else next(iter(found), "")
@@ -145,7 +146,7 @@ def worst(errors: Iterable[float | str]) -> float | str:
 
 
 def to_json(lines: Iterable[Line], seed: int) -> str:
-    """What the lines were made with, and a text a line, as strict JSON.
+    """How the lines were made, and the lines, one on each line of the text, as strict JSON.
 
     A line is its name, the numbers of entries and directions, the errors in the order of COLUMNS
     (null where there is none), and what is wrong.

@@ -1,6 +1,6 @@
 """Parametrized translators, as an architecture of the catalogue's own.
 
-A recipe says of a parametrization what it needs; here each stands once, on the translator.
+A recipe chooses parametrizations by options; here each is applied once to the translator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Made = Callable[[Translator], Mapping[str, Parametrization]]
 
 
 def _mask(model: Translator, name: str) -> Masked:
-    """One that keeps about two thirds."""
+    """A mask that keeps about two thirds."""
     shape = model.weights()[name].shape
     return Masked(np.random.default_rng(3).random(shape) < 2 / 3)
 
@@ -51,7 +51,7 @@ def _words(model: Translator) -> Stacked:
 
 
 def _pruned(model: Translator | Parametrized) -> Mapping[str, Parametrization]:
-    """Masks on all that may be pruned, as it is stored."""
+    """Masks on all stored weights that may be pruned."""
     weights = model.weights()
     rng = np.random.default_rng(3)
     stored = {name: rng.standard_normal(weight.shape) for name, weight in weights.items()}
@@ -91,7 +91,7 @@ TABLES: dict[str, Made] = {
 }
 
 
-# Those on which masks lie once more, on what they store.
+# Parametrizations that are also combined with masks on their stored weights.
 PRUNED = ("tied target tables", "fixnorm of both, learned", "shared and private gates", "frozen")
 
 
@@ -119,7 +119,7 @@ def build(config: ParametrizedConfig, tables: Tables) -> Parametrized:
 
 
 def variants() -> dict[str, Variants]:
-    """Every parametrization, at tiny sizes: none has a threshold."""
+    """Every parametrization, at tiny sizes only, since none has a threshold."""
     names = (*TABLES, *(f"{name}, pruned" for name in PRUNED))
     return {"tiny": Variants({"parametrization": names, "hidden_size": (4,)})}
 

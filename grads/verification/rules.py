@@ -1,7 +1,8 @@
-"""Rules: what a model keeps to beside having the right gradient.
+"""Rules that a model follows beside having the right gradient.
 
-What a batch does not use matters nothing, to the last bit; each dtype stays what it is; float32
-gradients are those of float64 but for rounding.
+What a batch does not use has no effect, to the last bit; dtypes are preserved; float32 gradients
+are
+those of float64 up to rounding.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from grads.verification.shapes import FIRST, draw
 from nmt.data.batches import Side
 from nmt.data.vocabulary import END
 
-FLOAT32 = 1e-3  # the largest difference in a tensor, as a part of its largest gradient
-ORDER = 1e-12  # the same, between sums of the same terms in another order
-NOISE = 1e-4  # of the largest gradient: a tensor below it is measured by it, being mostly rounding
+FLOAT32 = 1e-3  # largest difference in a tensor, relative to its largest gradient
+ORDER = 1e-12  # likewise, between sums of the same terms in another order
+NOISE = 1e-4  # part of the largest gradient: the floor of a tensor's scale, since less is rounding
 
 Gradients = Mapping[str, np.ndarray]
 
 
 class Passes(NamedTuple):
-    """What one forward and one backward pass give."""
+    """The results of one forward and one backward pass."""
 
     loss: Gradients  # "loss" alone
     gradients: Gradients  # of the loss, written out in full
 
 
 def rules(case: Case, made: RandomModel) -> Iterator[Finding]:
-    """What the case of a drawn model does wrong."""
+    """The rules that the case of a random model breaks."""
     right = passes(case)
     yield from padding(made, right)
     yield from unused_rows(case, made, right)
@@ -58,7 +59,9 @@ def gradients_of(case: Case, dtype: Any = np.float64) -> dict[str, np.ndarray]:
 
 
 def padding(made: RandomModel, right: Passes) -> Iterator[Finding]:
-    """Other words on padding: the loss is the same to the last bit, the gradients but for order."""
+    """With other words on padding the loss is the same to the last bit, the gradients up to the
+    order of
+    sums."""
     batch = made.batch
     other = replace(batch, sources=tuple(_repadded(side, 0) for side in batch.sources),
                     target=_repadded(batch.target, 1))
@@ -116,7 +119,8 @@ def _sides(made: RandomModel) -> Iterator[np.ndarray]:
 
 
 def dtypes(case: Case, gradients: Gradients) -> Iterator[Finding]:
-    """float32 stays float32 in both directions and is near; complex stays complex forward."""
+    """float32 stays float32 in both passes and is close to float64; complex stays complex in the
+    forward."""
     loss, single = passes(case, np.float32)
     yield from _other_than(np.float32, loss, "")
     yield from _other_than(np.float32, single, "d")
@@ -136,7 +140,7 @@ def _other_than(expected: Any, arrays: Gradients, prefix: str) -> Iterator[Findi
 
 
 def distance(found: Gradients, expected: Gradients) -> float:
-    """The worst of the tensors' largest differences, each as a part of its largest gradient."""
+    """The largest difference over all tensors, each relative to its largest gradient."""
     largest = {name: float(np.abs(array).max(initial=0.0)) for name, array in expected.items()}
     floor = NOISE * max(largest.values(), default=0.0)
     errors = [_ratio(float(np.abs(found[name] - array).max(initial=0.0)),

@@ -1,7 +1,7 @@
 """Models that are trained over a sampled vocabulary, as an architecture of the catalogue's own.
 
-The choices of the models themselves are checked without a sample; here it meets what it touches:
-both models, Luong's with dropout beside it, a bias, weights, few words and more than there are.
+The options of the models are checked without a sample; here it is combined with what it affects:
+both models, Luong's with dropout, a bias, the weights, few words and more than there are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODELS = {"luong": (ModelConfig, Translator), "rnnsearch": (RNNSearchConfig, RNN
 
 @dataclass(frozen=True)
 class SampledConfig:
-    """Which model, and how it samples."""
+    """The model, and its options of sampling."""
 
     model: str
     target_sample: int  # words drawn beside the batch's
@@ -40,7 +40,7 @@ def build(config: SampledConfig, tables: Tables) -> Any:
 
 
 def variants() -> dict[str, Variants]:
-    """All of it at tiny sizes; at real ones both models with both weights."""
+    """All options at tiny sizes; at real sizes both models with both weights."""
     tiny = {"hidden_size": (2,), "model": tuple(MODELS), "target_sample": (1, 10**6),
             "sample_weights": SAMPLE_WEIGHTS, "output_bias": (False, True)}
     return {"tiny": Variants(tiny), "real": Variants(tiny | {

@@ -1,4 +1,4 @@
-"""Shapes of batches, and what is drawn for them: words, parameters."""
+"""Shapes of batches, and random words and parameters for them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ FIRST = END + 1  # ids of words; those before are the special symbols
 RESTING = 1  # words at the end of every vocabulary that no batch has
 LETTERS = 3  # characters that words are spelled with
 CHARACTERS = FIRST + LETTERS + RESTING  # C
-STD = 0.7  # standard deviation of what is drawn, less in large matrices
+STD = 0.7  # standard deviation of random numbers, less in large matrices
 
 Rng = np.random.Generator
 
 
 class Shape(NamedTuple):
-    """Sequences side by side."""
+    """The shape of a batch of sequences."""
 
-    lengths: tuple[int, ...]  # of the sources; streams are as long as the longest
+    lengths: tuple[int, ...]  # lengths of the sources; streams are as long as the longest
     targets: tuple[int, ...] = ()  # predictions; () for the sources' lengths in another order
     words: int = 3  # how many different words there are
     reverse: bool = True  # whether sources are reversed, so that positions count from the end
-    rare: tuple[int, ...] = ()  # of the first words, how many characters each is spelled with:
+    rare: tuple[int, ...] = ()  # the numbers of characters of the first words:
     # for a model that reads or writes characters, those words are outside the vocabulary
 
     @property
@@ -49,7 +49,7 @@ REAL = Shape((20,) * 9 + (18, 17, 16, 15, 14, 13, 12, 11, 9, 7, 5),
              (5, 9, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23) + (24,) * 8, words=17, rare=(1, 6, 2))
 SHAPES = {
     "ragged": Shape((5, 3, 1), rare=(3, 1)),  # each rare word several times
-    "late padding": Shape((4, 3), reverse=False),  # the first steps are whole; no rare word
+    "late padding": Shape((4, 3), reverse=False),  # no padding in the first steps; no rare word
     "full": Shape((3, 3), rare=(2, 4, 2)),  # rare words only
     "one sentence": Shape((4,), reverse=False, rare=(1,)),
     "one step": Shape((1, 1, 1), rare=(2, 1)),
@@ -66,7 +66,9 @@ def draw(rng: Rng, *shape: int) -> np.ndarray:
 
 
 def draw_parameters(rng: Rng, weights: Mapping[str, Weight]) -> dict[str, np.ndarray]:
-    """Normals for each weight, biases too: no gate saturates, none is linear, no state explodes."""
+    """Normals for each weight and bias, such that gates are neither saturated nor linear, and
+    states do
+    not explode."""
     return {name: rng.normal(scale=min(STD, 1.2 / one.shape[-1] ** 0.5), size=one.shape)
             for name, one in weights.items()}
 

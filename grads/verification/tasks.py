@@ -1,7 +1,7 @@
 """Two tasks that share parts, as an architecture of the catalogue's own.
 
-The loss is the sum over both tasks of the same batch's, one after the other: what all updates
-together descend. So a shared weight's gradient has both tasks' parts, a task's own weight its own.
+The loss is the sum over both tasks of the same batch's loss, the function that all updates together
+minimise. So a shared weight's gradient has both tasks' terms, a task's own weight only one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SHARES = {"encoder": ("encoder",), "decoder": ("decoder",), "both": ("encoder", 
 
 @dataclass(frozen=True)
 class TasksConfig:
-    """What is shared, a name in SHARES, and the translators' options."""
+    """The shared parts, a name in SHARES, and the translators' options."""
 
     share: str
-    attention: str  # of both; of the second none where the decoder is its own
-    alike: bool  # whether the second attends as the first does
+    attention: str  # of both; the second has none if it has its own decoder
+    alike: bool  # whether both have the same attention
     layers: int
     hidden_size: int
     dropout: float = 0.3
@@ -52,17 +52,17 @@ class SumCache(NamedTuple):
 
 
 class SumOverTasks:
-    """A model of several tasks whose loss is that of a batch as each task's, added up."""
+    """A model of several tasks with the sum of all tasks' losses of a batch."""
 
     def __init__(self, model: Trainable, config: TasksConfig) -> None:
         self.model, self.config = model, config
 
     def weights(self) -> dict[str, Weight]:
-        """The stored ones."""
+        """The stored weights."""
         return self.model.weights()
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
-        """That of all tasks, `task/site`."""
+        """The noise of all tasks, by `task/site`."""
         return {f"{task}/{site}": mask for task in TASKS for site, mask in (
             self.model.noise(replace(batch, task=task), rng, dtype) or {}).items()}
 
@@ -100,7 +100,7 @@ def build(config: TasksConfig, tables: Tables) -> SumOverTasks:
 
 
 def variants() -> dict[str, Variants]:
-    """All of it, at tiny and at real sizes."""
+    """All options, at tiny and at real sizes."""
     together = ("share", "attention", "alike")
     return {tier: Variants({"hidden_size": (size,), "share": tuple(SHARES),
                             "attention": ("global", "none"), "alike": (True, False),

@@ -1,4 +1,5 @@
-"""Configurations of an architecture: all that its choices allow, or few that hold every pair."""
+"""Configurations of an architecture: all combinations of options, or few with every pair of
+values."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ import numpy as np
 
 from nmt.models.contract import Variants
 
-MOST = 10_000  # configurations that are put together; of more, a fixed draw
+MOST = 10_000  # most combinations that are formed; of more, a fixed random choice
 Options = dict[str, Any]
 
 
 def valid(config: Callable[..., Any], variants: Variants) -> list[Options]:
-    """Every combination of choices that `config` does not refuse with ValueError."""
+    """Every combination of options for which `config` does not raise ValueError."""
     return list(_valid(config, tuple((name, tuple(v)) for name, v in variants.choices.items())))
 
 
@@ -24,15 +25,15 @@ def valid(config: Callable[..., Any], variants: Variants) -> list[Options]:
 def _valid(
     config: Callable[..., Any], choices: tuple[tuple[str, tuple[Any, ...]], ...]
 ) -> tuple[Options, ...]:
-    """The same, put together once."""
+    """As `valid`, cached."""
     return tuple(options for options in _combined(dict(choices)) if _allows(config, options))
 
 
 def pairwise(config: Callable[..., Any], variants: Variants) -> list[Options]:
-    """Valid combinations that hold every value, and every pair of values that any of them holds.
+    """Valid combinations that have every value, and every pair of values that any of them has.
 
-    Of the options `together` they hold every combination. Greedy: the next one is that with the
-    most which none before it had.
+    They have every combination of the options `together`. Greedy: the next one has the most new
+    pairs.
     """
     found, names = valid(config, variants), list(variants.choices)
     groups = [*combinations(names, min(2, len(names))), variants.together]
@@ -65,7 +66,7 @@ def _together(columns: Sequence[np.ndarray], count: int) -> np.ndarray:
 
 
 def name_of(options: Options, variants: Variants) -> str:
-    """What distinguishes a variant: the options that do not have their usual, first value."""
+    """The name of a variant: the options that do not have their first, default value."""
     return ", ".join(_word(option.replace("_", " "), value) for option, value in options.items()
                      if value != variants.choices[option][0]) or "as usual"
 
@@ -78,7 +79,7 @@ def _word(option: str, value: Any) -> str:
 
 
 def _combined(choices: Mapping[str, Sequence[Any]]) -> Iterator[Options]:
-    """All combinations, the usual values first; a draw of them where there are too many."""
+    """All combinations, the default values first; a random choice of them if there are too many."""
     sizes = [len(values) for values in choices.values()]
     if np.prod(sizes, dtype=float) <= MOST:
         yield from (dict(zip(choices, values, strict=True))

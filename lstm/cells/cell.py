@@ -1,4 +1,4 @@
-"""What a recurrent cell is: one time step, whoever loops over time."""
+"""The interface of a recurrent cell: one time step, forward and backward."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Step(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A recurrent cell. G = len(gates) H; W = [W_x W_h], (G, E + H), its columns input and state.
+    """A recurrent cell. G = len(gates) H; W = [W_x W_h], (G, E + H): columns of the input, then
+    state.
 
     forward(step, b, W_h, pad, scratch): u holds W_x x_t. W_h is transposed, (H, G), or a copy of
     it; pad (B, 1) is True where the step is padding and the state is copied through, or None.
@@ -31,9 +32,9 @@ class Cell(NamedTuple):
 
     backward(d_state, d_out, step, W_h, clip, pad, da, scratch): d_state, the gradient of `now`,
     becomes that of `before`, in place; d_out (B, H) or None is added to dh; clip is tau of the
-    element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} that is handed
-    on (erratum 13), or None; da (B, G), the gradient at the
-    pre-activations, is written, zero on padding. Here W_h is (G, H); scratch (3, B, H).
+    element-wise clipping (section 2.2.2) of dh_t and, in an LSTM, of the dc_{t-1} passed on
+    (erratum 13), or None; da (B, G), the gradient at the pre-activations, is written, zero on
+    padding. Here W_h is (G, H); scratch (3, B, H).
 
     weight_gradient(da, inputs, h_prev, saved, workspace): dW of all steps, stacked in rows: da
     (N, G), inputs (N, E_k) side by side, h_prev and saved (N, H).
@@ -42,7 +43,7 @@ class Cell(NamedTuple):
     states: int  # arrays in a state: 2 (h, c) or 1 (h,)
     gates: tuple[str, ...]  # row blocks of W, in this order
     saves: bool  # whether steps have `saved`
-    scratch: int  # blocks of (B, H) that a step forward works in
+    scratch: int  # scratch blocks (B, H) of a forward step
     forward: Callable[..., None]
     backward: Callable[..., None]
     weight_gradient: Callable[..., Array]
@@ -59,7 +60,7 @@ def add_share(u: Array, share: Array | None, b: Array | None) -> None:
 
 @fused(kernels.copy_through)
 def copy_through(pad: Array, before: State, now: State) -> None:
-    """At a padded step the state passes through: overwrite `now` where `pad` (B, 1)."""
+    """At a padded step, where `pad` (B, 1), the state is copied through: `now` = `before`."""
     xp = array_module(pad)
     for old, new in zip(before, now, strict=True):
         xp.copyto(new, old, where=pad)

@@ -2,7 +2,8 @@
 
 Source: their A.1.1 and A.2.1: h = (1 - z) o h_prev + z o h~, h~ = tanh(W x + U [r o h_prev]), r and
 z sigmoids of x and h_prev; x may be a word and a context side by side (A.2.2). The reset gate
-weighs the state inside the product and z weighs the new state, both unlike PyTorch's GRU (erratum
+multiplies the state inside the product and z weighs the new state, both unlike PyTorch's GRU
+(erratum
 17), so a step needs two products, the second one of m = r o h_prev.
 
 | here | Bahdanau et al. |
@@ -26,7 +27,7 @@ from backend.fused import fused
 from backend.workspace import Workspace
 from lstm.cells.cell import Cell, State, Step, add_share, clip_elements, copy_through
 
-GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, then the proposal
+GATES = ("r", "z", "h~")  # the row blocks of W: the two gates of one product, then the candidate
 
 
 def forward(
@@ -48,7 +49,7 @@ def forward(
 def gru_gates_forward(u: Array, share: Array, h_prev: Array, m: Array) -> None:
     """r and z from their two shares of the pre-activation, u (B, 3H) and share (B, 2H); and m.
 
-    share is overwritten: the gates are worked out there, end to end.
+    share is overwritten: the gates are computed there, in contiguous memory.
     """
     xp, H = array_module(u), h_prev.shape[1]
     gates = u[:, : 2 * H]
@@ -82,8 +83,8 @@ def backward(
 ) -> None:
     """From dh_i to da and dh_{i-1}; arguments as in `Cell`.
 
-    Order: da = g' of r, z and h~, into which update gate, proposal and reset gate are multiplied
-    one after the other; dh meanwhile collects its parts.
+    Order: da is first g' of r, z and h~; the gradients of the update gate, the candidate and the
+    reset gate are multiplied into it one after the other, while dh is accumulated.
     """
     xp, u, (h_prev,), (dh,) = array_module(step.u), step.u, step.before, d_state
     H, one, dm = dh.shape[1], scratch[0], scratch[1]
@@ -104,7 +105,8 @@ def backward(
 
 @fused(kernels.gru_state_backward)
 def gru_state_backward(dh: Array, u: Array, h_prev: Array, da: Array, scratch: Array) -> None:
-    """Up to the product U m: da of z and of h~; da of r holds its g' and waits for dm.
+    """Backward as far as the product U m: da of z and of h~. The block of r holds g' until dm is
+    known.
 
     dh becomes (1 - z) o dh; scratch (B, H) is overwritten.
     """
@@ -141,7 +143,7 @@ def gru_gates_backward(
 def weight_gradient(
     da: Array, inputs: Sequence[Array], h_prev: Array, m: Array, workspace: Workspace
 ) -> Array:
-    """dW of all steps; U was multiplied by m, the gates' columns of the state by h_prev."""
+    """dW of all steps: U multiplies m, the gates' columns of the state multiply h_prev."""
     xp, H, E = array_module(da), h_prev.shape[1], sum(x.shape[1] for x in inputs)
     dW = workspace.empty(xp, (3 * H, E + H), da.dtype)
     start = 0

@@ -11,7 +11,7 @@ Where the letters differ from the page:
 
 g' is evaluated from the activation kept by the forward pass: u (1 - u) on the gates, 1 - u^2 on
 h_hat (erratum 4). Biases are an option that the thesis does not have (erratum 5). The arithmetic
-is done in place, which makes a layer of 64 x 512 faster by 1.11; the plain line stands beside.
+is done in place, which makes a layer of 64 x 512 1.11 times as fast; the plain line is beside it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def lstm_forward(
     u: Array, share: Array, b: Array | None, before: State, now: State, tanh_c: Array,
     pad: Array | None,
 ) -> None:
-    """Everything after the product, in place.
+    """Everything after the matrix product, in place.
 
     u (B, 4H) holds W_x x_t, share (B, 4H) is W_h h_{t-1}; u becomes the gates, `now` and tanh_c
     (B, H) are written. One tanh serves all four, because sigm(a) = tanh(a / 2) / 2 + 1 / 2.
@@ -84,13 +84,13 @@ def lstm_backward(
     dh: Array, dc: Array, d_out: Array | None, u: Array, c_prev: Array, tanh_c: Array, da: Array,
     scratch: Array, clip: float | None, pad: Array | None,
 ) -> None:
-    """Everything before the product, in place: da (B, 4H) is written, dc becomes that of c_{t-1}.
+    """Everything before the matrix product, in place: da (B, 4H) is written, dc becomes dc_{t-1}.
 
-    scratch (3, B, H): the third is what dh is on padding. g' is written to da first, and each
-    block is multiplied into it.
+    scratch (3, B, H): the third block is set to dh on padding. g' is written to da first, and the
+    gradient of each gate is multiplied into its block.
     """
     if d_out is not None:
-        dh += d_out                      # dh_t += what the output sends back
+        dh += d_out                      # dh_t += gradient of the output
     if pad is not None:
         scratch[2], dc_before = dh, dc.copy()
     clip_elements(dh, clip)

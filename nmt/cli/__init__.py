@@ -176,22 +176,22 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
                         help="at most this many target words per source word")
     add_longest_word(parser)
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="draw a translation instead of a search")
+                        help="sample a translation, no search")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
     parser.add_argument("--draws", type=positive, metavar="N",
                         help="with --sample: the most probable of N draws")
     parser.add_argument("--every-beam", action="store_true",
                         help="the best of all beams up to --beam")
     parser.add_argument("--sparse", action="store_true",
-                        help="skip pruned weights in products (nmt prune)")
+                        help="sparse products of a pruned model (nmt prune)")
     parser.add_argument("--shortlist", type=Path, metavar="DICTIONARY",
-                        help="predict only its translations of a batch's words")
+                        help="restrict the target words to its translations")
     parser.add_argument("--frequent", type=count, metavar="N",
-                        help=f"... and so many frequent words (default: {FREQUENT})")
+                        help=f"... and the N most frequent (default: {FREQUENT})")
     parser.add_argument("--shortlist-check", action="store_true",
-                        help="say on stderr how often all words give the same")
+                        help="report how often all words give the same")
     parser.add_argument("--target-token", metavar="L",
-                        help="the language to write, such as <2de>")
+                        help="the target language, such as <2de>")
     parser.add_argument("--lm", type=Path, metavar="DIR",
                         help="add a language model's log p (shallow fusion)")
     parser.add_argument("--lm-weight", type=at_least_zero, metavar="BETA",
@@ -212,12 +212,12 @@ def _add_lm(parser: argparse.ArgumentParser) -> None:
     train = sub.add_parser("train", help="train a language model from a recipe")
     _add_run(train)
     train.set_defaults(run=commands.lm_train)
-    sample = sub.add_parser("sample", help="draw text from a language model")
+    sample = sub.add_parser("sample", help="sample text from a language model")
     add_model(sample)
     sample.add_argument("--temperature", type=above_zero, default=1.0)
     sample.add_argument("--length", type=partial(natural, least=1, most=10**7), default=300,
-                        help="words or characters to draw")
-    sample.add_argument("--prompt", default="", help="text to go on from")
+                        help="words or characters to sample")
+    sample.add_argument("--prompt", default="", help="text to continue")
     sample.add_argument("--seed", type=natural, default=1)
     sample.set_defaults(run=commands.lm_sample)
     add_tune(sub)

@@ -1,4 +1,4 @@
-"""`nmt align --method`: word alignment by the corpus alone."""
+"""`nmt align --method`: word alignment from the corpus alone, without a translator."""
 
 from __future__ import annotations
 

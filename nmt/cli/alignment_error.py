@@ -1,4 +1,4 @@
-"""`nmt aer`, and gold alignments as the command line names them."""
+"""`nmt aer`, and the options for files of gold alignments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_aer(options: argparse.Namespace) -> None:
 
 
 def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> list[Gold]:
-    """The file of gold alignments; how many links were dropped is printed.
+    """Read the file of gold alignments; print how many links were dropped.
 
     Raises UserError as `read_gold`, and for a file without any link.
     """
@@ -53,8 +53,8 @@ def gold_links(options: argparse.Namespace, sizes: Sequence[Sizes | None]) -> li
 
 
 def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link]]:
-    """The links of a file for each pair, sorted; how many do not fit, where they are dropped, is
-    printed. Raises UserError as `read_gold`."""
+    """The links of a file for each pair, sorted; with `drop`, print how many do not fit their
+    sentence. Raises UserError as `read_gold`."""
     gold, dropped = read_gold(path, sizes, GoldOptions(drop=drop))
     if dropped:
         print(f"{path}: {dropped} links do not fit their sentences and are left out")
@@ -62,13 +62,13 @@ def file_links(path: Path, sizes: Sequence[Sizes], drop: bool) -> list[list[Link
 
 
 def word_counts(sources: Sequence[str], targets: Sequence[str]) -> list[Sizes]:
-    """Words of each pair of lines: what stands between spaces."""
+    """The number of words of each pair of lines, separated by spaces."""
     return [(len(split_words(x)), len(split_words(y)))
             for x, y in zip(sources, targets, strict=True)]
 
 
 def _sizes(options: argparse.Namespace) -> Sequence[Sizes | None]:
-    """Words of each pair; None for all where the sentences are not given."""
+    """The number of words of each pair; None for all if the sentences are not given."""
     if (options.source is None) != (options.target is None):
         raise UserError("expected --source and --target together, got one of them")
     if options.source is None:

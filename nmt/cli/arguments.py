@@ -133,7 +133,7 @@ def _add_aer(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_links_format(parser: argparse.ArgumentParser, name: str) -> None:
-    """What a file of links does not say of itself."""
+    """Options for the conventions that a file of links does not state."""
     parser.add_argument(f"--{name}-first", type=natural, metavar="N",
                         help="number of a first word (Pharaoh: 0, NAACL: 1)")
     parser.add_argument(f"--{name}-swapped", action="store_true",
@@ -199,7 +199,7 @@ def _add_dictionary(parser: argparse.ArgumentParser) -> None:
 
 
 def _edges(text: str) -> list[int]:
-    """Rising numbers with commas between them."""
+    """Comma-separated integers in ascending order."""
     rising = re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text)
     edges = [int(part) for part in text.split(",")] if rising else []
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):

@@ -1,4 +1,4 @@
-"""`nmt back-translate`: text of the target language, and sources made for it."""
+"""`nmt back-translate`: synthetic sources for monolingual text of the target language."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_back_translate(sub: Any) -> None:
     parser.add_argument("--beam", type=positive, metavar="N",
                         help="hypotheses per sentence, 1: greedy (default: the recipe's)")
     parser.add_argument("--sample", type=above_zero, metavar="TEMPERATURE",
-                        help="draw the translations instead of a search")
+                        help="sample the translations, no search")
     parser.add_argument("--seed", type=natural, default=1, help="of --sample")
     parser.set_defaults(run=run_back_translate)
 
@@ -69,7 +69,7 @@ def run_back_translate(options: argparse.Namespace) -> None:
 
 
 def _lines(system: System, path: Path) -> StoredSentences:
-    """The lines of the text as they stand, by what is between spaces."""
+    """The lines of the text, split at spaces."""
     cut, data = tokenisers(system.recipe.data)[0].tokenise, system.recipe.data
     found = StoredSentences()
     for number, line in enumerate(stream_lines(path), 1):
@@ -79,7 +79,7 @@ def _lines(system: System, path: Path) -> StoredSentences:
 
 
 def _search(system: System, options: argparse.Namespace) -> Translate:
-    """How sentences are translated: never into `<unk>`, unless the model spells it afterwards."""
+    """The translation function: never into `<unk>`, unless the model spells unknown words."""
     spells = "target" in system.spellings
     search = replace(chosen(system.recipe.search, options.beam), nbest=1, unknown=spells)
     if options.sample is None:
@@ -101,7 +101,7 @@ def _translated(system: System, lines: StoredSentences, translate: Translate) ->
 
 
 def _write_both(source: Path, target: Path, made: StoredPairs) -> None:
-    """Write the two sides; where the second fails the first does not stay alone."""
+    """Write the two sides; if the second cannot be written, the first is removed."""
     write_lines(source, (" ".join(words) for words, _ in made))
     try:
         write_lines(target, (" ".join(words) for _, words in made))

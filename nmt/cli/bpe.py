@@ -1,4 +1,4 @@
-"""`nmt bpe`: merges learned from text, and text cut by them and joined again, files to files."""
+"""`nmt bpe`: learn merges from text, segment text by them, join the pieces again."""
 
 from __future__ import annotations
 

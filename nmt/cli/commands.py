@@ -109,18 +109,18 @@ def train_tasks(recipe: TasksRecipe, directory: Path, options: argparse.Namespac
 
 
 def _console() -> Console:
-    """Where training is told of: lines as they are."""
+    """The console for messages of a training, without line wrapping."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def _observer(console: Console, directory: Path, tensorboard: bool) -> Observer:
-    """Who is told of a training run."""
+    """The observer of a training run."""
     shown = ConsoleObserver(console)
     return Observers([shown, TensorBoardObserver(directory)]) if tensorboard else shown
 
 
 def _training_pairs(recipe: Recipe, pairs: ParallelCorpus) -> str:
-    """What there is to train on, and what was left out."""
+    """A line on the number of training pairs, and those left out."""
     drawn = recipe.data.corpus == "files" and not recipe.data.dev_source
     taken = f", {len(pairs.dev.sources)} for validation" if drawn else ""
     return (f"{len(pairs.train)} training pairs; left out: {pairs.empty} with an empty side, "
@@ -151,7 +151,7 @@ def _recipe_and_directory(kind: type[Any], options: argparse.Namespace) -> tuple
     """The recipe with its overrides, and where the model goes."""
     own = own_values(options) if kind is TranslationRecipe else {}
     if options.resume is not None and options.resume.name == LAST and options.resume.is_file():
-        options.resume = options.resume.parent  # the checkpoint that Ctrl-C said to resume from
+        options.resume = options.resume.parent  # a checkpoint's path, as Ctrl-C prints it
     if options.resume is not None:
         if options.recipe is not None or options.output is not None or own:
             raise UserError("--resume: expected no recipe, no files and no --output beside it; the "

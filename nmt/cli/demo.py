@@ -1,4 +1,4 @@
-"""`nmt demo`: from nothing to a translator and its score, on the embedded corpus."""
+"""`nmt demo`: train a small translator on the embedded corpus, and score it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What `nmt demo` leaves in its directory: the next demo there replaces that, and nothing else.
+"""The files that `nmt demo` writes: the next demo in a directory replaces these, and nothing else.
 
 The manifest, `.demo`, lists the names. A file is the demo's if it is listed and begins as one of
-its kind does; what is not listed stays. Demos before there was a list left an empty `.demo`.
+its kind does; what is not listed stays. Older versions of the demo left an empty `.demo`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nmt.training.trainer import BEST, LAST, LOG
 MANIFEST = ".demo"
 PICTURE = "attention.png"
 BEFORE = (RECIPE, "source.vocab", "target.vocab", LAST, BEST, LOG, PICTURE)  # there was a list
-HEAD = 4096  # bytes of a file that tell its kind
-KINDS = {  # how files begin, by the ends of their names
+HEAD = 4096  # first bytes of a file, by which its kind is recognised
+KINDS = {  # first bytes of files, by the suffix of the name
     RECIPE: rb"data:\n(.*\n)*model:\n",
     ".vocab": rb"<unk>\n</s>\n",
     ".safetensors": rb'.{8}\{"__metadata__":\{"nmt-checkpoint":',
@@ -34,7 +34,7 @@ KINDS = {  # how files begin, by the ends of their names
 
 
 def check(directory: Path) -> None:
-    """Raise UserError unless a demo may write here: nothing yet, or what a demo left."""
+    """Raise UserError unless a demo may write here: the directory is new or an earlier demo's."""
     if not directory.exists():
         return
     found = {MANIFEST} if not directory.is_dir() else {
@@ -49,7 +49,8 @@ def check(directory: Path) -> None:
 
 
 def replace(directory: Path, names: Iterable[str]) -> set[str]:
-    """Make way for a demo that will write files of these names; return those of other files.
+    """Remove an earlier demo's files before a demo writes files `names`; return the other files'
+    names.
 
     Raises UserError as `check`, and where a process is training there.
     """
@@ -78,7 +79,7 @@ def _listed(directory: Path) -> list[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is a regular one that begins as its kind does."""
+    """Whether a file is regular and begins as files of its kind do."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     with open(path, "rb") as file:

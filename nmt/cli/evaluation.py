@@ -1,4 +1,4 @@
-"""What the subcommands of `nmt` that use trained translators do, one function each."""
+"""The subcommands of `nmt` that evaluate trained translators, one function each."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
 
 def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
-    """What is evaluated: each model, by each checkpoint asked for; after them the ensembles."""
+    """The systems to evaluate: each model with each requested checkpoint, then the ensembles."""
     if options.ensemble is not None and len(options.model) < 2:
         raise UserError("--ensemble: expected two models or more, got one")
     names = names_of_runs(options.model)
@@ -96,7 +96,7 @@ def _columns(options: argparse.Namespace) -> list[tuple[Subject, System]]:
 def _column(
     directory: Path, name: str, which: str, options: argparse.Namespace
 ) -> tuple[Subject, System]:
-    """One model by one checkpoint, and what its directory says of its training."""
+    """One model with one checkpoint, and the facts on its training from its run directory."""
     system = System.open(directory, which)
     path = checkpoint_path(directory, which)
     speed = read_speed(directory) if (directory / LOG).is_file() else None
@@ -118,8 +118,8 @@ def _together(
 def _need_one_with_attention(
     columns: Sequence[tuple[Subject, System]], options: argparse.Namespace
 ) -> None:
-    """Raise UserError if no system can answer `--gold` or `--replace-unk`; those without attention
-    may stand beside one that can."""
+    """Raise UserError if `--gold` or `--replace-unk` is given and no system has attention; systems
+    without attention are allowed beside one with it."""
     given = {"--gold": options.gold, "--replace-unk": options.replace_unk}
     wanted = " and ".join(name for name, value in given.items() if value is not None)
     if wanted and all(system.recipe.model.attention == "none" for _, system in columns):
@@ -127,7 +127,7 @@ def _need_one_with_attention(
 
 
 def run_align(options: argparse.Namespace) -> None:
-    """`nmt align`: a line of links for each pair, by the corpus alone or by a model."""
+    """`nmt align`: a line of links for each pair, from the corpus alone or by force-decoding."""
     if (options.method is None) == (options.model is None):
         raise UserError("expected --method NAME or --model DIR, got both or neither")
     if options.method is not None:
@@ -194,7 +194,7 @@ def _show(
 
 
 def run_dictionary(options: argparse.Namespace) -> None:
-    """`nmt dictionary`: from the links of a file, or of a model that is led along the targets."""
+    """`nmt dictionary`: from the links of a file, or from force-decoding with a model."""
     if (options.links is None) == (options.model is None):
         raise UserError("expected --links FILE or --model DIR, got both or neither")
     pairs: list[Pair]
@@ -224,13 +224,13 @@ def need_attention(system: System, wanted: str) -> None:
 
 
 def tell_precision(system: System, pairs: Sequence[Pair]) -> None:
-    """Say on stderr what products in less than float32 cost, on a batch of pairs."""
+    """Print on stderr what reduced precision changes in the loss of a batch of pairs."""
     if cost := system.precision_cost(pairs):
         print(cost, file=sys.stderr)
 
 
 def dictionary_option(text: str) -> Dictionary:
-    """The dictionary of `--replace-unk [DICTIONARY]`; "" is none, so that all is copied."""
+    """The dictionary of `--replace-unk [DICTIONARY]`; empty for "": every source word is copied."""
     return read_dictionary(text) if text else {}
 
 
@@ -245,7 +245,7 @@ def unk_replacement(options: argparse.Namespace, system: System) -> UnkReplaceme
 def _rarity(
     system: System, test: TestSet, options: argparse.Namespace
 ) -> list[float] | None:
-    """How rare the words of each source are in the text of `--rarity`."""
+    """The rarity of each source sentence, by word frequencies in the text of `--rarity`."""
     if options.rarity is None:
         return None
     cut = tokenisers(system.recipe.data)[0].tokenise

@@ -1,4 +1,4 @@
-"""`nmt factors`: words and their tags, from files of their own, as words with factors."""
+"""`nmt factors`: join words and tags of separate files into factored text."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ def add_own_files(parser: argparse.ArgumentParser) -> None:
 
 
 def own_values(options: argparse.Namespace) -> dict[str, str]:
-    """What `--train`, `--dev` and `--test` say of a recipe, by dotted key; empty without them.
+    """The recipe keys that `--train`, `--dev` and `--test` set: dotted key -> value; empty without
+    them.
 
     Raises UserError for `--dev` or `--test` alone, and for one file in two places.
     """
@@ -59,8 +60,9 @@ def _check_distinct(given: dict[str, list[str]]) -> None:
 
 
 def language_of(path: str) -> str | None:
-    """The language that a file's name ends in, `fr` of train.fr and of train.fr.txt; None where it
-    names none."""
+    """The language code at the end of a file's name, `fr` for train.fr and train.fr.txt; None if
+    there
+    is none."""
     for part in reversed(Path(path).name.split(".")[1:]):
         if re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z]{2,4})?", part) and \
                 localedata.exists(part.replace("-", "_")):
@@ -83,7 +85,7 @@ def init(options: argparse.Namespace) -> None:
     text = (files("nmt") / "recipes" / DEFAULT).read_text("utf-8")
     text = text.replace(f"nmt/recipes/{DEFAULT}", str(options.recipe), 1)
     values = own_values(options)
-    own_recipe(None, values, [])  # what it refuses is refused before the file is written
+    own_recipe(None, values, [])  # checks the values before the file is written
     for key, value in values.items():
         text = _with_value(text, key.removeprefix("data."), value)
     write_lines(options.recipe, text.rstrip("\n").split("\n"))
@@ -92,7 +94,7 @@ def init(options: argparse.Namespace) -> None:
 
 
 def _with_value(text: str, key: str, value: str) -> str:
-    """A recipe's text with a value in its data section; one that is empty stays a comment."""
+    """A recipe's text with a key of its data section set; a key without a value stays a comment."""
     if not value or value == "." or key == "corpus":
         return text
     written = yaml.safe_dump(value, allow_unicode=True, width=10**6).split("\n")[0]  # `no`: quoted

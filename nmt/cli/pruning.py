@@ -1,4 +1,4 @@
-"""`nmt prune`: arguments, and what it does."""
+"""The subcommand `nmt prune`: its arguments and its functions."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ from nmt.training.trainer import LAST
 
 def add_pruning(sub: Any) -> None:
     """`prune`: a subcommand."""
-    _add_prune(sub.add_parser("prune", help="prune a model by magnitude, train what is left"))
+    _add_prune(sub.add_parser("prune", help="prune a model by magnitude, and retrain it"))
 
 
 def _add_prune(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a run directory with a model of which the smallest weights are zero (thesis, "
-        "section 6.2); with --retrain or --from-scratch, train what is left. Any value of the "
-        "recipe that trains is set by --section.key VALUE."
+        "section 6.2); with --retrain or --from-scratch, train the others. Any value of the "
+        "recipe of that training is set by --section.key VALUE."
     )
     parser.add_argument("run_directory", type=Path, metavar="RUN",
                         help="the run directory of a translator or language model")
     add_checkpoint(parser)
     parser.add_argument("--percent", type=percent, required=True, metavar="X",
-                        help="of the weights to prune, in [0, 100); biases are never pruned")
+                        help="percentage of weights to prune, in [0, 100); biases are never pruned")
     parser.add_argument("--scheme", choices=tuple(SCHEMES), default="class-blind",
-                        help="the smallest of all; of each class; or in its standard deviations "
-                             "(default: class-blind)")
+                        help="prune the smallest of all; of each class; or relative to each "
+                             "class's standard deviation (default: class-blind)")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="run directory to make")
     parser.add_argument("--sparse", action="store_true",
-                        help="write only the weights that are left, with a bit for each of all")
+                        help="write only the remaining weights, and a bit mask")
     after = parser.add_mutually_exclusive_group()
     after.add_argument("--retrain", nargs="?", const="", metavar="RECIPE",
-                       help="train what is left: by the run's recipe with 4 epochs from half its "
-                            "rate, halved every half epoch after 2, or by RECIPE")
+                       help="train the remaining weights: by the run's recipe, 4 epochs from "
+                            "half its rate, halved every half epoch after 2, or by RECIPE")
     after.add_argument("--from-scratch", nargs="?", const="", metavar="RECIPE",
-                       help="train fresh weights where weights are left: by the run's recipe, or "
-                            "by RECIPE")
+                       help="train with the same mask from new initial values: by the run's "
+                            "recipe, or by RECIPE")
     parser.set_defaults(run=run_prune)
 
 
@@ -93,14 +93,14 @@ def run_prune(options: argparse.Namespace) -> None:
 
 
 def _how(options: argparse.Namespace) -> str | None:
-    """What is done after pruning; None for nothing."""
+    """What to train after pruning, "retrain" or "from scratch"; None for nothing."""
     if options.retrain is not None:
         return RETRAINED
     return None if options.from_scratch is None else FROM_SCRATCH
 
 
 def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
-    """The recipe that trains what is left, with its overrides; None where nothing trains."""
+    """The recipe for training the remaining weights, with its overrides; None without training."""
     how = _how(options)
     if how is None:
         if options.overrides:
@@ -116,7 +116,7 @@ def _training_recipe(options: argparse.Namespace) -> AnyRecipe | None:
 
 
 def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -> None:
-    """Train what is left, and say how it went."""
+    """Train the remaining weights, and print the scores."""
     how: Any = _how(options)
     train = partial(retrain, pruned, recipe, options.output, how)
     if isinstance(recipe, Recipe):
@@ -127,12 +127,12 @@ def _train(pruned: BaseSystem, recipe: AnyRecipe, options: argparse.Namespace) -
 
 
 def parameter_bytes(system: BaseSystem) -> int:
-    """What the parameters of a system take."""
+    """The size of a system's parameters in bytes."""
     return sum(array.nbytes for array in (system.stored or system.parameters).values())
 
 
 def table(system: BaseSystem) -> str:
-    """How much of each class is pruned: a line each, and one of all."""
+    """A line for each weight class, and one for all: how many weights are pruned."""
     assert system.pruning is not None
     masks, named = system.pruning.masks, classes(stored_weights(system))
     rows = [(one, counts({name: masks[name] for name, own in named.items() if own == one}))
@@ -144,7 +144,7 @@ def table(system: BaseSystem) -> str:
 
 
 def counts(masks: Mapping[str, np.ndarray]) -> tuple[int, int]:
-    """How many weights the masks prune, and of how many."""
+    """The number of weights that the masks prune, and the number of all weights."""
     size = sum(mask.size for mask in masks.values())
     return size - sum(int(mask.sum()) for mask in masks.values()), size
 

@@ -1,4 +1,4 @@
-"""`nmt annotate` and `nmt restore`: the copy mechanisms of thesis section 3.2, files to files."""
+"""`nmt annotate` and `nmt restore`: rare words by the methods of thesis section 3.2, on files."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def run_annotate(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise UserError unless what belongs to the target is there with it, and only with it."""
+    """Raise UserError unless the options for the target are given exactly if TARGET is."""
     if options.target is None:
         for name in ("links", "target_vocabulary", "max_length"):
             if getattr(options, name) is not None:
@@ -107,7 +107,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _outputs(options: argparse.Namespace) -> list[Path]:
-    """Where the files go. Raises UserError if they would lie over each other or anything read."""
+    """The output files. Raises UserError if they would overwrite each other or an input file."""
     given = [path for path in (options.source, options.target) if path is not None]
     names = [*(path.name for path in given), *VOCABULARIES]
     if len(set(names)) < len(names):
@@ -193,6 +193,6 @@ def _source_words(options: argparse.Namespace) -> frozenset[str] | None:
 
 
 def _told(counts: Counter[str]) -> str:
-    """The outcomes that there are, in words."""
+    """The counts of outcomes, in words."""
     return ", ".join(f"{counts[name]} {text}" for name, text in OUTCOMES.items() if counts[name]) \
         or "none"

@@ -1,4 +1,4 @@
-"""`nmt redundancy`: arguments, and what it does."""
+"""The subcommand `nmt redundancy`: its arguments and its functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PERCENTS = tuple(float(percent) for percent in range(0, 100, 10))
 
 
 class Sets(NamedTuple):
-    """What is measured on; of a language model the text, in tokens."""
+    """The data to measure on; for a language model, text as tokens."""
 
     name: str  # dev or test
     evaluation: Any  # EvaluationSet, or tokens
@@ -40,10 +40,10 @@ class Sets(NamedTuple):
 
 def add_redundancy(sub: Any) -> None:
     """`redundancy`: a subcommand."""
-    parser = sub.add_parser("redundancy", help="what pruning costs: by scheme, percentage, class")
+    parser = sub.add_parser("redundancy", help="loss by pruning: by scheme, percentage, class")
     parser.description = (
         "The analyses of section 6.2.3 of the thesis, as JSON, a table and pictures: all schemes "
-        "and percentages, each class alone, what is left where, runs that were trained afterwards. "
+        "and percentages, each class alone, the weights left by class, retrained runs. "
         "The data are those of the run's recipe."
     )
     parser.add_argument("run_directory", type=Path, metavar="RUN", help="a run directory")
@@ -64,8 +64,8 @@ def add_redundancy(sub: Any) -> None:
     parser.add_argument("--no-bleu", action="store_true", help="perplexity only")
     parser.add_argument("--beam", type=positive, default=1, help="(default: 1, greedy search)")
     parser.add_argument("--trained", type=Path, nargs="+", default=(), metavar="DIR",
-                        help="runs that `nmt prune` retrained or trained from scratch, to set "
-                             "beside")
+                        help="runs that `nmt prune` retrained or trained from scratch, to "
+                             "compare")
     parser.set_defaults(run=run_redundancy)
 
 
@@ -114,7 +114,7 @@ def _sets(system: BaseSystem, options: argparse.Namespace) -> Sets:
 
 
 def _measure(sets: Sets, options: argparse.Namespace, bleu: bool = True) -> Measure:
-    """What a system scores on the evaluation set."""
+    """A function that returns a system's scores on the evaluation set."""
 
     def measure(system: System | LanguageSystem) -> dict[str, float]:
         if isinstance(system, LanguageSystem):
@@ -130,7 +130,7 @@ def _measure(sets: Sets, options: argparse.Namespace, bleu: bool = True) -> Meas
 
 
 def _trained_system(directory: Path) -> System | LanguageSystem:
-    """A run that was trained under masks. Raises UserError for another."""
+    """Open a run that was trained under masks. Raises UserError for another."""
     system = open_system(directory)
     if system.pruning is None or "pruned_perplexity" not in system.pruning.facts:
         raise UserError(f"{directory}: expected a run that `nmt prune --retrain` or "
@@ -141,7 +141,7 @@ def _trained_system(directory: Path) -> System | LanguageSystem:
 def _trained(
     directory: Path, system: System | LanguageSystem, sets: Sets, measure: Measure
 ) -> Trained:
-    """What such a run scores."""
+    """The scores of such a run."""
     assert system.pruning is not None
     facts, scores = system.pruning.facts, measure(system)
     _say(f"{directory.name}, {facts['how']}, {facts['scheme']} {facts['percent']:g} %: "
@@ -152,7 +152,7 @@ def _trained(
 
 
 def _curve(directory: Path) -> Curve | None:
-    """How the run was trained, where its log is kept and has a validation."""
+    """The learning curve of a run; None if it has no log with a validation."""
     if not (directory / LOG).is_file():
         return None
     curve = read_curve(directory, directory.name)

@@ -1,4 +1,4 @@
-"""`nmt rerank`: n-best lists rescored by other models, their log-linear combination tuned."""
+"""`nmt rerank`: rescore n-best lists with other models in a log-linear combination, and tune it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _log_p(
 ) -> list[float]:
     """log p, in nats, of each translation given its source, or of the source given it.
 
-    A side without a word has the lowest of all: nothing scores it.
+    A pair with an empty side has the lowest score of all pairs: no model can score it.
     """
     cut = [one.tokenise for one in tokenisers(system.recipe.data)]
     order = (1, 0) if backward else (0, 1)
@@ -139,7 +139,7 @@ def _tuned(
     lists: Lists, names: Sequence[str], scored: Sequence[Sequence[Candidate]],
     references: Sequence[str], options: argparse.Namespace,
 ) -> np.ndarray:
-    """The weights of the largest BLEU, written and told of."""
+    """The weights with the highest BLEU, written to a file; prints the scores."""
     statistics = np.array(bleu_statistics(
         [one.text for own in scored for one in own],
         [line for line, own in zip(references, scored, strict=True) for _ in own],

@@ -1,4 +1,4 @@
-"""`nmt evaluate --restore`: systems of annotated text beside others."""
+"""`nmt evaluate --restore`: evaluating systems of annotated text beside others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def check_restore(options: argparse.Namespace) -> None:
 def copying_of(
     name: str, system: System, lines: tuple[list[str], list[str]], options: argparse.Namespace
 ) -> Copying | None:
-    """What `--restore` needs of a system; None without it, or if attention is all that it has.
+    """The restoration of `--restore` for a system; None without the option, or for a system without
+    unknown-word symbols, whose unknown words are replaced by attention.
 
     Raises UserError where the system's words are not those between spaces, or links are missing.
     """

@@ -1,4 +1,4 @@
-"""`nmt serve`: a page on which one types a sentence."""
+"""`nmt serve`: translation on a web page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-characters", type=positive, default=LIMITS.characters, metavar="N",
                         help=f"of a sentence (default: {LIMITS.characters})")
     parser.add_argument("--waiting", type=natural, default=LIMITS.waiting, metavar="N",
-                        help="requests that wait while one is answered; others are sent away "
+                        help="requests that wait while one is answered; others are refused "
                              f"(default: {LIMITS.waiting})")
     parser.set_defaults(run=serve)
 

@@ -1,4 +1,4 @@
-"""`nmt translate`: lines in, lines out."""
+"""`nmt translate`: translate lines of text, or in a dialogue."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from nmt.system import System
 from nmt.training.kept import SUFFIX
 from nmt.translation import Translation
 
-BLOCK = 1024  # sentences that are sorted by length and translated before they are printed
+BLOCK = 1024  # sentences in a block, which is sorted by length and translated before it is printed
 FREQUENT = 500  # words that every batch may be translated into, with --shortlist
 
 
 def translate(options: argparse.Namespace) -> None:
-    """`nmt translate`: files or stdin to stdout; lines stay aligned, and a bad one is found before
-    any. At a terminal, a dialogue."""
+    """`nmt translate`: files or stdin to stdout, line by line; at a terminal, a dialogue. A bad
+    line raises UserError before its block is translated."""
     _check_models(options.model)
     _share_out(options)
     lines = Lines(options)
@@ -102,7 +102,7 @@ def check_tokens(system: System, words: Sequence[str], where: str) -> None:
 
 
 def _towards(system: System, token: str | None) -> System:
-    """The system told to write another language."""
+    """The system with `token` in front of each source, which chooses the language to write."""
     if token is None:
         return system
     if not is_language(token):
@@ -169,7 +169,7 @@ class Lines:
                   file=sys.stderr)
 
     def close(self, sentences: int) -> None:
-        """After so many sentences: write the alignments, say on stderr what was counted."""
+        """At the end: write the alignments, and print the counts on stderr."""
         if self._options.alignments is not None:
             write_lines(self._options.alignments, map(" ".join, self._links))
         if self.search.every_beam and self._options.sample is None:
@@ -193,7 +193,7 @@ class Lines:
 
 
 def converse(lines: Lines, options: argparse.Namespace) -> None:
-    """A dialogue at a terminal: a sentence, its translation, what is unknown in it."""
+    """A dialogue at a terminal: a sentence, its translation, its unknown words."""
     system, number = lines.system, 0
     print("\n".join(_greeting(system, options.model)), file=sys.stderr)
     cut = tokenisers(system.recipe.data)[0].tokenise
@@ -224,7 +224,7 @@ def _asked() -> str:
 
 
 def _greeting(system: System, models: Sequence[Path]) -> list[str]:
-    """What is spoken, how it ends, and for the demonstration what to ask."""
+    """The languages, how to end the dialogue, and for the demonstration some examples."""
     data = system.recipe.data
     lines = [f"{data.source_language} to {data.target_language} by "
              f"{', '.join(map(str, models))}: a sentence a line; an empty line or Ctrl-D ends."]
@@ -268,7 +268,7 @@ def _shortlist(system: System, options: argparse.Namespace) -> Shortlist | None:
 
 
 def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
-    """What `--sparse` does; which weights it is about goes to stderr."""
+    """Use sparse matrix products (`--sparse`); print on stderr for which weights."""
     if len(options.model) > 1:
         raise UserError("--sparse: expected one model, got an ensemble")
     names = use_sparse_products(system)
@@ -277,7 +277,7 @@ def _use_sparse_products(system: System, options: argparse.Namespace) -> None:
 
 
 def _check_alignments(path: Path | None, system: System) -> None:
-    """Raise UserError if there will be no alignments, or no place for them, before the work."""
+    """Raise UserError if the model has no alignments, or their file cannot be written."""
     if path is None:
         return
     need_attention(system, "--alignments")

@@ -1,4 +1,5 @@
-"""`nmt trees` and `nmt brackets`: treebanks as line-aligned text, and back; scores of trees."""
+"""`nmt trees` and `nmt brackets`: linearised treebanks as line-aligned text, and back; F1 of
+trees."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from nmt.evaluation.evaluate import TestSet
 from nmt.search.interface import SearchOptions
 from nmt.system import System
 
-WORDS, TREES = "words", "trees"  # what the files' names end in
+WORDS, TREES = "words", "trees"  # suffixes of the files
 
 
 def add_trees(sub: Any) -> None:
@@ -150,7 +151,7 @@ def tell_long_trees(name: str, test: TestSet, search: SearchOptions) -> None:
 def _compared(
     written: list[str], gold: list[str], sentence: list[str], place: str
 ) -> Brackets:
-    """A parse against its reference, whose place an error names."""
+    """The bracket counts of a parse against its reference; `place` is for errors."""
     try:
         return compare(written, gold, sentence)
     except ValueError as error:

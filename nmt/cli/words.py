@@ -1,4 +1,4 @@
-"""`nmt similarity` and `nmt words`: what a translator's encoder makes of single words."""
+"""`nmt similarity` and `nmt words`: word vectors of a translator's encoder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nmt.system import System
 
 METHODS = ("pca", "t-sne")
 NONE = "-"
-SHOWN = 10  # words that are named
+SHOWN = 10  # words that a message lists at most
 
 
 def add_words(sub: Any) -> None:
@@ -88,7 +88,7 @@ def _table(found: dict[str, Similarity]) -> Table:
 
 
 def _percent(rho: float) -> str:
-    """Of one: a hundredth; a dash where it is not defined."""
+    """rho x 100; a dash where it is undefined."""
     return NONE if np.isnan(rho) else f"{100 * rho:.1f}"
 
 
@@ -119,7 +119,7 @@ def run_words(options: argparse.Namespace) -> None:
 
 
 def _points(vectors: np.ndarray, options: argparse.Namespace) -> tuple[np.ndarray, list[str]]:
-    """Where the words stand, and what the axes are."""
+    """The points of the words in the plane, and the labels of the axes."""
     if options.method == "t-sne":
         with busy("t-SNE"):
             return t_sne(vectors, options.seed), ["", ""]

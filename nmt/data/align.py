@@ -1,6 +1,6 @@
 """Word alignments: links between the words of two sentences, their files, their error rate.
 
-A link is a pair of positions (source word, target word), counted from 0, whatever a file does.
+A link is a pair of positions (source word, target word), always counted from 0 in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAACL = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,9})(?: ([SP]))?"
 
 
 class Gold(NamedTuple):
-    """What people linked in one sentence pair."""
+    """The gold links of one sentence pair, annotated by hand."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]  # the sure links are among them
@@ -34,7 +34,7 @@ class Gold(NamedTuple):
 
 @dataclass(frozen=True)
 class GoldOptions:
-    """What a gold file does not say of itself.
+    """The conventions of a gold file that the file itself does not state.
 
     first: the number of a sentence's first word; None for 0 in a Pharaoh file and 1 in a NAACL
     file. swapped: the file names the target word first. drop: links that do not fit their sentence
@@ -54,7 +54,7 @@ class GoldFile(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """One link as it stands in a file."""
+    """One link as written in a file."""
 
     line: int  # from 1
     sentence: int  # from 0
@@ -72,8 +72,8 @@ def read_gold(
     NAACL (Mihalcea and Pedersen 2003): a line for each link, `sentence source target`, then
     perhaps S (sure, also when left out) or P (possible), then perhaps a confidence, which is not
     used. Sentences count from 1, and those without a line have no links. A byte order mark at
-    the beginning is no part of the file. A link that stands there twice counts once, and is sure
-    if it is sure once.
+    the beginning is skipped. A link that occurs twice counts once, and is sure if one occurrence
+    is.
 
     sizes: words of each sentence pair, source and target; None where they are not known.
     Raises UserError, with file and line: a line is neither, a sentence or (unless `options.drop`)
@@ -109,7 +109,7 @@ def read_gold(
 
 
 def number_of_pairs(*paths: str | Path) -> int:
-    """Sentence pairs of files of links, where only they can tell.
+    """The number of sentence pairs of files of links, where no sentences are given.
 
     Of the files in Pharaoh format the first one's lines; where all are in NAACL format, whose
     sentences without links have no line, the largest sentence number in the first file.
@@ -171,7 +171,7 @@ def _positions(entry: _Entry, first: int, swapped: bool) -> Link:
 
 
 def _outside(link: Link, size: Sizes | None, first: int) -> str:
-    """What is wrong with a link that does not fit its sentence, in the file's numbers; or ""."""
+    """The message for a link outside its sentence, in the file's numbering; "" if it is inside."""
     for side, place, words in zip(("source", "target"), link, size or (None, None), strict=True):
         if place < 0 or (words is not None and place >= words):
             last = "on" if words is None else f"to {words - 1 + first}"

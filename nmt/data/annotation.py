@@ -1,9 +1,9 @@
-"""Unknown words marked with where they come from, before training (thesis, section 3.2).
+"""Annotating unknown words with the source words that they come from (thesis, section 3.2).
 
-Words outside a vocabulary become symbols; those of the target say which source word they are
-linked to. Positions count words of the source as it is written, whatever order a model reads
-it in, and words of the target without positional symbols; both from 0. `nmt.data.restoration` turns
-a translation's symbols into words.
+Words outside a vocabulary become symbols; those of the target say which source word they are linked
+to. Positions count words of the source in written order, even if a model reads it in reverse, and
+words of the target without positional symbols; both from 0. `nmt.data.restoration` turns a
+translation's symbols back into words.
 
 | method | source | target |
 |---|---|---|
@@ -34,12 +34,12 @@ UNK = SPECIALS[UNKNOWN]
 
 _SYMBOL = re.compile(r"<unk_([0-9]{1,9})>|<p_(-?[0-9]{1,9}|null)>|<unkpos_(-?[0-9]{1,9}|null)>")
 
-NULL = "<null>"  # the source of a sentence that has none (Sennrich, Haddow and Birch, 2016)
-_LANGUAGE = re.compile(r"<2[\w-]{1,40}>")  # before a source: which language to write
+NULL = "<null>"  # dummy source of monolingual text (Sennrich, Haddow and Birch, 2016)
+_LANGUAGE = re.compile(r"<2[\w-]{1,40}>")  # in front of a source: the target language
 
 
 class Symbol(NamedTuple):
-    """What an annotated word says: its method, and its number, None for null."""
+    """An annotation symbol: its method, and its number, None for null."""
 
     method: str
     number: int | None
@@ -62,22 +62,24 @@ def is_symbol(word: str) -> bool:
 
 
 def names_source(word: str) -> bool:
-    """Whether a word stands for a source that there is none of, or for the target's language."""
+    """Whether a word is the dummy source of monolingual text, or a symbol of the target
+    language."""
     return word == NULL or is_language(word)
 
 
 def is_language(word: str) -> bool:
-    """Whether a word stands for the language to write: `<2de>` (Johnson et al., 2016)."""
+    """Whether a word is a symbol of the target language, `<2de>` (Johnson et al., 2016)."""
     return _LANGUAGE.fullmatch(word) is not None
 
 
 def method_of(words: Iterable[str]) -> str | None:
-    """Which of copyable, posall and posunk annotated a text with these words; None for none."""
+    """The method (copyable, posall or posunk) whose symbols are among the words; None if there are
+    none."""
     return next((found.method for word in words if (found := symbol_of(word))), None)
 
 
 def _spelt(method: str, number: int | None) -> str:
-    """The symbol with this number, None for null; the other way round than `symbol_of`."""
+    """The symbol with this number, None for null; the inverse of `symbol_of`."""
     name = {"copyable": "unk", "posall": "p", "posunk": "unkpos"}[method]
     null = "0" if method == "copyable" else "null"
     return f"<{name}_{null if number is None else number}>"
@@ -85,12 +87,12 @@ def _spelt(method: str, number: int | None) -> str:
 
 @dataclass(frozen=True)
 class Rules:
-    """How a corpus is annotated.
+    """The rules by which a corpus is annotated.
 
     method: one of METHODS. source_words, target_words: the vocabularies; what is spelt like a
-    symbol is never in them. probability: p(target word | source word), which decides between
-    several links of a target word, the text being silent: the highest, then the nearest, then the
-    first; 0 for pairs that it lacks.
+    symbol is never in them. probability: p(target word | source word), 0 for pairs that it lacks.
+    It decides between several links of a target word, which the thesis leaves open: the highest,
+    then the nearest, then the first.
     """
 
     method: str
@@ -108,7 +110,7 @@ def annotate(pair: Pair, links: Sequence[Link], rules: Rules, counts: Counter[st
 
     Source: thesis (3.2.1 copyable), (3.2.2 posall), (3.2.3 posunk), section 3.4.2 for noalign.
 
-    links: (source word, target word). counts: what became of the unknown words of the target is
+    links: (source word, target word). counts: the outcomes for the target's unknown words are
     added: "pointed", "null" (without a link, or for copyable linked to known words only), "far"
     (all links farther than the window, so null too); for noalign "unknown".
     """
@@ -134,20 +136,21 @@ def known(word: str, words: Collection[str]) -> bool:
 
 
 def unknown_numbers(source: Sequence[str], source_words: Collection[str]) -> dict[str, int]:
-    """The unknown words of a source sentence, numbered from 1; repeated words alike (3.2.1)."""
+    """The unknown words of a source sentence -> their numbers, from 1; equal words share one
+    (3.2.1)."""
     unknown = dict.fromkeys(word for word in source if not known(word, source_words))
     return {word: number for number, word in enumerate(unknown, 1)}
 
 
 def _numbers(source: Sequence[str], rules: Rules) -> dict[str, int]:
-    """`unknown_numbers` where the method has them."""
+    """`unknown_numbers` for the method copyable; else empty."""
     return unknown_numbers(source, rules.source_words) if rules.method == "copyable" else {}
 
 
 def _number(
     j: int, linked: Sequence[int], pair: Pair, numbers: Mapping[str, int], rules: Rules
 ) -> tuple[int | None, str]:
-    """What the symbol of target word j says, None for null, and the outcome to count."""
+    """The number in the symbol of target word j, None for null, and the outcome to count."""
     source, target = pair
     if rules.method == "noalign":
         return None, "unknown"
@@ -166,7 +169,7 @@ def _number(
 
 
 def _marked(word: str, is_known: bool, number: int | None, method: str) -> list[str]:
-    """A target word as it stands in the annotated corpus."""
+    """A target word as written in the annotated corpus."""
     if method == "posall":
         return [word if is_known else UNK, _spelt(method, number)]
     if is_known:

@@ -1,19 +1,19 @@
-"""From attention weights to words: which source word a target word is aligned with.
+"""Word alignments from attention weights.
 
 Source: thesis section 4.4.4: "I extract only one-to-one alignments by selecting the source word
-with the highest alignment weight per target word". One link for each target word, that is: two
-target words may have the same source word.
+with the highest alignment weight per target word". So there is one link for each target word, and
+two target words may be linked to the same source word.
 
 At step t the decoder reads y_{t-1}, computes a_t and predicts y_t. Footnote 13 takes a_t as the
 alignment of the word just read for content-based scores, of the word just predicted for the
-location-based one (erratum 10). Both are here for every score:
+location-based one (erratum 10). Both are available for every score:
 
     predicted   a_t is the alignment of y_t
     read        a_t is the alignment of y_{t-1}
     thesis      read for content-based scores, predicted for location, and in RNNsearch, whose a_t
                 is computed before y_{t-1} is read
 
-The default is `predicted`. Which is right was measured (docs/errata.md, 10): it hangs on the
+The default is `predicted`. Which is right was measured (docs/errata.md, 10): it depends on the
 encoder more than on the score, so `nmt evaluate --gold` and `--replace-unk` always show both.
 """
 
@@ -31,7 +31,7 @@ DEFAULT = "predicted"
 
 
 class Aligning(Protocol):
-    """What decides: the model's configuration."""
+    """The properties of a model's configuration that the alignment depends on."""
 
     @property
     def attends_before_reading(self) -> bool:
@@ -63,9 +63,9 @@ def weights_of_words(
 
     Arguments: alignment, a row for each step, (words + 1, S), or (words, S) where the end marker
     was never predicted; aligned_word, `predicted` or `read`; from_end, whether the words were
-    predicted from the last to the first (the rows stand in the order of the words all the same).
-    The last word predicted of a hypothesis without an end marker was never read: it keeps the
-    weights of the step that predicted it.
+    predicted from the last to the first (the rows are in the order of the words even then). The
+    last word predicted of a hypothesis without an end marker was never read: it keeps the weights
+    of the step that predicted it.
     """
     rows = np.arange(words)
     if aligned_word == "read" and words:

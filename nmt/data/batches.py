@@ -14,11 +14,11 @@ from nmt.data.stored import Lazy, Mapped, StoredPairs
 from nmt.data.token_batches import token_batches
 from nmt.data.vocabulary import END
 
-POOL = 64  # batches sorted together: little padding, yet sentences still meet in new company
+POOL = 64  # batches sorted together: little padding, yet batches differ between epochs
 
 IdPair = tuple[Sequence[int], Sequence[int]]  # source ids, target ids, neither with `</s>`
 Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
-Rare = Sequence[Sequence[Word]] | None  # of each sentence, the words behind its ids `<unk>`
+Rare = Sequence[Sequence[Word]] | None  # for each sentence, the words whose id is `<unk>`
 
 
 @dataclass(frozen=True)

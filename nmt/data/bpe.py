@@ -1,9 +1,9 @@
-"""Byte pair encoding (Sennrich, Haddow and Birch, 2016), in subword-nmt's files of version 0.2.
+"""Byte pair encoding (Sennrich, Haddow and Birch, 2016), in subword-nmt's file format, version 0.2.
 
-A word begins as its characters, the last of them with `</w>`; the merge that was learned first of
-those that apply joins two neighbours, until none applies. Written, all pieces of a word but its
-last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1) leaves each merge out with some
-probability, drawn for each place and each pass.
+A word begins as its characters, the last of them with `</w>`; of the merges that apply, the one
+learned first joins two neighbouring symbols, until none applies. In text, all pieces of a word
+except the last end in `@@`. BPE dropout (Provilkov et al., 2020, Algorithm 1) skips each merge with
+some probability, drawn anew for each position and each pass over the word.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Codes:
     def __init__(self, merges: Iterable[Merge]) -> None:
         self.merges = tuple(merges)
         self._ranks: dict[Merge, int] = {}
-        self._parts: dict[str, Merge] = {}  # by what a merge makes, the first that makes it
+        self._parts: dict[str, Merge] = {}  # result of a merge -> the first merge that makes it
         for rank, merge in enumerate(self.merges):
             if problem := _problem(merge, self._ranks):
                 raise ValueError(f"merges: {problem}")
@@ -53,7 +53,7 @@ class Codes:
     def cut(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
         """The pieces of a word, as they are written.
 
-        dropout: the chance to leave a merge out, by the numbers of `draw`.
+        dropout: the probability to skip a merge; draw: the source of random numbers.
         """
         symbols = [*word[:-1], word[-1] + END_OF_WORD]
         get = self._ranks.get
@@ -67,7 +67,8 @@ class Codes:
         return _written(symbols)
 
     def _merged(self, symbols: list[str], found: Sequence[tuple[int, int]]) -> list[str]:
-        """The symbols after the first merge of those (rank, place) found, wherever it was found."""
+        """The symbols after the merge of lowest rank among those found (rank, position), at all its
+        positions."""
         first = min(found)[0]
         one = "".join(self.merges[first])
         merged: list[str] = []
@@ -120,20 +121,20 @@ class Codes:
 
 
 def _problem(merge: Sequence[str], known: Collection[Merge]) -> str | None:
-    """Why a merge cannot stand among codes, or None."""
+    """Why a merge is invalid, or None."""
     if len(merge) != 2 or not all(merge) or any(set(" \t\n\r") & set(part) for part in merge):
         return f"expected two symbols with a space between them, got {' '.join(merge)!r:.60}"
     return f"expected a new merge, got {' '.join(merge)!r} again" if merge in known else None
 
 
 def _written(symbols: Sequence[str]) -> list[str]:
-    """Symbols without the end of the word, each that another follows with `@@`."""
+    """Symbols as text: `@@` behind each but the last, which loses its `</w>`."""
     *before, last = symbols
     return [*(symbol + CONTINUED for symbol in before), last.removesuffix(END_OF_WORD)]
 
 
 def joined(pieces: Iterable[str]) -> list[str]:
-    """The words that pieces make; a last one that nothing follows stands as it is, without `@@`."""
+    """Join pieces into words; a `@@` behind the last piece is dropped."""
     words, begun = [], ""
     for piece in pieces:
         if piece.endswith(CONTINUED):
@@ -145,7 +146,7 @@ def joined(pieces: Iterable[str]) -> list[str]:
 
 
 def word_places(pieces: Sequence[str]) -> list[int]:
-    """(N,) of each piece the place of its word."""
+    """For each piece the index of its word, from 0."""
     places, place = [], 0
     for piece in pieces:
         places.append(place)
@@ -164,8 +165,8 @@ def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
     """Learn merges from words and how often each occurs, by subword-nmt.
 
     A pair of symbols is merged only if it occurs twice: there may be fewer merges than asked for.
-    wanted: what asks, for the error. Raises UserError without the library, and where no pair occurs
-    twice.
+    wanted: the option that needs it, for the error. Raises UserError without the library, and where
+    no pair occurs twice.
     """
     require_library(wanted)
     lines = tuple(f"{word} {counts[word]}" for word in sorted(counts)
@@ -177,13 +178,13 @@ def learn(counts: Mapping[str, int], merges: int, wanted: str) -> Codes:
     return codes
 
 
-@lru_cache(maxsize=1)  # both sides of a joint vocabulary ask for the same
+@lru_cache(maxsize=1)  # both sides of a joint vocabulary make the same call
 def _learned(lines: tuple[str, ...], merges: int) -> Codes:
     """What the library learns of lines of a word and its count."""
     from subword_nmt.learn_bpe import learn_bpe
 
     file = io.StringIO()
-    with busy(f"learning {merges} merges"), redirect_stderr(io.StringIO()):  # its own bar
+    with busy(f"learning {merges} merges"), redirect_stderr(io.StringIO()):  # no second bar
         with suppress(ValueError):  # max() of no pair at all, when all words are one symbol each
             learn_bpe(lines, file, merges, is_dict=True)
     made = (line.split(" ") for line in file.getvalue().split("\n")[1:-1])

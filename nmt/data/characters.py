@@ -1,8 +1,8 @@
 """Words outside the vocabulary as characters (Luong, 2016, sections 5.3.2, 5.3.3 and 5.4.1).
 
-The characters of a language are the most frequent 200 of its training words: counted by token, so
-that those of frequent words come first. Ids are a `Vocabulary`'s: 0 is a character never seen, 1
-(`</s>`) is the boundary that the thesis writes `_`, which ends each word and starts its spelling.
+The characters of a language are the 200 most frequent in its training words, counted over tokens.
+Ids are a `Vocabulary`'s: 0 is an unknown character, 1 (`</s>`) is the boundary that the thesis
+writes `_`, which ends each word and starts its spelling.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from nmt.data.vocabulary import END, UNKNOWN, Vocabulary
 
 LIMIT = 200  # characters a language (5.4.1)
-GROUPS = 3  # of words of similar length, at most: padding costs what they save beyond
-LEAST = 16  # words a group has, where there are several: fewer fill no matrix product
+GROUPS = 3  # most groups of words of similar length: more save less padding than they cost
+LEAST = 16  # fewest words of a group, if there are several: fewer make matrix products too small
 
 Word = tuple[int, ...]  # ids of its characters, without the boundary
 
 
 def character_vocabulary(sentences: Iterable[Sequence[str]], limit: int = LIMIT) -> Vocabulary:
-    """The `limit` most frequent characters of the sentences' words; two symbols come on top."""
+    """The `limit` most frequent characters of the sentences' words, beside the two symbols."""
     words = (word for sentence in sentences for word in sentence)
     return Vocabulary.build((list(word) for word in words), max_size=limit + 2)
 
 
 class Spelling:
-    """Between words and the ids of their characters, of one language."""
+    """Converts between words and the ids of their characters, for one language."""
 
     def __init__(self, words: Vocabulary, characters: Vocabulary) -> None:
         self._words, self._characters = words, characters
@@ -54,10 +54,10 @@ class Spelling:
 class Spelled(NamedTuple):
     """The characters of words of similar length, on the host."""
 
-    ids: np.ndarray  # (L, N) int64, a word a column, each ended by END, padded below with END
+    ids: np.ndarray  # (L, N) int64, a word in each column, ended by END, padded with END
     lengths: np.ndarray  # (N,) int64, characters and the END
-    places: np.ndarray  # (M,) int64, where they stand: t B + b of the steps (S, B) of their side
-    words: np.ndarray  # (M,) int64, which of the N words stands there; of tokens 0 .. N - 1
+    places: np.ndarray  # (M,) int64, their positions: t B + b of the steps (S, B) of their side
+    words: np.ndarray  # (M,) int64, which of the N words is there; 0 .. N - 1 if by token
 
 
 def unknown_steps(steps: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -72,13 +72,13 @@ def spelled_words(
     """The characters of a side's unknown words, in groups of similar length.
 
     Arguments: steps (S, B), ids of which `lengths` (B,) are real; rare, for each sentence the words
-    behind its ids UNKNOWN, from the first step on; by_type, whether equal words share a column, as
-    on the source (5.3.2), or have one for each token (5.3.3); least, words in one of several
-    groups.
+    whose id is UNKNOWN, from the first step on; by_type, whether equal words share a column, as on
+    the source (5.3.2), or each token has its own (5.3.3); least, the fewest words of a group if
+    there are several.
     Raises ValueError for another number of words than the steps have.
     """
     B = steps.shape[1]
-    b, t = np.nonzero(unknown_steps(steps, lengths).T)     # a sentence after another
+    b, t = np.nonzero(unknown_steps(steps, lengths).T)     # sentence by sentence
     words = [word for sentence in rare for word in sentence]
     if len(words) != len(t):
         raise ValueError(f"rare: expected a word for each of {len(t)} unknown ids, got "
@@ -91,7 +91,7 @@ def by_length(
 ) -> tuple[Spelled, ...]:
     """Words in at most GROUPS groups of equal size, the shortest first: little is padded.
 
-    Arguments: words, and where each stands, places (M,); the others as in `spelled_words`.
+    Arguments: words, and the position of each, places (M,); the others as in `spelled_words`.
     """
     if not words:
         return ()
@@ -107,7 +107,7 @@ def by_length(
 def _group(
     columns: Sequence[Word], kept: np.ndarray, column_of: np.ndarray, places: np.ndarray
 ) -> Spelled:
-    """The words `kept` (N,) of `columns`, and those places (M,) where they stand."""
+    """A group: the words `kept` (N,) of `columns`, and their positions among `places` (M,)."""
     lengths = np.array([len(columns[k]) + 1 for k in kept], dtype=np.int64)
     ids = np.full((lengths.max(), len(kept)), END, dtype=np.int64)
     for n, k in enumerate(kept):

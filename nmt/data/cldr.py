@@ -59,12 +59,12 @@ class Corpus:
 
 
 def generate(options: CldrOptions) -> Corpus:
-    """Generates the corpus: phrases drawn at random, each source text once.
+    """Generate the corpus: random phrases, each source text once.
 
     The test set is drawn first, then dev, then train, so the evaluation sets stay the same when
     more training phrases are asked for. Two phrases whose source words are equal are one phrase.
-    Words are Moses', or characters in scripts without spaces. Clauses occur in several phrases:
-    what test phrases hold new is the combination, not every clause.
+    Words are Moses', or characters in scripts without spaces. Clauses recur in several phrases:
+    a test phrase is a new combination, not necessarily of new clauses.
 
     Raises UserError for an unknown locale, equal locales, or more phrases than there are.
     """
@@ -74,7 +74,7 @@ def generate(options: CldrOptions) -> Corpus:
     wanted = options.test + options.dev + options.train
     with told("phrases") as tell:
         pairs, references = _draw_distinct(PhraseBook(source, target), wanted, options.seed, tell)
-    dev, train = options.test, options.test + options.dev  # where they begin
+    dev, train = options.test, options.test + options.dev  # where each set begins
     return Corpus(
         source_locale=str(source),
         target_locale=str(target),
@@ -115,7 +115,7 @@ def _draw_distinct(
 
 
 def write(corpus: Corpus, directory: str | Path) -> list[Path]:
-    """Writes the corpus as text files, one phrase a line, words separated by spaces.
+    """Write the corpus as text files, one phrase a line, words separated by spaces.
 
     train.en, train.fr, dev.en ... by locale, and the plain references as dev.reference.fr and
     test.reference.fr. The directory is made if need be. Returns the paths.

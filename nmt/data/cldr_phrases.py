@@ -1,4 +1,4 @@
-"""Phrases that say the same in any two languages, by the formatting rules of Unicode CLDR.
+"""Phrases with the same meaning in any two languages, by the formatting rules of Unicode CLDR.
 
 A form is a function from a locale to text: it holds a datum (a day, a price, three countries) and
 formats it as that locale does. The two sides of a translation are one form called twice, so word
@@ -30,7 +30,7 @@ Template = Callable[[np.random.Generator, "Names"], Form]
 ROUND = (150, 200, 250, 300, 400, 500, 600, 750, 800, 1000, 1500, 2000, 2500, 5000, 10000)
 WHOLE = (*range(1, 101), *ROUND)
 HALVES = tuple(Decimal(n) + Decimal("0.5") for n in range(21))
-AMOUNTS = (*[1] * 10, *WHOLE, *HALVES)  # one of a kind often, or singulars would hardly be seen
+AMOUNTS = (*[1] * 10, *WHOLE, *HALVES)  # 1 is frequent, since singulars would be rare otherwise
 FIRST_DAY, LAST_DAY = date(1950, 1, 1), date(2049, 12, 31)
 Unit = Literal["second", "minute", "hour", "day", "week", "month", "year"]
 DAY = 86400  # seconds; months and years as Babel counts them
@@ -67,7 +67,7 @@ def parse_locale(name: str) -> Locale:
 
 @dataclass(frozen=True)
 class Names:
-    """What both locales of a pair have a name for, as codes in alphabetical order."""
+    """The codes that both locales of a pair have names for, in alphabetical order."""
 
     territories: tuple[str, ...]
     languages: tuple[str, ...]
@@ -98,7 +98,9 @@ def _tender(territory: str) -> list[str]:
 
 
 def _has_sign(locale: Locale, currency: str) -> bool:
-    """Whether words with this currency's prices are few: no KMF12 or 12.500 for three decimals."""
+    """Whether prices of this currency add few words to the vocabulary: a sign, not KMF12 in one
+    word, and
+    no three decimals as in 12.500."""
     text = normalise(numbers.format_currency(12, currency, locale=locale))
     return not STUCK.search(text) and numbers.get_currency_precision(currency) <= 2
 
@@ -157,7 +159,7 @@ def span(rng: np.random.Generator, names: Names, relative: bool) -> Form:
     return lambda locale: dates.format_timedelta(
         delta,
         granularity=unit,
-        threshold=float("inf"),  # stay with the unit: no "3 months" for 12 weeks
+        threshold=float("inf"),  # no conversion of units, as of 12 weeks to "3 months"
         add_direction=relative,
         format="long",
         locale=locale,
@@ -242,7 +244,7 @@ def _clock(rng: np.random.Generator) -> time:
     return time(int(rng.integers(24)), 5 * int(rng.integers(12)), 30 * int(rng.integers(2)))
 
 
-# Shares of the clauses. Names weigh most: there are a thousand to be seen.
+# Shares of the clauses. Names have the largest: there are a thousand of them to learn.
 TEMPLATES: tuple[tuple[float, Template], ...] = (
     *((1, partial(day, width=width)) for width in ("full", "long", "medium", "short")),
     *((0.5, partial(part_of_date, skeleton=s)) for s in ("yMMMM", "MMMMd", "yQQQQ", "MMMEd")),
@@ -262,14 +264,14 @@ TEMPLATES: tuple[tuple[float, Template], ...] = (
     (4, partial(listed, kind="languages")),
 )
 JOINTS = ("{0}; {1}", "{0}: {1}", "{0} / {1}", "{0} ({1})")  # the same in every language
-CLAUSES = (1, 1, 1, 2, 2, 2, 2, 3, 3, 3)  # clauses per phrase, drawn evenly
+CLAUSES = (1, 1, 1, 2, 2, 2, 2, 3, 3, 3)  # clauses per phrase, equally probable
 
 
 class PhraseBook:
     """The phrases of a pair of locales: what `draw` draws from.
 
-    Templates are tried out first. One is dropped if either locale lacks the data for it, or would
-    write a whole date or time as one word (German 07.03.84): no word model can know them all.
+    Templates are tested first. One is dropped if either locale lacks the data for it, or writes a
+    whole date or time as one word (German 07.03.84), which a word vocabulary cannot cover.
     """
 
     def __init__(self, source: Locale, target: Locale) -> None:
@@ -280,7 +282,7 @@ class PhraseBook:
         self.bounds = np.cumsum([weight for weight, _ in usable])
 
     def _usable(self, template: Template, tries: int = 8) -> bool:
-        """Whether a template works in both locales and leaves the set of words nearly closed."""
+        """Whether a template works in both locales and keeps the vocabulary nearly closed."""
         rng = np.random.default_rng(0)
         for _ in range(tries):
             try:

@@ -1,4 +1,4 @@
-"""From a recipe's data section to sentence pairs, whatever the corpus."""
+"""Loading the corpus that a recipe's data section names: sentence pairs and evaluation sets."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from nmt.recipe import DataConfig
 EMBEDDED = ("It was trained on generated phrases of dates, times, durations, measures, money, "
             "countries and languages, and knows no other words.")
 EXAMPLES, EXAMPLE_SEED = 3, 7  # of the embedded corpus
-LEAST_TO_DRAW = 10  # pairs to draw one from for validation
+LEAST_TO_DRAW = 10  # training pairs for each one that is drawn for validation
 
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Sentences to translate, and what a person wrote: line i belongs to line i."""
+    """Source sentences and their reference translations, line by line."""
 
     sources: list[list[str]]  # words; an empty list for an empty line
-    references: list[str]  # plain text as it stands in the file
+    references: list[str]  # plain text as in the file
     pairs: list[Pair]  # the same as words on both sides, empty lines left out: for perplexity
 
 
@@ -72,7 +72,7 @@ def _in_latin(cut: Callable[[str], list[str]], line: str) -> list[str]:
 
 
 def _after_token(token: str, cut: Callable[[str], list[str]], line: str) -> list[str]:
-    """The words of a line behind a symbol; of an empty line none."""
+    """A symbol and the words of a line; nothing for an empty line."""
     words = cut(line)
     return [token, *words] if words else words
 
@@ -80,8 +80,8 @@ def _after_token(token: str, cut: Callable[[str], list[str]], line: str) -> list
 def load_corpus(data: DataConfig) -> ParallelCorpus:
     """Generate or read the corpus.
 
-    Raises UserError as the readers do, when there is nothing to train or to test on, or when a
-    sentence to translate is over `max_translate_length`: before hours of training, not after.
+    Raises UserError as the readers do, if there is nothing to train or to test on, or if a
+    sentence of an evaluation set is over `max_translate_length`: before hours of training.
     """
     return LOADERS[data.corpus](data)
 
@@ -153,7 +153,7 @@ def _drawn_places(data: DataConfig, source: Path, target: Path) -> list[int]:
 def _without(
     lines: Iterable[tuple[str, str]], places: Sequence[int], drawn: list[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """The lines but those at places, in order, which are added to `drawn`."""
+    """The lines that are not at `places`, in order; those at `places` are appended to `drawn`."""
     waiting = iter([*places, None])
     place = next(waiting)
     for number, line in enumerate(lines):
@@ -174,7 +174,7 @@ def _evaluation(
     data: DataConfig, lines: Sequence[tuple[str, str]], source: Path, target: Path,
     numbers: Iterable[int],
 ) -> EvaluationSet:
-    """An evaluation set of lines, which have these numbers in their files."""
+    """An evaluation set of lines; numbers: their line numbers in the files, for errors."""
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
     sources = [cut_source(line) for line, _ in lines]
     targets = [cut_target(reference) for _, reference in lines]
@@ -195,7 +195,7 @@ def _need_pairs(train: PreparedPairs, name: str, data: DataConfig) -> None:
 
 
 def _from_text(data: DataConfig) -> ParallelCorpus:
-    """Pairs of one text: copies, halves, neighbours."""
+    """Pairs made of one text: copies, halves, neighbours, dummy sources."""
     directory = Path(data.directory)
     path = directory / data.train_source
     train = choose_pairs(PAIRINGS[data.corpus](_sentences(data, path)), data.max_length,
@@ -212,7 +212,7 @@ def _sentences(data: DataConfig, path: Path) -> Iterator[list[str]]:
 
 
 def _paired_evaluation(data: DataConfig, path: Path) -> EvaluationSet:
-    """An evaluation set of one text; its references are joined as a model's words will be."""
+    """An evaluation set made of one text; references are detokenised like a model's output."""
     sentences = list(_sentences(data, path))
     check_lengths(sentences, data, str(path))
     pairs = [pair for pair in PAIRINGS[data.corpus](sentences) if all(pair)]

@@ -30,7 +30,7 @@ class PreparedPairs:
 
 
 def split_words(line: str) -> list[str]:
-    """The words of a line: what stands between spaces and tabs."""
+    """The words of a line, separated by spaces and tabs."""
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
@@ -48,7 +48,7 @@ def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
 
 
 def plain_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
-    """The same without a byte order mark and without "\\r" before "\\n"."""
+    """As `decoded`, without a byte order mark and without "\\r" before "\\n"."""
     text = decoded(lines, name)
     for first in islice(text, 1):
         yield first.removeprefix("\ufeff").removesuffix("\r")
@@ -107,7 +107,7 @@ def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[lis
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Writes a UTF-8 file, one line each, in full or not at all: see `backend.files.write_file`.
+    """Write a UTF-8 file, one line each, in full or not at all: see `backend.files.write_file`.
 
     Raises ValueError for a line that holds "\\n", UserError if the file cannot be written.
     """
@@ -138,7 +138,7 @@ def prepare_pairs(
     """Parallel lines as pairs of word lists, without the pairs that cannot be trained on.
 
     max_length: the most words a side may have (`</s>` not counted); None for no limit. A longer
-    pair is left out and counted; with `cut` its words past the limit are, on each side, instead.
+    pair is left out and counted; with `cut`, its sides are truncated instead.
     An empty side is counted first.
     Raises ValueError if the sides differ in length or max_length < 1.
     """

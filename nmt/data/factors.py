@@ -1,8 +1,9 @@
 """Factors of source words: features beside the word itself, each with a table of embeddings.
 
 Source: Sennrich and Haddow (2016); Sennrich's slides: E_1(close) || E_2(adj). A factor is `case`
-(of the word as it is written; words are then lower-cased), `place` (of a piece in its word), or by
-any other name a tag that the text has behind the word, `Haus|NN` (`nmt factors`), in that order.
+(the capitalisation of the word, which is then lower-cased), `place` (the position of a piece in its
+word), or, under any other name, a tag behind the word in the text, `Haus|NN` (`nmt factors`). Tags
+are in the order of the factors' names.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from nmt.data.bpe import word_places
 from nmt.data.vocabulary import Vocabulary
 
 CASE, PLACE = "case", "place"
-CASES = ("none", "lower", "title", "upper", "mixed")  # none: </s>, and words without letters
+CASES = ("none", "lower", "title", "upper", "mixed")  # none: for </s> and words without letters
 PLACES = ("none", "whole", "begin", "inside", "end")
 FIXED = {CASE: len(CASES), PLACE: len(PLACES)}
 BAR = "|"
 
 
 def table_of(name: str) -> str:
-    """The vocabulary of a factor that the text has."""
+    """The name of the vocabulary of a tag factor."""
     return f"factor_{name}"
 
 
 def tagged(names: Sequence[str]) -> tuple[str, ...]:
-    """Of factors those that the text has."""
+    """The factors that are tags in the text."""
     return tuple(name for name in names if name not in FIXED)
 
 
@@ -40,25 +41,26 @@ def factor_tables(config: object) -> tuple[str, ...]:
 
 
 def factor_sizes(config: object, vocabularies: Mapping[str, Vocabulary]) -> tuple[int, ...]:
-    """Values of each factor of a configuration, in their order."""
+    """The number of values of each factor of a configuration, in their order."""
     return Factors(tuple(getattr(config, "factors", ())), vocabularies).sizes
 
 
 @dataclass(frozen=True)
 class Factors:
-    """Between words as a text has them, forms as a vocabulary has them, and factors."""
+    """Splits words with factors, as in the text, into the vocabulary's forms and the ids of
+    factors."""
 
     names: tuple[str, ...]
-    vocabularies: Mapping[str, Vocabulary]  # of those that the text has, by `table_of`
+    vocabularies: Mapping[str, Vocabulary]  # vocabularies of the tags, by `table_of`
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Values of each."""
+        """The number of values of each factor."""
         return tuple(FIXED[name] if name in FIXED else len(self.vocabularies[table_of(name)])
                      for name in self.names)
 
     def parts(self, word: str) -> list[str]:
-        """The form as it is written, and its tags. Raises UserError for another number of them."""
+        """The word without its tags, and its tags. Raises UserError for another number of tags."""
         number = len(tagged(self.names))
         found = word.rsplit(BAR, number) if number else [word]
         if len(found) != number + 1 or not all(found):
@@ -67,12 +69,12 @@ class Factors:
         return found
 
     def form(self, word: str) -> str:
-        """What the vocabulary has of a word."""
+        """The form of a word that is looked up in the vocabulary."""
         written = self.parts(word)[0]
         return written.lower() if CASE in self.names else written
 
     def rows(self, words: Sequence[str], pieces: Sequence[str]) -> list[list[int]]:
-        """Ids of each factor, (F, pieces): of a word that is cut, the same for all its pieces."""
+        """The ids of each factor, (F, pieces): the pieces of a word share its tags and its case."""
         places = word_places(pieces) if len(pieces) != len(words) else range(len(words))
         parts = [self.parts(word) for word in words]
         found, tag = [], 0
@@ -90,7 +92,7 @@ class Factors:
 
 
 def case_of(word: str) -> str:
-    """How a word is written, one of CASES."""
+    """The capitalisation of a word, one of CASES."""
     letters = [letter for letter in word if letter.lower() != letter.upper()]
     if not letters:
         return "none"
@@ -104,7 +106,7 @@ def case_of(word: str) -> str:
 
 
 def places_of(words: Sequence[int]) -> list[int]:
-    """Of pieces, by the word that each belongs to: where in it they stand."""
+    """The position of each piece in its word, given the word's index of each piece."""
     found = []
     for k, word in enumerate(words):
         begins = k == 0 or words[k - 1] != word
@@ -115,11 +117,12 @@ def places_of(words: Sequence[int]) -> list[int]:
     return found
 
 
-# --- word and factors as one number, as pairs of ids hold them ------------------------------------
+# --- word and factors packed into one number, as in pairs of ids ----------------------------------
 
 
 def packed(ids: Sequence[int], rows: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
-    """One number for a word and its factors: ids are the highest digit, sizes the bases below."""
+    """One number for each word and its factors, in mixed radix: the word's id is the highest
+    digit."""
     numbers = list(ids)
     for row, size in zip(rows, sizes, strict=True):
         numbers = [number * size + own for number, own in zip(numbers, row, strict=True)]
@@ -127,7 +130,7 @@ def packed(ids: Sequence[int], rows: Sequence[Sequence[int]], sizes: Sequence[in
 
 
 def unpacked(side: Side, sizes: Sequence[int]) -> Side:
-    """A side of such numbers as words and factors; on padding all factors are 0."""
+    """A side of packed numbers as words and factors; on padding all factors are 0."""
     numbers, rows = side.ids, []
     real = np.arange(len(numbers))[:, None] < side.lengths                 # (S, B)
     for size in reversed(sizes):

@@ -38,7 +38,7 @@ def halves(sentences: Iterable[Words]) -> Iterator[Pair]:
 
 
 def neighbours(sentences: Iterable[Words]) -> Iterator[Pair]:
-    """Each sentence and the next; an empty line parts texts, whose sentences are no neighbours."""
+    """Each sentence and the next; no pair crosses an empty line, which separates texts."""
     return ((one, following) for one, following in pairwise(sentences) if one and following)
 
 

@@ -33,8 +33,8 @@ def line_of(number: int, candidate: Candidate) -> str:
 def read_nbest(path: str | Path) -> list[list[Candidate]]:
     """The translations of each line of the source.
 
-    Raises UserError, with file and line: no such line, a number that is not that of the line before
-    or the next, other features than the first line's, a number that is none or not finite.
+    Raises UserError, with file and line, for a line of another form, a source line out of order,
+    other features than the first line's, or a score that is not a finite number.
     """
     found: list[list[Candidate]] = []
     names: list[str] | None = None

@@ -1,8 +1,8 @@
 """Vocabularies of pieces of words, by byte pair encoding (`nmt.data.bpe`).
 
-A word is cut by the codes; a piece that the vocabulary does not have is cut further, so that what
-stays unknown is characters that the training text never had. Symbols of annotated text (`nmt
-annotate`) stay whole.
+A word is cut by the codes; a piece outside the vocabulary is cut further, so that only characters
+that are not in the training text are unknown. Symbols of annotated text (`nmt annotate`) stay
+whole.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PieceVocabulary(Vocabulary):
         return [piece for word in words for piece in cut[word]]
 
     def drawn(self, words: Sequence[str], dropout: float, draw: Draw) -> list[str]:
-        """The same with BPE dropout, by the numbers of `draw`."""
+        """The pieces with BPE dropout; draw: the source of random numbers."""
         return [piece for word in words for piece in self._pieces(word, dropout, draw)]
 
     def _pieces(self, word: str, dropout: float = 0.0, draw: Draw | None = None) -> list[str]:
@@ -83,13 +83,13 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def stays_whole(word: str) -> bool:
-    """Whether a word is a symbol, which is no text to cut."""
+    """Whether a word is a symbol, which is not cut."""
     return word[:1] == "<" and (word in SPECIALS or is_symbol(word))
 
 
 @dataclass(frozen=True)
 class PieceOptions:
-    """How a vocabulary of pieces is made: see `SubwordsConfig` and `DataConfig`."""
+    """Options of a vocabulary of pieces: see `SubwordsConfig` and `DataConfig`."""
 
     threshold: int = 1
     dropout: float = 0.0
@@ -102,7 +102,7 @@ def build(
 ) -> PieceVocabulary:
     """The vocabulary of one side, from its training words and how often each occurs.
 
-    With dropout the pieces of some draws of each word are in it too: the seed of these is fixed.
+    With dropout it also has the pieces of some random segmentations of each word (fixed seed).
     name: the side's, for the error. Raises UserError where no piece reaches the threshold.
     """
     found = _counted(counts, lambda word: codes.cut(word))

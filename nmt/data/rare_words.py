@@ -19,10 +19,11 @@ Dictionary = Mapping[str, Sequence[str]]  # source word -> target words
 
 @dataclass(frozen=True)
 class UnkReplacement:
-    """How unknown words are replaced.
+    """Options for replacing unknown words.
 
-    dictionary: translations of source words; words it lacks are copied as they stand (identity).
-    aligned_word: whose alignment a step's weights are, see `nmt.data.attention_links`.
+    dictionary: translations of source words; words it lacks are copied (identity).
+    aligned_word: `predicted` or `read`, the target word that a step's weights belong to, see
+    `nmt.data.attention_links`.
     """
 
     dictionary: Dictionary = field(default_factory=dict)
@@ -38,7 +39,7 @@ def replace_unknown(
     dictionary, then we apply the identity translation".
 
     Arguments: words, a translation; source, the sentence as it was written; links (source word,
-    target word), one for each word. Words without a link, in an empty source, stay.
+    target word), one for each word. Words without a link (of an empty source) stay `<unk>`.
     """
     linked = {target: source[place] for place, target in links}
     result: list[str] = []
@@ -53,10 +54,9 @@ def replace_unknown(
 def read_dictionary(path: str | Path) -> dict[str, list[str]]:
     """Read a dictionary: UTF-8 lines of a source word, a tab, its translation in target words.
 
-    The words are those of the model's tokenisation. Blank lines are passed over, a byte order
-    mark at the beginning is no part of the first word.
+    The words are those of the model's tokenisation. Blank lines and a byte order mark are skipped.
     Raises UserError, with file and line: no tab or more than one, a source that is not one word,
-    no translation, a carriage return within the line, a source word that stands on an earlier line.
+    no translation, a carriage return within the line, a source word that an earlier line has.
     """
     entries: dict[str, list[str]] = {}
     lines: dict[str, int] = {}
@@ -85,7 +85,7 @@ def dictionary_of(
     sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]],
     links: Sequence[Sequence[Link]], min_count: int = 1, most: int = 1,
 ) -> dict[str, list[str]]:
-    """The most frequent translation of each source word in an aligned corpus, or so many of them.
+    """The most frequent translation of each source word in an aligned corpus, or the `most` first.
 
     Source: thesis section 3.2, footnote 2: the translation with the highest probability, estimated
     from alignment links; a pair is added "only if its alignment count exceeds 100", which is

@@ -12,9 +12,9 @@ from nmt.data.vocabulary import END, Vocabulary
 
 @dataclass(frozen=True)
 class SourceReader:
-    """Between a source sentence's words and what is in a batch.
+    """Converts the words of source sentences to the ids in a batch.
 
-    Of words with factors, pairs hold numbers of both (`packed`), which a batch parts again.
+    With factors, pairs hold packed numbers (`packed`), which `batch` unpacks.
     """
 
     vocabulary: Vocabulary
@@ -22,11 +22,11 @@ class SourceReader:
     ends: bool  # whether `</s>` is read after a sentence
 
     def forms(self, words: Sequence[str]) -> Sequence[str]:
-        """The words as the vocabulary has them."""
+        """The forms of the words that are looked up in the vocabulary."""
         return [self.factors.form(word) for word in words] if self.factors.names else words
 
     def pieces(self, words: Sequence[str]) -> Sequence[str]:
-        """The same, or the pieces that they are cut into."""
+        """The pieces of the words; the forms themselves if the vocabulary is of words."""
         return self.vocabulary.pieces(self.forms(words))
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
@@ -37,7 +37,7 @@ class SourceReader:
     def numbers(self, words: Sequence[str], pieces: Sequence[str] | None = None) -> list[int]:
         """The ids of a sentence, each with its factors in one number where there are factors.
 
-        pieces: those that its words were cut into, if they were already.
+        pieces: of its words, if they are known already.
         """
         cut = self.pieces(words) if pieces is None else pieces
         ids = self.ids(cut)
@@ -47,11 +47,11 @@ class SourceReader:
         return packed(ids, [[*row, *more] for row in rows], self.factors.sizes)
 
     def sides(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
-        """Sides of such numbers as words and factors."""
+        """Unpack sides of packed numbers into words and factors."""
         if not self.factors.names:
             return sources
         return tuple(unpacked(side, self.factors.sizes) for side in sources)
 
     def batch(self, batch: Batch) -> Batch:
-        """A batch of such numbers as words and factors."""
+        """Unpack a batch of packed numbers into words and factors."""
         return replace(batch, sources=self.sides(batch.sources))

@@ -1,8 +1,8 @@
 """Annotated translations turned into words again (thesis, section 3.2).
 
-Two steps: `resolve` reads the symbols of `nmt.data.annotation` and says which source word each
-unknown word comes from; `restore` puts that word's translation, or itself. What stands between them
-is the translation "before" of Figure 3.6, each unknown word as one `<unk>`.
+Two steps: `resolve` reads the symbols of `nmt.data.annotation` and finds the source word of each
+unknown word; `restore` replaces each by that word's translation, or by the word itself. Between the
+two is the translation "before" of Figure 3.6, with `<unk>` for each unknown word.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def resolve(
 ) -> Resolved:
     """Read the symbols of one translation.
 
-    A pointer to a place outside the sentence, or to a later unknown word than there is, takes the
-    nearest word and is counted as "outside" besides. Null, `<unk>` without a pointer, and with
-    noalign more unknown words than the source has, stay `<unk>` and are counted as "null". A
+    A pointer outside the sentence, or past the last unknown word of the source, takes the nearest
+    word and is also counted as "outside". Null pointers, `<unk>` without a pointer, and with
+    noalign unknown words beyond those of the source stay `<unk>` and are counted as "null". A
     positional symbol of posall that follows no word is dropped and counted as "stray".
 
     words: a translation; source, the sentence as it was written; source_words, the source
@@ -54,7 +54,9 @@ def resolve(
 
 
 def restore(resolved: Resolved, source: Sequence[str], dictionary: Dictionary) -> list[str]:
-    """The words of a translation: unknown words by their source words' translations, or those."""
+    """The words of a translation, each unknown word replaced by its source word's translation or,
+    without
+    one, by the source word."""
     return replace_unknown(resolved.words, source, resolved.links, dictionary)
 
 

@@ -1,9 +1,8 @@
-"""The reverse task: sequences of numbers, whose translation is the same numbers from the end.
+"""The reverse task: the translation of a sequence of numbers is the same numbers in reverse.
 
-A sanity check without a language: a model without attention must carry the whole sequence through
-one vector and fails on long ones, a model with attention learns what to attend to. The sizes are
-those of the task that JoeyNMT brings along: numbers from 0 to 49, 1 to 25 of them, 50,000 training
-pairs.
+A sanity check without a language: a model without attention must store the whole sequence in one
+vector and fails on long ones, a model with attention learns what to attend to. The sizes are those
+of JoeyNMT's task: numbers from 0 to 49, 1 to 25 of them, 50,000 training pairs.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ def generate(train: int, dev: int, test: int, seed: int) -> Reversal:
     """Draw the numbers of pairs that are asked for; the same arguments give the same pairs.
 
     Lengths are uniform from 1 to 25 and numbers from 0 to 49. The test set is drawn first, then
-    dev, then train, so the evaluation sets stay when more training pairs are asked for. A short
-    sequence may come in two sets: of the 50 of length one all do.
+    dev, then train, so the evaluation sets stay the same when more training pairs are asked for. A
+    short sequence may be in several sets: there are only 50 of length one.
     """
     rng = np.random.default_rng(seed)
     test_pairs, dev_pairs, train_pairs = (

@@ -1,8 +1,8 @@
-"""Sentences that need not fit into the memory: their text on disk, an index of offsets in memory.
+"""Sentences that need not fit into memory: their text on disk, an index of offsets in memory.
 
-A corpus is read once, from its first line to its last, so that it may come through a pipe. What a
-training needs of it is read again by place, a sentence at a time: 12 bytes a sentence and the last
-block of text are all that memory holds. A text of one block needs no file.
+A corpus is read once, from first line to last, so that it may come through a pipe. Training reads
+single sentences by index from the stored text. Memory holds 12 bytes a sentence and the last block
+of text; a text of one block needs no file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from backend.errors import UserError
 
 T = TypeVar("T")
-BLOCK = 1 << 25  # bytes of text that are kept in memory before they go to the disk
+BLOCK = 1 << 25  # bytes of text that are kept in memory before they are written to disk
 Words = list[str]
 Pair = tuple[Words, Words]  # source words, target words
 
@@ -68,21 +68,21 @@ class Mapped(Lazy[T]):
 class StoredSentences(Lazy[Words]):
     """Tokenised sentences in the order in which they were appended.
 
-    No word may be empty or hold a space: a sentence is kept as its words with spaces between. What
-    is over a block lies in a file without a name, in the directory of temporary files.
+    No word may be empty or hold a space: a sentence is stored as its words with spaces between.
+    Text beyond one block is in an unnamed file in the directory of temporary files.
     """
 
     def __init__(self, sentences: Iterable[Words] = ()) -> None:
         self._ends = array("q", [0])  # bytes of text up to the end of each sentence
         self._lengths = array("i")  # words of each
         self._file: IO[bytes] | None = None
-        self._descriptor = -1  # of the file
+        self._descriptor = -1  # bytes in the file
         self._block, self._before = bytearray(), 0  # the last block, and the bytes before it
         for words in sentences:
             self.append(words)
 
     def append(self, words: Words) -> None:
-        """One more sentence. Raises UserError where the disk does not take it."""
+        """Append a sentence. Raises UserError if it cannot be written to disk."""
         self._block += " ".join(words).encode()
         self._ends.append(self._before + len(self._block))
         self._lengths.append(len(words))
@@ -90,7 +90,7 @@ class StoredSentences(Lazy[Words]):
             self._store()
 
     def _store(self) -> None:
-        """Put the block on the disk."""
+        """Write the block to disk."""
         try:
             self._file = self._file or tempfile.TemporaryFile(buffering=0)
             self._descriptor = self._file.fileno()
@@ -123,7 +123,8 @@ class StoredSentences(Lazy[Words]):
 
 
 class StoredText(Lazy[str]):
-    """The words of stored sentences one after another, each with the place where it begins."""
+    """The words of stored sentences as one sequence, with the index at which each sentence
+    begins."""
 
     def __init__(self, sentences: StoredSentences, count: int) -> None:
         """count: how many sentences, from the first."""
@@ -142,7 +143,7 @@ class StoredText(Lazy[str]):
         return self.items(range(place, place + 1))[0]
 
     def items(self, places: range) -> Words:
-        """Words in a row."""
+        """Consecutive words."""
         if places.step != 1 or not places:
             return super().items(places)
         first, last = np.searchsorted(self._starts, [places[0], places[-1]], "right").tolist()
@@ -160,7 +161,7 @@ class StoredPairs(Lazy[Pair]):
             self.append(pair)
 
     def append(self, pair: Pair) -> None:
-        """One more pair. Errors as `StoredSentences.append`."""
+        """Append a pair. Errors as `StoredSentences.append`."""
         self._source.append(pair[0])
         self._target.append(pair[1])
 

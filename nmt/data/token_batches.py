@@ -1,4 +1,4 @@
-"""Batches of so many words, and not of so many sentences (Nguyen 3.3.3.1: 4,096)."""
+"""Batches by number of tokens instead of sentences (Nguyen 3.3.3.1: 4,096)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from backend.errors import UserError
 def token_batches(
     lengths: np.ndarray, tokens: int, rng: np.random.Generator, pool_size: int
 ) -> list[np.ndarray]:
-    """One epoch in random order: sentences times steps of the longer side are at most `tokens`.
+    """One epoch in random order; in each batch, sentences times steps of the longer side are at
+    most
+    `tokens`.
 
     The corpus is shuffled and taken in pools of about `pool_size` batches; a pool is sorted by
     length and cut into batches as large as they may be; then the batches are shuffled.

@@ -1,9 +1,9 @@
 """Cutting text into words and putting it together again.
 
-`moses` is the tokeniser of the papers. Chinese, Japanese, Thai and other scripts are written
-without spaces, where it finds next to no words (and parts Thai vowels from their consonants);
-`characters` is for those. `letters` are all characters alone, also of words in Latin letters: what
-a purely character-based model reads (Luong, 2016, 5.4.2).
+`moses` is the tokeniser of the papers. In scripts without spaces, such as Chinese, Japanese and
+Thai, it finds hardly any words (and separates Thai vowels from their consonants); `characters` is
+for those. `letters` makes each character a token, also in Latin script: the input of a purely
+character-based model (Luong, 2016, 5.4.2).
 """
 
 import re
@@ -26,15 +26,16 @@ _RUNS = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[A-Za-z\u00c0-\u024f]+|.", re.DOTALL)
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """A way to cut a line of text into words, and its reverse."""
+    """A function that cuts a line of text into words, and its inverse."""
 
     tokenise: Callable[[str], list[str]]
     detokenise: Callable[[Iterable[str]], str]
 
 
 def tokeniser(name: str, language: str) -> Tokeniser:
-    """The tokeniser of a name in TOKENISERS; `none`: words stand between spaces; `natural`: by the
-    language, see `natural_tokeniser`.
+    """The tokeniser of a name in TOKENISERS; `none`: split at spaces; `natural`: by the language,
+    see
+    `natural_tokeniser`.
 
     language: a language code such as en or pt_BR; only `moses` and `natural` use it.
     Raises ValueError for another name.

@@ -7,9 +7,9 @@ for a word, whatever its tag:
     (ROOT (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .)))
     (S (NP XX XX )NP (VP XX )VP XX )S
 
-Labels are without functions (NP for NP-SBJ), the root is not written, traces and what holds nothing
-else are left out. The words stand beside: the sequence that the symbols are predicted from.
-Nothing here is recursive: what a model writes may be nested as deeply as it is long.
+Labels have no function tags (NP for NP-SBJ); the root, traces and constituents of traces only are
+left out. The words are the source sequence from which a model predicts the symbols. Nothing here is
+recursive, since a model's output may be nested as deeply as it is long.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Tree(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A constituent: the words from start to end, the latter left out."""
+    """A constituent: the words from start to end - 1."""
 
     label: str
     start: int
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
 
 def plain_label(label: str) -> str:
-    """A label without functions and indices: NP for NP-SBJ-1, NP=2 and NP|X."""
+    """A label without function tags and indices: NP for NP-SBJ-1, NP=2 and NP|X."""
     return re.split("[-=|]", label, maxsplit=1)[0] or label
 
 
@@ -62,7 +62,7 @@ def plain_label(label: str) -> str:
 def read_trees(path: str | Path) -> list[Tree]:
     """The trees of a file in the Penn Treebank's brackets, each on one line or on several.
 
-    Brackets that are words are given as such: `(` for `-LRB-`. A tree without words is left out.
+    Brackets that are words are unescaped: `(` for `-LRB-`. A tree without words is left out.
     Raises UserError if the file cannot be read, or, with the line, for brackets that do not match
     and for anything but `(TAG word)` and `(LABEL constituents)`.
     """
@@ -80,13 +80,13 @@ class _Open:
     line: int
     label: str | None = None
     word: str | None = None
-    place: int | None = None  # of its symbol, if it is a constituent that is written
+    place: int | None = None  # index of its symbol, if one is written
     children: int = 0
 
 
 @dataclass
 class _Reader:
-    """Brackets, labels and words, taken one after the other."""
+    """A parser of brackets, labels and words, fed one token at a time."""
 
     path: str | Path
     line: int = 0
@@ -95,7 +95,7 @@ class _Reader:
     open: list[_Open] = field(default_factory=list)
 
     def take(self, token: str) -> None:
-        """Read on."""
+        """Read the next token."""
         if token == "(":
             self._begin()
         elif not self.open:
@@ -117,7 +117,7 @@ class _Reader:
         return self.trees
 
     def _begin(self) -> None:
-        """An opening bracket; the one around it is a constituent, then."""
+        """Read an opening bracket; the bracket around it is then a constituent."""
         if self.open:
             outer = self.open[-1]
             if outer.word is not None:
@@ -138,7 +138,7 @@ class _Reader:
         self.tree.symbols.append(f"({plain_label(one.label)}")
 
     def _end(self, one: _Open) -> None:
-        """A closing bracket."""
+        """Read a closing bracket."""
         if one.label is None or (one.word is None and not one.children):
             raise self._error("expected a word or constituents in '"
                               f"({one.label or ''}' of line {one.line}, got ')'")
@@ -169,11 +169,11 @@ def _close(symbols: list[str], place: int) -> None:
 
 
 def repair(symbols: Iterable[str]) -> list[str]:
-    """What a model wrote, as the symbols of a tree; those of a tree stay as they are.
+    """Make the symbols of a tree from a model's output; a valid tree is unchanged.
 
     A closing symbol closes the innermost open constituent of its label, and those inside that are
     still open; it is dropped where none is open. What is open at the end is closed. Constituents
-    without a word, and words that are no symbols, are dropped.
+    without a word, and tokens that are not symbols, are dropped.
     """
     kept: list[str] = []
     places: list[int] = []  # of the open constituents
@@ -216,7 +216,7 @@ def spans(symbols: Iterable[str]) -> list[Span]:
 def bracketed(tree: Tree) -> str:
     """A tree as the Penn Treebank writes it, on one line, for EVALB and other programs.
 
-    Punctuation without a known tag has that of the full stop, so that EVALB finds it.
+    Punctuation without a known tag gets the tag of the full stop, so that EVALB recognises it.
     """
     tags = ("." if tag == WORD and word in PUNCTUATION else tag
             for tag, word in zip(tree.tags, tree.words, strict=True))
@@ -238,7 +238,7 @@ def _bracketed(symbols: Iterable[str], leaves: Iterator[tuple[str, str]]) -> Ite
 
 
 class Split(NamedTuple):
-    """Documents by what they are for."""
+    """The documents of the training, dev and test sets."""
 
     train: list[Path]
     dev: list[Path]
@@ -268,5 +268,5 @@ def split(documents: Iterable[Path], dev: Sequence[Path] = (), test: Sequence[Pa
 
 
 def _once(paths: Iterable[Path]) -> list[Path]:
-    """Each file once, however its path is spelt."""
+    """Each file once, also if it is given by several paths."""
     return list(dict.fromkeys(path.resolve() for path in paths))

@@ -42,7 +42,7 @@ class Vocabulary:
         cls, sentences: Iterable[Sequence[str]], min_frequency: int = 1,
         max_size: int | None = None, always: Callable[[str], bool] = lambda word: False,
     ) -> Vocabulary:
-        """The most frequent words of a tokenised corpus; ties in order of the characters' codes.
+        """The most frequent words of a tokenised corpus; ties in order of code points.
 
         sentences: lists of words. min_frequency: rarer words are left out. max_size: the largest
         size of the vocabulary, the two symbols included; None for no limit. always: words that
@@ -69,7 +69,7 @@ class Vocabulary:
         return list(map(self._ids.get, tokens, repeat(UNKNOWN)))
 
     def pieces(self, words: Sequence[str]) -> Sequence[str]:
-        """What is looked up of a sentence: its words (`nmt.data.pieces` cuts them)."""
+        """The units that are looked up: here the words themselves (`nmt.data.pieces` cuts them)."""
         return words
 
     def whole(self, pieces: Sequence[str]) -> list[str]:
@@ -86,12 +86,13 @@ class Vocabulary:
         return self.words[i]
 
     def write(self, path: str | Path) -> None:
-        """Writes one word per line, UTF-8, symbols first; the old file stays whole on failure."""
+        """Write one word per line, UTF-8, symbols first; on failure the old file stays
+        unchanged."""
         write_lines(path, self.words)
 
     @classmethod
     def read(cls, path: str | Path) -> Vocabulary:
-        """Reads a file that `write` made. Lines end at "\\n" only, nothing is trimmed.
+        """Read a file that `write` made. Lines end at "\\n" only, nothing is trimmed.
 
         Raises UserError, with file and line, if the file is missing or not UTF-8, does not begin
         with the two symbols, or has a line that is empty, repeated or not one word.
@@ -116,7 +117,7 @@ def most_frequent(
     counts: Mapping[str, int], min_frequency: int, max_size: int | None,
     always: Callable[[str], bool],
 ) -> list[str]:
-    """The words that `Vocabulary.build` keeps of a corpus in which they are counted."""
+    """The words that `Vocabulary.build` keeps, given their counts in the corpus."""
     if min_frequency < 1:
         raise ValueError(f"min_frequency: expected at least 1, got {min_frequency}")
     if max_size is not None and max_size < len(SPECIALS):
@@ -134,7 +135,7 @@ def most_frequent(
 
 
 def _problem(word: str) -> str | None:
-    """Why a word cannot stand in a vocabulary, or None."""
+    """Why a word is not allowed in a vocabulary, or None."""
     if not word:
         return "is empty"
     if any(space in word for space in " \t\n"):

@@ -1,1 +1,1 @@
-"""Looking at trained translators: scores by length, alignments, learning curves, pictures."""
+"""Evaluating trained translators: scores by length, alignments, learning curves, pictures."""

@@ -1,6 +1,7 @@
 """An attention map: which source words each target word attended to (Bahdanau et al., Figure 3).
 
-Source words on x, target words on y; in the terminal as shades, as a picture through matplotlib.
+Source words on x, target words on y; as shades of characters in the terminal, as a picture by
+matplotlib.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def save_map(
     figure = Figure(figsize=(1.5 + 0.45 * len(source), 1.2 + 0.4 * len(target)))
     axes = figure.add_subplot()
     image = axes.imshow(alignment[: len(target)], cmap="gray_r", vmin=0.0, vmax=1.0)
-    plain = {"parse_math": False}  # a dollar sign is one
+    plain = {"parse_math": False}  # a dollar sign is no mathematics
     slanted: dict[str, Any] = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(source)), source, **slanted, **plain)
     axes.set_yticks(range(len(target)), target, **plain)

@@ -1,20 +1,20 @@
 """Labelled bracketing of parses: precision, recall, F1 (Tables 6.2 and 6.5 of the thesis).
 
-The thesis prints F1 and not how it is counted. Here it is counted as EVALB does with its file
-COLLINS.prm, on which results on the Penn Treebank rest:
+The thesis does not say how F1 is counted. Here it is counted as by EVALB with its file COLLINS.prm,
+the standard for results on the Penn Treebank:
 
-- a bracket is a label and the words it holds; a tree's are a bag, in which one may stand twice;
-- labels are without functions (NP for NP-SBJ), and ADVP and PRT are one;
+- a bracket is a label and the words it spans; those of a tree are a multiset;
+- labels have no function tags (NP for NP-SBJ), and ADVP and PRT are one;
 - the root (ROOT, TOP, S1) is no bracket, and a word's tag is none;
-- punctuation is taken out first, and what holds nothing else is no bracket. EVALB knows it by its
-  tags (`,` `:` `.` and both quotation marks), which are XX here: `nmt.data.trees.PUNCTUATION`
+- punctuation is removed first, and a constituent of nothing else is no bracket. EVALB finds it by
+its tags (`,` `:` `.` and both quotation marks), which are XX here: `nmt.data.trees.PUNCTUATION`
   lists the words that have those tags more often than not. On GUM words and tags differ in 80
  of 63,666 words: hyphens, dashes and apostrophes. Round brackets stay, as with COLLINS.prm;
-- brackets found, of the reference and of the parse are each added over the corpus.
+- matching brackets, those of the reference and those of the parse are each summed over the corpus.
 
-What is written is repaired first (`nmt.data.trees.repair`). A parse with more or fewer XX than
-the sentence has words has missed all brackets of the reference, and has none that count; EVALB
-leaves such a sentence out of all sums, which would reward it.
+A model's output is repaired first (`nmt.data.trees.repair`). A parse with more or fewer XX than the
+sentence has words counts as having no brackets: all those of the reference are missed. EVALB leaves
+such a sentence out of all sums, which would reward it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Brackets(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """Of the parses' brackets, how many are the reference's, in per cent."""
+        """The share of the parses' brackets that the reference has, in per cent."""
         return _percent(self.matched, self.found)
 
     @property
     def recall(self) -> float:
-        """Of the references' brackets, how many were found, in per cent."""
+        """The share of the references' brackets that the parses have, in per cent."""
         return _percent(self.matched, self.gold)
 
     @property
@@ -66,7 +66,7 @@ class BracketBucket(NamedTuple):
 
     @property
     def score(self) -> float | None:
-        """What a picture shows."""
+        """F1, the value that a picture shows."""
         return self.f1
 
 
@@ -75,9 +75,9 @@ def _percent(part: int, whole: int) -> float:
 
 
 def brackets(symbols: Iterable[str], words: Sequence[str]) -> Counter[Span]:
-    """The brackets of a tree that count; their places are without punctuation."""
+    """The brackets of a tree that count; their positions do not count punctuation."""
     kept = [word not in PUNCTUATION for word in words]
-    place = [0, *accumulate(kept)]  # of each word, and of the end
+    place = [0, *accumulate(kept)]  # position of each word, and of the end
     found: Counter[Span] = Counter()
     for label, start, end in spans(symbols):
         plain = plain_label(label)
@@ -87,7 +87,7 @@ def brackets(symbols: Iterable[str], words: Sequence[str]) -> Counter[Span]:
 
 
 def compare(written: Iterable[str], gold: Iterable[str], words: Sequence[str]) -> Brackets:
-    """One parse, as it was written, against the reference's symbols.
+    """Compare a parse, as the model wrote it, with the reference's symbols.
 
     Raises ValueError if those of the reference are no tree over these words.
     """

@@ -12,12 +12,12 @@ from nmt.training.trainer import LOG
 
 
 class Curve(NamedTuple):
-    """How a training run went: points (updates made, value)."""
+    """The curves of a training run: points (updates made, value)."""
 
     name: str
     train_cost: list[tuple[int, float]]  # nats a word since the log's last line, with dropout
     test_cost: list[tuple[int, float]]  # ln perplexity of the dev set after each epoch
-    stages: Sequence[tuple[float, float]] = ()  # perplexity and BLEU of the dev set, where both are
+    stages: Sequence[tuple[float, float]] = ()  # (perplexity, BLEU) of the dev set
     scores: Mapping[str, Sequence[tuple[int, float]]] = {}  # of the dev set, by name
 
 

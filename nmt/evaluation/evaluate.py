@@ -1,4 +1,4 @@
-"""One evaluation of one translator: everything that `nmt evaluate` says of it."""
+"""The evaluation of one translator: all results that `nmt evaluate` reports."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from nmt.search.interface import SearchOptions
 from nmt.system import System
 from nmt.translation import Translation
 
-CONVENTIONS = ("predicted", "read")  # of footnote 13: both are always measured
-REPLACEMENTS = (*CONVENTIONS, "annotation")  # by what unknown words are replaced
+CONVENTIONS = ("predicted", "read")  # the two conventions of footnote 13: both are always measured
+REPLACEMENTS = (*CONVENTIONS, "annotation")  # methods of replacing unknown words
 
 
 @dataclass(frozen=True)
 class Questions:
-    """What an evaluation is to find out.
+    """The options of an evaluation.
 
-    search: how to translate. edges: of the length buckets. dictionary: BLEU after the unknown
-    words are replaced too; empty for copies only; None for no replacement. gold: alignments of
-    the pairs, for the alignment error rate; None for none. known: BLEU of the sentences without
-    unknown words too (`KnownWords`). rarity: of each source, for BLEU by rarity; None for none.
-    restore: the dictionary for what systems of annotated text say of unknown words; None for none.
-    trees: whether the targets are linear trees over the sources, for bracketing F1.
+    search: search settings. edges: of the length buckets. dictionary: for BLEU after unknown words
+    are replaced; empty: they are copied; None: no replacement. gold: alignments of the pairs, for
+    the alignment error rate; None: not computed. known: whether to compute BLEU of the sentences
+    without unknown words (`KnownWords`). rarity: of each source, for BLEU by rarity, or None.
+    restore: the dictionary for unknown words of systems of annotated text, or None. trees: whether
+    the targets are linear trees over the sources, for bracketing F1.
     """
 
     search: SearchOptions
@@ -50,19 +50,19 @@ class Questions:
 
 @dataclass(frozen=True)
 class TestSet:
-    """Pairs to translate: line i belongs to line i."""
+    """Pairs to translate, line by line."""
 
-    __test__ = False  # no test, whatever its name
+    __test__ = False  # not a test, in spite of its name
 
     sources: list[list[str]]  # words
     targets: list[list[str]]  # words
     references: list[str]  # the targets as plain text
-    gold_pairs: list[Pair]  # words as the gold alignments count them: between spaces
-    copying: Copying | None = None  # the pairs as a system of annotated text has them
+    gold_pairs: list[Pair]  # words separated by spaces, as gold alignments count them
+    copying: Copying | None = None  # the annotated pairs, for a system of annotated text
 
     @property
     def lines(self) -> list[Pair]:
-        """What the system reads and should write, a pair for each line."""
+        """The input and the reference output of the system, a pair for each line."""
         if self.copying is not None:
             return self.copying.pairs
         return list(zip(self.sources, self.targets, strict=True))
@@ -75,26 +75,27 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is evaluated."""
+    """What is evaluated: names and facts of a system."""
 
     name: str
     checkpoint: str  # best or last; of an ensemble, its members'
-    epochs: int | None = None  # that its parameters were trained for; None for an ensemble
+    epochs: int | None = None  # epochs that its parameters were trained for; None for an ensemble
     speed: TrainingSpeed | None = None  # of training; None for an ensemble, or without a log
     layers: int | None = None  # of the model; None for an ensemble
     vocabulary: tuple[int, int] | None = None  # words of source and target, symbols not counted
 
 
 class KnownWords(NamedTuple):
-    """BLEU where a system knows every word of a source and of its reference, `<unk>` forbidden."""
+    """BLEU of the pairs without unknown words, translated without `<unk>`."""
 
-    sentences: int  # such pairs, by the system's own vocabularies
+    sentences: int  # number of such pairs, by the system's own vocabularies
     bleu: Score | None  # None where there are none
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found out; no replacement and no alignment where not asked for, or no attention."""
+    """The results. Those of replacement and alignment are missing if not requested, or without
+    attention."""
 
     subject: Subject
     perplexity: float  # per target word, `</s>` included
@@ -104,18 +105,18 @@ class Evaluation:
     lengths: list[Bucket]
     unknown: int  # unknown words in the translations
     replaced: dict[str, Score]  # BLEU without them, by REPLACEMENTS
-    alignment: dict[str, AlignmentScore]  # by convention
+    alignment: dict[str, AlignmentScore]  # alignment error rates by convention
     known: KnownWords | None  # None if not asked for
-    seconds: float  # to translate the sources, on this machine
-    words: int  # in the translations
+    seconds: float  # seconds to translate the sources, on this machine
+    words: int  # words in the translations
     rarity: Sequence[Group] = ()  # BLEU of groups from frequent to rare words, if asked for
     character_perplexity: float | None = None  # of the words that a hybrid model spells
     spelled: int = 0  # words of the translations that it spelled
     cut_words: int = 0  # of these, those cut at the limit on characters
     rarity_replaced: dict[str, list[Group]] = field(default_factory=dict)  # by REPLACEMENTS
     classes: dict[str, float] = field(default_factory=dict)  # perplexities of words and positions
-    pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as `resolve` has
-    brackets: Brackets | None = None  # of linear trees, if asked for
+    pointers: dict[str, int] = field(default_factory=dict)  # outcomes of symbols, as in `resolve`
+    brackets: Brackets | None = None  # bracketing F1, if requested
     brackets_by_length: Sequence[BracketBucket] = ()
     replaced_chrf3: dict[str, Score] = field(default_factory=dict)  # as `replaced`
     outputs: dict[str, list[str]] = field(default_factory=dict)  # texts by stage: `side_by_side`
@@ -164,17 +165,17 @@ class Evaluation:
 
 
 def _finite(value: float | None) -> float | None:
-    """The value, null where JSON has none."""
+    """The value; None if it is not finite, since JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def evaluate(
     system: System, subject: Subject, test: TestSet, questions: Questions
 ) -> Evaluation:
-    """Translate, score, force-decode; what needs attention is left out where there is none.
+    """Translate, score and force-decode; without attention, results that need it are left out.
 
-    A system of annotated text whose symbols are read (`test.copying`) is scored by its translations
-    with `<unk>` for each unknown word, and after the replacement.
+    A system of annotated text (`test.copying`) is scored before the replacement, with `<unk>` for
+    each unknown word, and after it.
     """
     if system.recipe.model.attention == "none":
         questions = replace(questions, dictionary=None, gold=None)
@@ -214,7 +215,7 @@ def evaluate(
 
 
 def _parses(system: System, test: TestSet, best: Sequence[Translation]) -> list[Brackets]:
-    """Each linear tree against that of the reference."""
+    """The bracket counts of each linear tree against the reference."""
     return [compare(system.whole_words(one), gold, words)
             for one, gold, words in zip(best, test.targets, test.sources, strict=True)]
 
@@ -222,7 +223,8 @@ def _parses(system: System, test: TestSet, best: Sequence[Translation]) -> list[
 def _stages(
     system: System, best: Sequence[Translation], texts: list[str], after: dict[str, list[str]]
 ) -> dict[str, list[str]]:
-    """The translations before and after what is done about unknown words, by the first means."""
+    """The translations by stage: before and after unknown words are replaced by the first
+    method."""
     if any(one.spelled for one in best):
         return {"": [system.detokenise(one.unspelled) for one in best], "spelled": texts}
     replaced = {f"unk replaced ({how})": replaced for how, replaced in [*after.items()][:1]}
@@ -232,7 +234,7 @@ def _stages(
 class _Output(NamedTuple):
     """Translations before and after the replacement of unknown words."""
 
-    before: list[list[str]]  # words, joined where they were pieces
+    before: list[list[str]]  # words, pieces joined
     after: dict[str, list[str]]  # plain text, by REPLACEMENTS
     pointers: dict[str, int]
 
@@ -240,7 +242,7 @@ class _Output(NamedTuple):
 def _output(
     system: System, test: TestSet, best: Sequence[Translation], questions: Questions
 ) -> _Output:
-    """What is to be scored."""
+    """The translations to be scored."""
     if test.copying is not None:
         found = restored(system, test.copying, [system.whole_words(one) for one in best],
                          questions.restore or {})

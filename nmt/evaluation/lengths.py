@@ -16,12 +16,12 @@ class Bucket(NamedTuple):
 
     label: str  # "1-10", "11-20", ..., "51+": source words
     sentences: int
-    words: int  # source words in all
+    words: int  # total of source words
     bleu: float | None  # corpus BLEU of these sentences, 0 to 100; None where there are none
 
     @property
     def score(self) -> float | None:
-        """What a picture shows."""
+        """BLEU, the value that a picture shows."""
         return self.bleu
 
 
@@ -36,8 +36,8 @@ def bleu_by_length(
 
     Arguments: lengths, source words of each sentence; hypotheses and references, lines in the same
     order; edges, the longest length of each bucket but the last, which is open; tokenize,
-    sacrebleu's. Returns all buckets, the empty ones too, so that systems can stand side by side;
-    empty lines are in none.
+    sacrebleu's. Returns all buckets, also empty ones, so that systems can be compared; empty lines
+    are in none.
     Raises ValueError as `by_length`, UserError as `scores.bleu`.
     """
     return [Bucket(label, len(places), sum(lengths[i] for i in places),
@@ -46,7 +46,7 @@ def bleu_by_length(
 
 
 def by_length(lengths: Sequence[int], edges: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """The label of each bucket of lengths, and the places of the sentences in it.
+    """The label of each bucket of lengths, and the indices of its sentences.
 
     Raises ValueError unless the edges rise from at least 1.
     """
@@ -61,7 +61,7 @@ def by_length(lengths: Sequence[int], edges: Sequence[int]) -> list[tuple[str, l
 def _bleu(
     places: Sequence[int], hypotheses: Sequence[str], references: Sequence[str], tokenize: str
 ) -> float | None:
-    """Corpus BLEU of the sentences at these places."""
+    """Corpus BLEU of the sentences with these indices; None without any."""
     if not places:
         return None
     return bleu([hypotheses[i] for i in places], [references[i] for i in places], tokenize).score

@@ -19,15 +19,15 @@ from nmt.evaluation.lengths import Bucket
 from nmt.evaluation.rare import Group
 
 MISSING = "matplotlib is not installed (pip install matplotlib, or this package's extra 'plot')"
-MARKERS = "osD^vP*X"  # with the lines' styles they tell systems apart without colours
-LEGIBLE = 3  # runs whose restless training curves can still be told apart
-NAMES = {"bleu": "BLEU"}  # of scores that are not words
+MARKERS = "osD^vP*X"  # with the line styles they distinguish systems without colours
+LEGIBLE = 3  # most runs whose noisy training curves are drawn
+NAMES = {"bleu": "BLEU"}  # labels of scores whose keys are not words
 STYLES = ("-", "--", "-.", ":")
-BAR = 0.4  # width of a bar, of 1 between systems
+BAR = 0.4  # width of a bar; systems are 1 apart
 
 
 class BeforeAfter(NamedTuple):
-    """What the replacement of unknown words did to one system."""
+    """One system before and after the replacement of unknown words."""
 
     perplexity: str
     before: float  # BLEU
@@ -51,9 +51,9 @@ def draw_groups(
 ) -> None:
     """BLEU of groups of sentences, a line for each system (Figures 3.5 and 4.6 of the thesis).
 
-    systems: groups by the system's name, the same groups for all; xlabel: what tells them apart;
-    ylabel: their score, if not BLEU.
-    The number of sentences stands below each group's name; one without a sentence is left out.
+    systems: groups by the system's name, the same groups for all; xlabel: the property by which
+    they are grouped; ylabel: their score, if not BLEU.
+    The number of sentences is below each group's name; empty groups are left out.
     Raises UserError without matplotlib.
     """
     require_drawing(str(path))
@@ -172,7 +172,7 @@ def binned(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _axes(width: float = 0.0) -> tuple[Any, Any]:
-    """A figure of the size that all have, or wider, in inches; and its axes."""
+    """A figure of the common size or `width` inches wide, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(max(6.4, width), 4.2), layout="constrained")
@@ -180,7 +180,7 @@ def _axes(width: float = 0.0) -> tuple[Any, Any]:
 
 
 def style(number: int) -> dict[str, Any]:
-    """Colour, marker and line of the system with this number."""
+    """Colour, marker and line style of system `number`."""
     return {"color": f"C{number % 10}", "marker": MARKERS[number % len(MARKERS)],
             "linestyle": STYLES[number % len(STYLES)], "markersize": 5, "linewidth": 1.4}
 
@@ -190,12 +190,12 @@ def finish(figure: Any, axes: Any, path: Path, grid: str = "both") -> None:
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, linewidth=0.4, alpha=0.6)
     for text in axes.legend().get_texts():
-        text.set_parse_math(False)  # a dollar sign in a name is one
+        text.set_parse_math(False)  # a dollar sign in a name is no mathematics
     save(figure, path)
 
 
 def save(figure: Any, path: Path, dpi: int = 120, **settings: Any) -> None:
-    """Write the file, as PNG where its name does not end in another format that matplotlib has.
+    """Write the file, in the format of its suffix, by default PNG.
 
     settings: matplotlib's, of `savefig`. Raises UserError where the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""What the analyses of thesis section 3.4 ask of translations with rare words."""
+"""Analyses of translations with rare words (thesis, section 3.4)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ EDGES = (100, 200, 500)  # Figure 3.5's first groups end here, the others after 
 class Group(NamedTuple):
     """Sentences with words of similar rarity."""
 
-    label: str  # "1-100", "101-200", ...: places in the sorted test set
+    label: str  # "1-100", "101-200", ...: positions in the sorted test set
     sentences: int
     bleu: float  # corpus BLEU of these sentences, 0 to 100
 
     @property
     def score(self) -> float:
-        """What a picture shows."""
+        """BLEU, the value that a picture shows."""
         return self.bleu
 
 
@@ -56,12 +56,12 @@ def perplexities_by_class(forced: Sequence[Translation]) -> dict[str, tuple[floa
 def rarities(
     sources: Sequence[Sequence[str]], corpus: Sequence[Sequence[str]], order: str = ORDERS[0]
 ) -> list[float]:
-    """How rare the words of each sentence are on average, by which Figure 3.5 sorts them.
+    """The average rarity of each sentence's words, by which Figure 3.5 sorts the sentences.
 
-    order: "rank", the mean rank of the words among those of the corpus, the most frequent first,
-    equal ones in order of the alphabet, and all others behind the last (the figure's "average
-    frequency rank"); "inverse", the mean of 1 / frequency, 1 for other words (the text's "average
-    inverse frequency"; docs/errata.md, 26). Empty sentences have 0.
+    order: "rank", the mean rank of the words among those of the corpus by frequency, ties in
+    alphabetical order, words outside the corpus after the last (the figure's "average frequency
+    rank"); "inverse", the mean of 1 / frequency, 1 for words outside the corpus (the text's
+    "average inverse frequency"; docs/errata.md, 26). Empty sentences have 0.
     Raises ValueError for another order.
     """
     if order not in ORDERS:
@@ -83,8 +83,8 @@ def bleu_by_rarity(
 ) -> list[Group]:
     """Corpus BLEU of groups of sentences, from those with frequent words to those with rare ones.
 
-    Source: thesis section 3.4.1, Figure 3.5: sentences are sorted by rarity (equal ones stay in
-    order) and groups end at sentence 100, 200, 500, 1000, 1500 and so on.
+    Source: thesis section 3.4.1, Figure 3.5: sentences are sorted by rarity (stable) and groups end
+    at sentence 100, 200, 500, 1000, 1500 and so on.
 
     Arguments: rarity of each source sentence; hypotheses and references, lines in the same order;
     tokenize, sacrebleu's.

@@ -1,4 +1,5 @@
-"""Where a trained model is redundant: what pruning costs, by scheme, percentage and class.
+"""The redundancy of a trained model: the loss of quality by pruning, by scheme, percentage and
+class.
 
 Source: thesis, section 6.2.3. Figure 6.6 is `sweep`, 6.7 and 6.8 are `breakdown`, "Distribution of
 redundancy" (by layer, gate, recurrent or feed-forward input, and words that lose all their weights)
@@ -20,50 +21,50 @@ from nmt.pruning.classes import classes, in_order
 from nmt.pruning.run import masks_for, stored_parameters, stored_weights, with_masks
 from nmt.pruning.schemes import Masks
 
-Measure = Callable[[Any], dict[str, float]]  # of a system: "perplexity" and, perhaps, "bleu"
+Measure = Callable[[Any], dict[str, float]]  # system -> its "perplexity" and, perhaps, "bleu"
 Tell = Callable[[str], None]
 
 
 class Point(NamedTuple):
-    """A pruned model on the evaluation set."""
+    """The scores of a pruned model on the evaluation set."""
 
     scheme: str
-    percent: float  # of the weights that may be pruned
-    perplexity: float  # infinite where a float cannot hold it
-    bleu: float | None  # 0 to 100; None of language models, or where not asked for
-    bytes: int  # of the parameters with only what is left, a bit for each weight included
+    percent: float  # percentage of the weights that may be pruned
+    perplexity: float  # infinite if it overflows
+    bleu: float | None  # 0 to 100; None for language models, or if not requested
+    bytes: int  # size of the remaining weights and a bit mask
 
 
 class Part(NamedTuple):
-    """One class pruned alone, as much of it as a scheme prunes of the whole model."""
+    """One class pruned alone, by its share when a scheme prunes the whole model."""
 
     scheme: str
     name: str  # of the class
     size: int  # weights
     pruned: int
     largest: float  # magnitude of the largest deleted weight; 0 where none is
-    change: float  # of the perplexity
+    change: float  # change of the perplexity
 
 
 class Share(NamedTuple):
-    """How much is left of a part of the weights."""
+    """The number of weights left in a part of all weights."""
 
     kept: int
     size: int
 
 
 class Survivors(NamedTuple):
-    """What is left of a pruned model."""
+    """The weights left in a pruned model."""
 
     percent: float
     scheme: str
     classes: dict[str, Share]
     gates: dict[str, dict[str, dict[str, Share]]]  # layer -> gate -> input, "h" is recurrent
-    words: dict[str, Share]  # by class of a table: words that have any weight left
+    words: dict[str, Share]  # by class of a table: words with at least one weight left
 
 
 class Trained(NamedTuple):
-    """A run that was trained after it was pruned."""
+    """The scores of a run that was trained after pruning."""
 
     name: str
     how: str  # RETRAINED or FROM_SCRATCH of `nmt.pruning.run`
@@ -71,8 +72,8 @@ class Trained(NamedTuple):
     percent: float
     perplexity: float
     bleu: float | None
-    train_perplexity: float  # of as many training pairs, without dropout
-    pruned_perplexity: float | None  # of the dev set before it was trained
+    train_perplexity: float  # perplexity of as many training pairs, without dropout
+    pruned_perplexity: float | None  # perplexity of the dev set before training
     curve: Curve
 
 
@@ -82,7 +83,7 @@ def sweep(
 ) -> list[Point]:
     """Prune by each scheme and percentage, and measure (Figure 6.6).
 
-    Nothing pruned is measured once. tell gets a line for each point.
+    The unpruned model is measured once. tell: called with a line for each point.
     Raises UserError as `nmt.pruning.run.prune`.
     """
     points: list[Point] = []
@@ -107,7 +108,8 @@ def describe(point: Point) -> str:
 
 
 def stored_bytes(system: BaseSystem, masks: Masks) -> int:
-    """What `nmt prune --sparse` writes of the parameters: values that are left, and bits."""
+    """The bytes that `nmt prune --sparse` writes for the parameters: remaining values and bit
+    masks."""
     count = 0
     for name, array in stored_parameters(system).items():
         mask = masks.get(name)
@@ -120,7 +122,7 @@ def breakdown(
     system: BaseSystem, measure: Measure, percent: float, schemes: Sequence[str],
     tell: Tell = lambda text: None,
 ) -> list[Part]:
-    """Each class pruned alone, by each scheme's share of it (Figures 6.7 and 6.8)."""
+    """Each class pruned alone, by its share in each scheme (Figures 6.7 and 6.8)."""
     named, parts = classes(stored_weights(system)), []
     parameters, before = stored_parameters(system), measure(system)["perplexity"]
     for scheme in schemes:
@@ -138,7 +140,7 @@ def breakdown(
 def _part(
     scheme: str, name: str, own: Masks, parameters: Mapping[str, np.ndarray], change: float
 ) -> Part:
-    """What was pruned of a class, and its effect."""
+    """The pruned weights of a class, and the effect."""
     deleted = np.concatenate([np.abs(parameters[key][~mask]) for key, mask in own.items()])
     size = sum(mask.size for mask in own.values())
     return Part(scheme, name, size, deleted.size, float(deleted.max(initial=0.0)), change)
@@ -147,7 +149,7 @@ def _part(
 def survivors(
     weights: Mapping[str, Weight], masks: Masks, percent: float, scheme: str
 ) -> Survivors:
-    """What is left by class, by gate and input of each layer, and by word of each table."""
+    """The weights left by class, by gate and input of each layer, and by word of each table."""
     named = classes(weights)
     by_class: dict[str, Share] = {}
     gates: dict[str, dict[str, dict[str, Share]]] = {}
@@ -174,17 +176,17 @@ def _add_gates(found: dict[str, dict[str, Share]], weight: Weight, mask: np.ndar
 
 
 def _slices(parts: Sequence[tuple[str, int]]) -> list[tuple[str, slice]]:
-    """Where the parts of an axis lie."""
+    """The slices of the parts of an axis."""
     ends = np.cumsum([size for _, size in parts]).tolist()
     return [(name, slice(end - size, end)) for (name, size), end in zip(parts, ends, strict=True)]
 
 
 def _added(share: Share | None, mask: np.ndarray) -> Share:
-    """A share, and what a mask keeps."""
+    """A share with the weights of another mask added."""
     kept, size = share or (0, 0)
     return Share(kept + int(mask.sum()), size + mask.size)
 
 
 def finite(value: float | None) -> float | None:
-    """The number, or None for one that JSON does not have."""
+    """The number, or None if it is not finite, since JSON has no infinity."""
     return None if value is None or not math.isfinite(value) else value

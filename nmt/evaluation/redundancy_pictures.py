@@ -30,8 +30,9 @@ def draw_schemes(points: Sequence[Point], path: Path) -> None:
 
 
 def draw_retraining(points: Sequence[Point], trained: Sequence[Trained], path: Path) -> None:
-    """Pruned, pruned and retrained, sparse from the beginning (Figure 6.9): class-blind, or the
-    first scheme of the points."""
+    """Pruned, pruned and retrained, sparse from the beginning (Figure 6.9): for class-blind, or the
+    first
+    scheme of the points."""
     schemes = list(dict.fromkeys(point.scheme for point in points))
     scheme = "class-blind" if "class-blind" in schemes else schemes[0]
     lines = {"pruned": [(point.percent, point.bleu, point.perplexity) for point in points
@@ -112,7 +113,7 @@ def draw_largest(parts: Sequence[Part], path: Path) -> None:
 def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path) -> None:
     """The dev set's loss while a model is trained, pruned and retrained (Figure 6.10).
 
-    The vertical line stands where weights are pruned, the horizontal one at the best loss before.
+    The vertical line is where weights are pruned, the horizontal one at the best loss before.
     """
     require_drawing(str(path))
     from matplotlib.figure import Figure
@@ -134,7 +135,8 @@ def draw_retraining_curves(curve: Curve, trained: Sequence[Trained], path: Path)
 
 
 def draw_survivors(left: Survivors, path: Path) -> None:
-    """What is left of each class, and of each layer by gate and input (section 6.2.3)."""
+    """The share of weights left in each class, and in each layer by gate and input (section
+    6.2.3)."""
     require_drawing(str(path))
     from matplotlib.figure import Figure
 
@@ -172,8 +174,8 @@ def _input(name: str) -> str:
 def draw_mask(name: str, weight: Weight, mask: np.ndarray, path: Path) -> None:
     """One weight as a picture (Figure 6.11): black is pruned, white is left.
 
-    A column of a table is a word, the most frequent one first. Lines at the edge part gates and
-    inputs. A pixel is a weight, or where a side has more than LARGEST of them the mean of several.
+    A column of a table is a word, the most frequent one first. Lines at the edge separate gates and
+    inputs. A pixel is a weight or, if a side has more than LARGEST of them, the mean of several.
     """
     require_drawing(str(path))
     from matplotlib.figure import Figure
@@ -198,7 +200,7 @@ def draw_mask(name: str, weight: Weight, mask: np.ndarray, path: Path) -> None:
 
 
 def _shrunk(mask: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-    """The mask as brightness, and how many weights a pixel has down and across."""
+    """The mask as brightness, and the number of weights a pixel, by row and column."""
     steps = [math.ceil(size / LARGEST) for size in mask.shape]
     image = mask.astype(float)
     for axis, step in enumerate(steps):

@@ -21,18 +21,18 @@ JSON, TSV = "redundancy.json", "redundancy.tsv"
 
 
 class Findings(NamedTuple):
-    """All that was found out about one run."""
+    """All results on the redundancy of one run."""
 
     about: dict[str, Any]  # run, checkpoint, evaluation set: JSON-able
     points: Sequence[Point]
     parts: Sequence[Part]
     survivors: Survivors
     trained: Sequence[Trained]
-    curve: Curve | None  # of the run itself
+    curve: Curve | None  # the curve of the run itself
 
 
 def write(found: Findings, directory: Path) -> list[str]:
-    """Write numbers and tables into a directory; a line about each file."""
+    """Write numbers and tables into a directory; returns a line about each file."""
     text = json.dumps(as_mapping(found), indent=1, ensure_ascii=False, allow_nan=False)
     write_lines(directory / JSON, text.split("\n"))
     write_lines(directory / TSV, table(found))
@@ -40,7 +40,7 @@ def write(found: Findings, directory: Path) -> list[str]:
 
 
 def as_mapping(found: Findings) -> dict[str, Any]:
-    """The findings as JSON has them; a perplexity that is not finite is null."""
+    """The findings as JSON values; a perplexity that is not finite is null."""
     left = found.survivors
     return {
         **found.about,
@@ -79,7 +79,7 @@ def _score(bleu: float | None) -> str:
 
 
 def survivors_text(left: Survivors) -> str:
-    """What is left, as text: per cent by class, by gate and input, and of words."""
+    """The weights left, as text: per cent by class, by gate and input, and by word."""
     lines = [f"weights left with {left.percent:g} % pruned, {left.scheme}:"]
     lines += [f"  {name}: {_percent(share)}" for name, share in left.classes.items()]
     for layer, rows in left.gates.items():
@@ -98,7 +98,9 @@ def _percent(share: Share) -> str:
 def draw(
     found: Findings, weights: Mapping[str, Weight], masks: Masks, directory: Path
 ) -> list[str]:
-    """Draw all that was found into a directory; a line about each picture, or about matplotlib.
+    """Draw all findings into a directory; returns a line about each picture, or one that matplotlib
+    is
+    missing.
 
     masks, those of `found.survivors`.
     """
@@ -116,7 +118,7 @@ def draw(
 
 
 def _pictures(found: Findings) -> Iterator[tuple[str, str, Callable[[Path], None]]]:
-    """Name, what it is, and how it is drawn, of those for which there are figures."""
+    """File name, description and drawing function of each picture for which there are findings."""
     yield "schemes.png", "Figure 6.6", partial(pictures.draw_schemes, found.points)
     yield "survivors.png", "section 6.2.3", partial(pictures.draw_survivors, found.survivors)
     if found.parts:

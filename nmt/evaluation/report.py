@@ -1,4 +1,4 @@
-"""Evaluations side by side: as a table of plain text, as JSON, as pictures."""
+"""Reports of several evaluations: a table of plain text, JSON, pictures."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ LENGTHS, CURVES = "bleu-by-length.png", "learning-curves.png"
 TREE_LENGTHS = "f1-by-length.png"
 RARITY, REPLACED, STAGES = "bleu-by-rarity.png", "bleu-replaced.png", "bleu-by-perplexity.png"
 NONE = "-"
-COLUMNS = 5  # systems that stand side by side on a screen
-HEADING = 13  # characters of a line of a heading, unless one word has more
-Row = list[str]  # a question and each system's answer
+COLUMNS = 5  # most systems that are columns of the table
+HEADING = 13  # characters of a heading's line, unless one word is longer
+Row = list[str]  # a label and each system's value
 
 
 def as_text(found: Sequence[Evaluation]) -> str:
-    """What was found out, by question and system; below it the scores' signatures.
+    """A table of the results by system; below it the scores' signatures.
 
-    Up to COLUMNS systems are columns, the questions rows. More are rows, as in the papers' tables,
-    and the questions, a table for each kind, columns.
+    Up to COLUMNS systems are columns and the results rows. More systems are rows, as in the papers'
+    tables, with the results as columns, a table for each kind.
     """
     first = [["", *(one.subject.name for one in found)],
              ["checkpoint (epochs)", *(_checkpoint(one.subject) for one in found)]]
@@ -60,7 +60,7 @@ def as_text(found: Sequence[Evaluation]) -> str:
 
 
 def _row(label: str, values: Iterable[float | None], form: str) -> Row:
-    """The answers to one question."""
+    """The row of one result, formatted by `form`."""
     return [label, *(NONE if value is None else format(value, form) for value in values)]
 
 
@@ -91,7 +91,7 @@ def _scores(found: Sequence[Evaluation]) -> list[Row]:
 
 
 def _without_unknown(found: Sequence[Evaluation]) -> list[Row]:
-    """Scores after unknown words were replaced, and where there are none."""
+    """Scores after unknown words were replaced, and of sentences without any."""
     rows = []
     for how in _replacements(found):
         for name, scores in (("BLEU", [one.replaced.get(how) for one in found]),
@@ -107,7 +107,7 @@ def _without_unknown(found: Sequence[Evaluation]) -> list[Row]:
 
 
 def _replacements(found: Sequence[Evaluation]) -> list[str]:
-    """By what unknown words were replaced, in any system."""
+    """The methods of replacement that any system used."""
     return [how for how in REPLACEMENTS if any(how in one.replaced for one in found)]
 
 
@@ -123,7 +123,7 @@ def _alignment(found: Sequence[Evaluation]) -> list[Row]:
 
 
 def _brackets(found: Sequence[Evaluation]) -> list[Row]:
-    """Bracketing of linear trees, if asked for, and F1 by the length of the sentence."""
+    """Bracketing scores of linear trees, if requested, and F1 by the length of the sentence."""
     scores = [one.brackets for one in found if one.brackets]
     if not scores:
         return []
@@ -145,7 +145,7 @@ def _lengths(found: Sequence[Evaluation]) -> list[Row]:
 
 
 def _rarity(found: Sequence[Evaluation]) -> list[Row]:
-    """BLEU by the rarity of the source's words, if asked for, before and after replacement."""
+    """BLEU by the rarity of the source's words, if requested, before and after replacement."""
     sets = [("BLEU, by rarity", [one.rarity for one in found])]
     sets += [(f"  replaced ({how})", [one.rarity_replaced.get(how, ()) for one in found])
              for how in _replacements(found)]
@@ -168,12 +168,12 @@ def _speed(found: Sequence[Evaluation]) -> list[Row]:
 
 
 def _checkpoint(subject: Subject) -> str:
-    """Which one, and after how many epochs."""
+    """The checkpoint, and after how many epochs it was written."""
     return subject.checkpoint + (f" ({subject.epochs})" if subject.epochs is not None else "")
 
 
 def _by_system(rows: Sequence[Row]) -> list[str]:
-    """Rows as lines, with a line for each system; headings stand on as many as they need."""
+    """The rows transposed: a line for each system, below headings of one or more lines."""
     headings = [wrap(label.strip(), HEADING, break_on_hyphens=False) for label, *_ in rows]
     height = max(map(len, headings))
     columns = [[""] * (height - len(heading)) + heading + list(values)
@@ -219,7 +219,7 @@ def write(
 def _pictures(
     found: Sequence[Evaluation], curves: Sequence[Curve]
 ) -> dict[str, Callable[[Path], None]]:
-    """What there is to draw, by the file's name."""
+    """File name -> drawing function of each picture for which there are results."""
     pictures: dict[str, Callable[[Path], None]] = {}
     if any(bucket.sentences for bucket in found[0].lengths):
         lengths = {one.subject.name: one.lengths for one in found}
@@ -242,7 +242,7 @@ def _pictures(
 
 
 def _by_rarity(found: Sequence[Evaluation]) -> dict[str, Sequence[Group]]:
-    """Groups of each system, and after it those with unknown words replaced, by the first means."""
+    """Groups of each system, followed by those with unknown words replaced by the first method."""
     systems: dict[str, Sequence[Group]] = {}
     for one in found:
         systems[one.subject.name] = one.rarity
@@ -252,7 +252,7 @@ def _by_rarity(found: Sequence[Evaluation]) -> dict[str, Sequence[Group]]:
 
 
 def _before_after(one: Evaluation) -> BeforeAfter:
-    """One system's bars."""
+    """The bars of one system."""
     values = [*one.classes.values()] or [one.perplexity]
     return BeforeAfter(" / ".join(f"{value:.2f}" for value in values), one.bleu.score,
                        next(iter(one.replaced.values())).score)

@@ -1,8 +1,7 @@
 """Systems of annotated text, evaluated on plain text (thesis, sections 3.2 and 3.4.2).
 
-What `nmt annotate`, `nmt translate` and `nmt restore` do one after the other, of one system: the
-sources as it reads them, the references as it would write them, and its translations before and
-after their unknown words are replaced.
+For one system, the same as `nmt annotate`, `nmt translate` and `nmt restore` in sequence: annotated
+sources, annotated references, and translations before and after unknown words are replaced.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from nmt.system import System
 
 
 class Copying(NamedTuple):
-    """How one system's unknown words are restored.
+    """The annotated text of one system, and how its unknown words are restored.
 
-    method: one of `nmt.data.annotation.METHODS`. pairs: what it reads and would write, a pair for
-    each line. written: the sources as they stand, in words.
+    method: one of `nmt.data.annotation.METHODS`. pairs: annotated sources and references, a pair
+    for each line. written: the words of the sources before annotation.
     """
 
     method: str
@@ -32,7 +31,7 @@ class Copying(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """Translations, a list of words for each line, and what became of their unknown words."""
+    """Translations, a list of words for each line, and the outcomes of their unknown words."""
 
     before: list[list[str]]  # each unknown word is `<unk>`
     after: list[list[str]]
@@ -40,10 +39,11 @@ class Restored(NamedTuple):
 
 
 def method_of(system: System) -> str | None:
-    """The copy mechanism of a system, by the symbols of its target vocabulary; noalign without.
+    """The copy mechanism of a system, by the symbols of its target vocabulary; noalign if it has
+    none.
 
-    None for a system with attention and without symbols, whose attention says where unknown words
-    come from.
+    None for a system with attention and without symbols, whose unknown words are replaced by
+    attention.
     """
     methods = {symbol.method for word in system.target.words if (symbol := symbol_of(word))}
     if methods:
@@ -54,7 +54,7 @@ def method_of(system: System) -> str | None:
 def annotated(
     system: System, method: str, pairs: Sequence[Pair], links: Sequence[Sequence[Link]] | None
 ) -> Copying:
-    """Pairs as this system's training text was annotated.
+    """The pairs, annotated as this system's training text was.
 
     links: for each pair; None for noalign, which has none.
     """
@@ -69,7 +69,7 @@ def annotated(
 def restored(
     system: System, copying: Copying, translations: Sequence[Sequence[str]], dictionary: Dictionary
 ) -> Restored:
-    """Translations of a system without its symbols."""
+    """The translations of a system with its symbols replaced."""
     known = frozenset(system.source.words)
     found = Restored([], [], Counter())
     for words, source in zip(translations, copying.written, strict=True):

@@ -17,7 +17,7 @@ class Score(NamedTuple):
     """A score and the settings that it was computed with."""
 
     score: float  # 0 to 100
-    signature: str  # sacrebleu's, to be reported with the score
+    signature: str  # sacrebleu's signature, to be reported with the score
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Score:
@@ -76,8 +76,9 @@ def paired_bootstrap(
 def bleu_statistics(
     hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
 ) -> list[list[int]]:
-    """What BLEU sums over lines: for each the lengths of hypothesis and reference, the matched
-    n-grams of orders 1 to 4, and the n-grams of the hypothesis. Arguments as `bleu`."""
+    """The statistics that BLEU sums over lines: for each line the lengths of hypothesis and
+    reference, the matched n-grams of orders 1 to 4, and the n-grams of the hypothesis. Arguments as
+    `bleu`."""
     metric, known = BLEU(tokenize=tokenize, force=True), dict[tuple[str, str], list[int]]()
     for pair in zip(hypotheses, references, strict=True):
         if pair not in known:
@@ -100,7 +101,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], beta: int = 2) ->
 def perplexity(total_nats: float, tokens: int) -> float:
     """exp(total_nats / tokens): the negative log-likelihood per token, as a branching factor.
 
-    total_nats: summed over tokens, `</s>` included. Infinite where a float cannot hold it.
+    total_nats: summed over tokens, `</s>` included. Infinite if it overflows.
     Raises ValueError if tokens < 1.
     """
     if tokens < 1:

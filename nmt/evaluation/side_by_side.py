@@ -13,7 +13,8 @@ Outputs = Mapping[str, Sequence[str]]  # by stage, "" the first of them: a text 
 def side_by_side(
     sources: Sequence[str], references: Sequence[str], systems: Mapping[str, Outputs]
 ) -> Iterator[str]:
-    """Lines of text: for each sentence its number from 1, source, reference, what systems made.
+    """Lines of text: for each sentence its number from 1, source, reference and the systems'
+    outputs.
 
     A later stage of a system is left out where it changed nothing. systems: outputs by name.
     """
@@ -28,7 +29,7 @@ def side_by_side(
 
 
 def _made(systems: Mapping[str, Outputs], i: int) -> Iterator[tuple[str, str]]:
-    """What each system made of sentence i, a stage after another."""
+    """The outputs of each system for sentence i, stage by stage."""
     for name, outputs in systems.items():
         first, *later = outputs.items()
         yield name, first[1][i]

@@ -1,4 +1,4 @@
-"""Word similarity: what a model takes to be alike against what people do (Luong, 2016, Table 5.3).
+"""Word similarity: a model's similarities against human ratings (Luong, 2016, Table 5.3).
 
 The data are lines of two words and their mean rating, as in the Rare Word data set of Luong et al.
 (2013). The measure is Spearman's correlation of the ratings and the model's similarities.
@@ -23,7 +23,7 @@ Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]  # rows x, y (N, E) -> 
 
 
 class RatedPair(NamedTuple):
-    """Two words, and how similar people found them."""
+    """Two words, and the human rating of their similarity."""
 
     first: str
     second: str
@@ -34,14 +34,14 @@ class RatedPair(NamedTuple):
 class Agreement:
     """Spearman's rho of a model's similarities with the ratings; NaN where it is not defined."""
 
-    measure: str  # a name in MEASURES
+    measure: str  # name of the similarity, in MEASURES
     all: float  # over all pairs; a word without a vector has <unk>'s
     known: float  # over the pairs with both words in the source vocabulary
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """What `similarity` found."""
+    """The result of `similarity`."""
 
     pairs: int
     known: int  # pairs with both words in the source vocabulary
@@ -63,9 +63,10 @@ class Similarity:
 
 
 def read_pairs(path: str | Path) -> list[RatedPair]:
-    """Lines of two words and a number, white space between them; what follows is not read.
+    """Read lines of two words and a number, separated by white space; the rest of a line is
+    ignored.
 
-    Raises UserError naming the line that is none of these, and for a file without pairs.
+    Raises UserError naming a line of another form, and for a file without pairs.
     """
     found = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -91,15 +92,16 @@ def _number(text: str) -> float:
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x y / (|x| |y|) of rows (N, E); 0 beside a vector of zeros."""
+    """x'y / (|x| |y|) for each of the rows (N, E): (N,); 0 if one is a vector of zeros."""
     sizes = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))  # (N,)
     return (x * y).sum(axis=1) / np.where(sizes == 0, 1.0, sizes)
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The correlation of two vectors' elements: the cosine of what is left without their means.
+    """Pearson's correlation of the elements of each of the rows (N, E): the cosine after centring:
+    (N,).
 
-    The similarity that the author's code takes (lmthang/nmt.hybrid); the thesis does not say.
+    The similarity of the author's code (lmthang/nmt.hybrid); the thesis does not name one.
     """
     return cosine(x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True))
 
@@ -110,7 +112,7 @@ MEASURES: dict[str, Measure] = {"cosine": cosine, "pearson": pearson}
 def spearman(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> float:
     """Pearson's correlation of ranks; equal values share the mean of their ranks.
 
-    NaN for fewer than two values, or where all of one side are equal.
+    NaN for fewer than two values, or if all values of one side are equal.
     """
     if len(x) != len(y):
         raise ValueError(f"y: expected {len(x)} values as in x, got {len(y)}")
@@ -121,7 +123,7 @@ def spearman(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """(N,) ranks from 1, of equal values their mean."""
+    """(N,) ranks from 1; equal values share their mean rank."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = counts.cumsum()  # rank of the last of each distinct value
     return np.asarray((last - (counts - 1) / 2)[which])
@@ -131,7 +133,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def similarity(system: System, pairs: Sequence[RatedPair]) -> Similarity:
-    """How well the vectors that a translator's encoder reads agree with people.
+    """The agreement of a translator's source word vectors with human ratings.
 
     Source: Luong (2016), 5.5.2 and Table 5.3: "the Spearman's correlation rho between similarity
     scores assigned by a model and by human annotators". All pairs count, as in the author's code,

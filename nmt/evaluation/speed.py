@@ -1,4 +1,4 @@
-"""How fast a system was trained, read from the log of its run directory."""
+"""Training speed, read from the log of a run directory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from nmt.training.trainer import LOG
 
 
 class TrainingSpeed(NamedTuple):
-    """Target tokens a second of training, validation left out; two figures that other work on the
-    machine changes little, though it slows training down."""
+    """Target tokens/s of training, validation excluded: two measures that depend little on other
+    load of
+    the machine."""
 
     cpu: float | None  # over the process's CPU time, all threads together; None: not in the log
-    fastest: float | None  # median of the fastest quarter of stretches; None without any
+    fastest: float | None  # median of the fastest quarter of log intervals; None without any
 
 
 def read_speed(directory: Path) -> TrainingSpeed:
     """The speed of the run in a directory.
 
-    A stretch is what a line of the log tells of. Trained on a GPU a run has no figure by CPU time,
-    which says nothing there. Raises UserError as `read_log`.
+    An interval is between two lines of the log. Runs trained on a GPU have no figure by CPU time.
+    Raises UserError as `read_log`.
     """
     stretches = [one for one in read_log(directory / LOG) if "target_tokens_per_second" in one]
     rates = sorted((one["target_tokens_per_second"] for one in stretches), reverse=True)
@@ -31,7 +32,7 @@ def read_speed(directory: Path) -> TrainingSpeed:
 
 
 def _by_cpu_time(stretches: list[dict[str, Any]]) -> float | None:
-    """Tokens of the stretches that tell CPU time, over all of it."""
+    """Tokens over CPU time, of the intervals that have it."""
     timed = [one for one in stretches if {"cpu_seconds", "target_tokens"} <= one.keys()]
     if not timed or any("pool_used_bytes" in one for one in timed) or not timed[-1]["cpu_seconds"]:
         return None

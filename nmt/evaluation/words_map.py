@@ -1,7 +1,7 @@
 """A map of words: their vectors in two dimensions (Luong, 2016, Figure 5.4).
 
-Principal components come with NumPy; the figure's Barnes-Hut t-SNE (van der Maaten, 2013) is
-scikit-learn's (the extra `map`).
+Principal components are computed with NumPy; the figure's Barnes-Hut t-SNE (van der Maaten, 2013)
+with scikit-learn (the extra `map`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from rich.cells import cell_len
 from backend.errors import UserError
 from nmt.evaluation.pictures import finish, require_drawing
 
-PERPLEXITY = 30.0  # t-SNE's usual one; of few points a third of their number
-KINDS = ("word-based", "character-based")  # as Figure 5.4 tells words apart
+PERPLEXITY = 30.0  # t-SNE's usual value; with few points a third of their number
+KINDS = ("word-based", "character-based")  # the colours of Figure 5.4
 COLOURS = ("tab:blue", "tab:red")
 FONT = 8.0  # points
-LETTER = 0.64  # width of a letter, as a part of the font's size
+LETTER = 0.64  # width of a letter, relative to the font's size
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The points (N, 2) in the plane of most variance, and the share of the variance of each axis.
 
-    Along each axis the word that is farthest out is on the positive side. vectors: (N, E).
+    The sign of each axis is chosen so that the most distant word is positive. vectors: (N, E).
     """
     centred = vectors - vectors.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
@@ -40,7 +40,7 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """The directions of vectors (N, E), which is what cosine compares; zeros stay."""
+    """The vectors (N, E) scaled to length 1; zeros stay."""
     lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
     return vectors / np.where(lengths > 0, lengths, 1.0)
 
@@ -75,8 +75,8 @@ def draw_words(
 ) -> None:
     """The words at their points, as PNG: looked up in blue, made of characters in red and italics.
 
-    points: (N, 2). frequent: whether a word's vector is a row of the vocabulary's. axes: what is
-    written along both. Raises UserError without matplotlib.
+    points: (N, 2). frequent: whether a word's vector is a row of the embedding. axes: the labels of
+    both. Raises UserError without matplotlib.
     """
     require_drawing(str(path))
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def draw_words(
     plot.margins(0.08, 0.05)
     if not any(axes):
         plot.tick_params(labelbottom=False, labelleft=False)
-    figure.draw_without_rendering()                        # now the axes stand where they will
+    figure.draw_without_rendering()                        # the axes have their final position now
     places = plot.transData.transform(points) * 72 / figure.dpi
     widths = np.array([LETTER * FONT * cell_len(word) for word in words])
     for i, offset in enumerate(label_offsets(places, widths, FONT)):
@@ -104,11 +104,12 @@ def draw_words(
 
 
 def label_offsets(places: np.ndarray, widths: np.ndarray, height: float) -> np.ndarray:
-    """Where labels begin beside their points, (N, 2): to the right, or where less lies already.
+    """The position of labels relative to their points, (N, 2): to the right, or where fewer
+    overlap.
 
-    Each takes the first of six places that covers no other point and no label before it, or the one
-    that covers fewest. Arguments: places (N, 2) of the points; widths (N,) of the labels and their
-    height, in the same unit.
+    Each takes the first of six positions that overlaps no other point and no earlier label, or the
+    one that overlaps fewest. Arguments: places (N, 2) of the points; widths (N,) of the labels and
+    their height, in the same unit.
     """
     gap, offsets = 0.35 * height, []
     boxes: list[np.ndarray] = []
@@ -124,7 +125,7 @@ def label_offsets(places: np.ndarray, widths: np.ndarray, height: float) -> np.n
 
 
 def _covered(box: np.ndarray, places: np.ndarray, boxes: Sequence[np.ndarray]) -> int:
-    """How many points and boxes a box (left, bottom, right, top) lies over."""
+    """How many points and boxes a box (left, bottom, right, top) overlaps."""
     points = int(((places > box[:2]) & (places < box[2:])).all(axis=1).sum())
     others = np.array(boxes).reshape(-1, 4)
     return points + int(((others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])).all(axis=1).sum())

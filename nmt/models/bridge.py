@@ -1,7 +1,8 @@
 """A bridge from the encoder's last states to the decoder's first: one layer per depth.
 
-The thesis hands the states over as they are (section 2.3). The optional bridge makes
-[h_0; c_0] = tanh(W [h_enc; c_enc]), which also joins the two ends of a bidirectional encoder.
+In the thesis the decoder starts from the encoder's last states themselves (section 2.3). The
+optional bridge computes [h_0; c_0] = tanh(W [h_enc; c_enc]), and so joins the last states of both
+directions of a bidirectional encoder.
 """
 
 from __future__ import annotations

@@ -41,15 +41,15 @@ class Run(NamedTuple):
 
 
 def query(s: Array, y: Array | None) -> Array:
-    """What the score is asked with: s_{i-1} (.., H), or [s_{i-1}; E y_{i-1}] (.., H + E)."""
+    """The query of the score: s_{i-1} (.., H), or [s_{i-1}; E y_{i-1}] (.., H + E)."""
     return s if y is None else array_module(s).concatenate([s, y], axis=-1)  # (Nair 7.2 score)
 
 
 class ContextFeedback:
-    """fed_i = c_{i+1}, found with s_i, and where y (T, B, E) is given with E y_i, of one pass."""
+    """fed_i = c_{i+1}, for one pass: the query is s_i, or with y (T, B, E) also E y_i."""
 
     def __init__(self, memory: Memory, y: Array | None) -> None:
-        self.width, self.first = memory.hbar.shape[2], True  # He; c_1 is found with s_0
+        self.width, self.first = memory.hbar.shape[2], True  # He; the query of c_1 is s_0
         self.memory, self.y, self.caches = memory, y, list[AttentionCache]()
 
     def forward(self, t: int, h: Array, out: Array) -> None:
@@ -61,12 +61,12 @@ class ContextFeedback:
 
 
 class ContextFeedbackGradient:
-    """The way back of a `ContextFeedback`."""
+    """The gradient of a `ContextFeedback`."""
 
     def __init__(self, of: ContextFeedback) -> None:
         self._of, self._sums = of, accumulators(of.memory)
         self._steps: list[ScoreGradients] = []  # the last step first
-        self._dy: list[Array] = []  # of the words that were asked with, likewise
+        self._dy: list[Array] = []  # of the words in the query, likewise
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """ds_t (B, H) from dc_{t+1} (B, He)."""
@@ -78,8 +78,9 @@ class ContextFeedbackGradient:
         return dq[:, 0, :H]
 
     def gradients(self, dc: Array, s: Array) -> tuple[Array, Array | None, Parameters]:
-        """Of the annotations (S, B, He), of the words (T, B, E) where they are asked with, and of
-        the score's weights, by name.
+        """Gradients of the annotations (S, B, He), of the words (T, B, E) or None where the query
+        has
+        none, and of the score's weights, by name.
 
         Arguments: dc (T, B, He) and s (T, B, H), of all steps.
         """
@@ -105,8 +106,8 @@ def searching_forward(
 
     With the vanilla unit it is that of the slides (Sennrich decoder).
 
-    Arguments: target_in (T, B) host ids; s_0 (B, H); memory, whose keys U_a h_j were made once;
-    asks_with_word, whether the score reads E y_{i-1} too (Nair and Shah, 7.2).
+    Arguments: target_in (T, B) host ids; s_0 (B, H); memory, with the keys U_a h_j;
+    asks_with_word, whether the query also has E y_{i-1} (Nair and Shah, 7.2).
     """
     y, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     feedback = ContextFeedback(memory, y if asks_with_word else None)
@@ -122,7 +123,7 @@ def searching_backward(
     """Backpropagation through time, the attention inside the loop.
 
     Arguments: d, gradients of what `searching_forward` returned; that of c is added to. Returns
-    ds_0 (B, H), the gradient of the annotations (S, B, He), the parameters' by name.
+    ds_0 (B, H), the gradient of the annotations (S, B, He), and those of the parameters by name.
     """
     feeding, feedback = cache.feeding, ContextFeedbackGradient(cache.feedback)
     dy, [(ds_0,)], gradients = feeding_backward(

@@ -1,4 +1,4 @@
-"""What a model declares; names and shapes, checks, training and search follow from it.
+"""The interface of models: what they declare for training, search and the generated checks.
 
 A model holds no parameters and no state between passes: they are passed in and returned. Whatever
 is trained is `Trainable`; whatever is searched is `Searchable`, a model as well as an ensemble.
@@ -18,7 +18,7 @@ from nmt.data.batches import Batch, Side
 
 Gradients = dict[str, Any]  # names of `weights()`: an Array, or a RowGradient of a table
 Noise = Mapping[str, Array]  # dropout masks by site
-NEVER = 1e6  # a limit for element-wise clipping that no gradient of the catalogue reaches
+NEVER = 1e6  # limit of element-wise clipping above all gradients in the catalogue
 
 
 class Trainable(Protocol):
@@ -54,8 +54,8 @@ class Searchable(Protocol):
     """What search asks of a model, an ensemble or a fusion.
 
     A state belongs to B' sentences with k rows each, grouped by sentence: rows i*k .. (i+1)*k - 1
-    are the hypotheses of sentence i. After `encode`, k is 1. What is searched by scores, which are
-    added up and not divided by the sum over words first, has the attribute `scores`, true.
+    are the hypotheses of sentence i. After `encode`, k is 1. A searchable with the attribute
+    `scores` true returns scores, which search adds up without a softmax over the words.
     """
 
     def encode(
@@ -92,18 +92,18 @@ class Model(Trainable, Searchable, Protocol):
 
 
 class Tables(NamedTuple):
-    """What a model has to know of its data."""
+    """The sizes of tables and other properties of the data that a model depends on."""
 
     sources: tuple[int, ...]  # size of each source's vocabulary
     target: int  # size of the target's
-    reverse_source: bool = False  # whether the batches hold the sources from their end
-    source_characters: int = 0  # size of its characters' vocabulary, of a model that reads them
-    target_characters: int = 0  # of one that writes them
+    reverse_source: bool = False  # whether sources in the batches are reversed
+    source_characters: int = 0  # size of the characters' vocabulary, if the model reads them
+    target_characters: int = 0  # likewise, if it writes them
     factors: tuple[int, ...] = ()  # values of each factor of the source's words
 
 
 def losses(loss: Array, cache: Any) -> tuple[Array, Array | None]:
-    """The loss of words, which their perplexity is of, and that of characters if the cache has it.
+    """The loss of words, from which perplexity is computed, and that of characters if there is one.
 
     Arguments: what `Trainable.loss` returned. 0-d arrays, in nats.
     """
@@ -111,8 +111,8 @@ def losses(loss: Array, cache: Any) -> tuple[Array, Array | None]:
 
 
 def check_positions(config: Any, lengths: np.ndarray) -> None:
-    """Raise UserError for a sentence of more steps than a model of this configuration has
-    `positions`; one without any reads sentences of all lengths.
+    """Raise UserError for a sentence with more steps than the configuration's `positions`; without
+    this option every length is allowed.
 
     lengths: (N, 1) of sources, or (N, 2) of sources and targets, in words or pieces; a target has a
     step more, `</s>`.
@@ -128,7 +128,7 @@ CHARACTERS = ("source_characters", "target_characters")  # fields of `Tables`
 
 
 def character_tables(config: Any) -> tuple[str, ...]:
-    """The tables of characters that a model of this configuration needs: options of that name."""
+    """The names of the tables of characters that a model of this configuration needs."""
     return tuple(name for name in CHARACTERS if getattr(config, name, False))
 
 
@@ -140,7 +140,7 @@ class Variants(NamedTuple):
 
 
 class Architecture(NamedTuple):
-    """An entry of the registry: all that the rest of the code knows of a kind of model."""
+    """An entry of the registry: everything that the rest of the code knows of an architecture."""
 
     config: type  # its recipe section, a frozen dataclass that checks itself (ValueError)
     build: Callable[[Any, Tables], Any]  # the model of a configuration: Trainable, Searchable

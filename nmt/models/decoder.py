@@ -2,7 +2,7 @@
 
 Source: Luong (2016), Algorithm 3 lines 5-11 and Eqs. 4.5, 4.7. Because no step needs the
 attentional vector of the one before, attention is one batched product over all target steps.
-A padded target step needs no mask: nothing follows it and its loss is not counted, so every
+A padded target step needs no mask: no real step follows it and its loss is not counted, so every
 gradient through it is exactly zero.
 """
 
@@ -40,8 +40,8 @@ def decoder_weights(
 ) -> dict[str, Weight]:
     """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}.W`.
 
-    Arguments: inputs, what the first layer reads, by name, with its width: the word `x`, E wide,
-    and what is fed beside it.
+    Arguments: inputs, name -> width of what the first layer reads: the word `x`, of width E, and
+    what is fed beside it.
     """
     return {f"{prefix}.W_e": embedding_weight(vocabulary_size, inputs["x"], scheme),
             **stack_weights(prefix, stack, inputs, scheme)}
@@ -82,7 +82,7 @@ def decoder_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
     initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise, workspace: Workspace,
 ) -> tuple[Array, DecoderCache]:
-    """What the output layer reads, for all steps of a teacher-forced batch.
+    """The input of the output layer, for all steps of a teacher-forced batch.
 
     Arguments: target_in (T, B) host ids; initial, a state per layer; memory, None without
     attention; unit, the stack's cells; noise, with the dropout masks `{prefix}.{l}` of the layers'

@@ -6,9 +6,9 @@ Source: Gulcehre et al. (2015), section 4.2; Sennrich's slides, "extra, LM-speci
     t~_i = U_o s_{i-1} + V_o E y_{i-1} + C_o c_i + L_o (g_i s_LM)           (Gulcehre deep)
 
 s_LM is the top state of a recurrent language model that has read y_0 .. y_{i-1}; its own prediction
-layer is left out. There translator and language model are trained apart and then frozen, and only
-the output layer is trained: that is the recipe's `parametrize.frozen` (`nmt lm fuse` writes it);
-here every parameter has its gradient.
+layer is not used. In the paper translator and language model are trained separately and then
+frozen, and only the output layer is trained: that is the recipe's `parametrize.frozen` (`nmt lm
+fuse` writes it); here every parameter has its gradient.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class FusedCache(NamedTuple):
 
 
 class FusedState(NamedTuple):
-    """Where a batch of hypotheses stands."""
+    """The search state of a batch of hypotheses."""
 
     translator: SearchState
     language: list[State]  # per layer, rows (N, H_LM)
@@ -183,8 +183,8 @@ def build(config: DeepFusionConfig, tables: Tables) -> DeepFusion:
 
 
 def variants() -> dict[str, Variants]:
-    """The language model's choices with those of the translator that its code combines; at real
-    sizes fewer."""
+    """The language model's options with those of the translator that this code combines; fewer at
+    real sizes."""
     made = {}
     for tier, one in translator_variants().items():
         few = tier == "real"

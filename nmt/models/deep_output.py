@@ -19,7 +19,7 @@ from lstm.prediction import output_weights
 def maxout_forward(t_tilde: Array) -> tuple[Array, Array]:
     """t_j = max(t~_{2j-1}, t~_{2j}): (N, M) from (N, 2M), and which of the two it was.
 
-    Where the two are equal there is no derivative; the first is taken to be the larger.
+    Where the two are equal there is no derivative; the first is taken as the maximum.
     """
     first, second = t_tilde[:, 0::2], t_tilde[:, 1::2]
     is_first = first.real >= second.real                                   # (N, M) bool
@@ -28,7 +28,7 @@ def maxout_forward(t_tilde: Array) -> tuple[Array, Array]:
 
 
 def maxout_backward(dt: Array, is_first: Array) -> Array:
-    """dt~ (N, 2M) given dt (N, M): all of it to the larger of two, nothing to the other."""
+    """dt~ (N, 2M) given dt (N, M): dt at the larger of each two, zero at the other."""
     xp = array_module(dt)
     N, M = dt.shape
     dt_tilde: Any = xp.empty((N, 2 * M), dtype=dt.dtype)
@@ -99,8 +99,8 @@ def deep_weights(
 def deep_forward(
     prefix: str, parameters: Mapping[str, Array], parts: tuple[Array, ...], layer: str
 ) -> tuple[Array, DeepCache]:
-    """t_i (N, M) from the rows of states s (N, H), words y (N, E) and contexts c (N, He), and of
-    what a fourth part is."""
+    """t_i (N, M) from rows of states s (N, H), words y (N, E) and contexts c (N, He), and of a
+    fourth part, a language model's state, if there is one."""
     s, y, c, *more = parts
     t_tilde = matmul(s, parameters[f"{prefix}.U_o"].T)              # (N, 2M)
     t_tilde += matmul(y, parameters[f"{prefix}.V_o"].T)

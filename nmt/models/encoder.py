@@ -44,8 +44,8 @@ def encoder_weights(
 ) -> dict[str, Weight]:
     """`{prefix}.W_e` (V, E) and the stack's `{prefix}.{l}[.{direction}].W`.
 
-    factors: of each factor its values F and its width w, a table `{prefix}.W_{name}` (F, w); the
-    words' own is then (V, E less all widths).
+    factors: name -> (number of values F, width w) of each factor, with a table `{prefix}.W_{name}`
+    (F, w); W_e is then (V, E minus all widths).
     """
     factors = factors or {}
     own = embedding_size - sum(width for _, width in factors.values())
@@ -92,7 +92,8 @@ def vectors_forward(
     prefix: str, parameters: Mapping[str, Array], source: Side, noise: Noise,
     workspace: Workspace, characters: tuple[str, Stack] | None = None,
 ) -> tuple[Array, tuple[RowIndex, int], list[Composed]]:
-    """What the encoder reads, x (S, B, E): rows of W_e, of rare words what `characters` make."""
+    """The encoder's input x (S, B, E): rows of W_e; for rare words the vectors made of
+    `characters`."""
     x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(source.ids))
     composed = [] if characters is None else composed_forward(
         *characters, parameters, x, source.characters, noise, workspace)

@@ -1,10 +1,10 @@
-"""The decoder loop with feedback: what step t made joins the first layer's input at step t + 1.
+"""The decoder loop with feedback: an output of step t is an input of the first layer at step t + 1.
 
 Luong (2016), section 4.2.3, feeds the attentional vector h~_{t-1}; Bahdanau et al. (2015), A.2.2,
-the context c_i that s_{i-1} finds. The loop knows neither: a `Feedback` does. What can leave the
-loop does: the words' share of the first layer's products before it, all weight gradients after it.
-A padded target step needs no mask: nothing follows it and its loss is not counted, so every
-gradient through it is exactly zero.
+the context c_i with the query s_{i-1}. Both are a `Feedback`, of which the loop knows only the
+interface. The words' share of the first layer's products is computed before the loop, all weight
+gradients after it. A padded target step needs no mask: no real step follows it and its loss is not
+counted, so every gradient through it is exactly zero.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from nmt.models.contract import Noise
 class Feedback(Protocol):
     """What is fed: vectors fed_t (B, F) that step t reads beside its word, t from 0.
 
-    It is made for one pass forward, and keeps what passes backward read.
+    An object serves one forward pass, and keeps what backward passes read.
     """
 
     width: int  # F
-    first: bool  # whether fed_0 is made, from the initial state; where not, it is zero
+    first: bool  # whether fed_0 is computed from the initial state; else it is zero
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write fed_t from h (B, H), the top state that step t starts from."""
@@ -63,12 +63,12 @@ class FeedingCache(NamedTuple):
     names: list[str]  # of the layers' parameters
     cell: Cell
     x: Array  # (T, B, E), the words' embeddings after dropout
-    fed: Array  # (T, B, F), what the steps read of what was fed, after dropout
+    fed: Array  # (T, B, F), what was fed, after dropout
     inputs: list[Array]  # per layer above the first (T, B, H): the states below after dropout
     masks: Sequence[Array | None]
     fed_mask: Array | None  # (T, B, F)
     steps: list[Steps]
-    first: bool  # whether fed_0 was made, and
+    first: bool  # whether fed_0 was computed, and
     last: bool  # whether fed_T was
     workspace: Workspace
 
@@ -83,8 +83,8 @@ def feeding_forward(
 
     Arguments: x (T, B, E), after dropout; initial, a state per layer; feedback; prefix of the
     stack's parameters and unit of its cells; masks[l], dropout of layer l's input from below, for
-    l > 0; last, whether fed_T, which no step reads, is made; fed_mask (T, B, F), dropout of what
-    the steps read of fed.
+    l > 0; last, whether fed_T, which no step reads, is computed; fed_mask (T, B, F), dropout of
+    what is fed.
     Returns the top states (T + 1, B, H), the initial one first; fed (T + 1, B, F); and the cache.
     """
     cell, depth = CELLS[unit], len(initial)
@@ -128,7 +128,8 @@ def feeding_forward(
 
 
 def _input(below: Steps, mask: Array | None, workspace: Workspace) -> Array:
-    """Where a layer's input from below stands: the states themselves, or room for the masked."""
+    """The buffer of a layer's input from below: the states themselves, or an empty one if
+    masked."""
     h = below.states[0][1:]
     return h if mask is None else workspace.empty(array_module(h), h.shape, h.dtype)
 
@@ -141,9 +142,9 @@ def feeding_backward(
     """Backpropagation through time, the feedback inside the loop.
 
     Arguments: d_top (T + 1, B, H) or None, gradient of the top states; d_fed (T + 1, B, F), or
-    (T, B, F) without `last`, of what was fed, to which is added what the steps send back (its first
-    is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns dx
-    (T, B, E), the gradients of the initial states, and those of the parameters by name.
+    (T, B, F) without `last`, of what was fed; the gradients through the steps are added to it (its
+    first is not read where fed_0 is zero); clip as in `lstm.recurrent.recurrent_backward`. Returns
+    dx (T, B, E), the gradients of the initial states, and those of the parameters by name.
     """
     names, cell, x, fed, _, masks, fed_mask, steps, first, last, workspace = cache
     xp, (T, B, E), F, H = array_module(x), x.shape, fed.shape[2], steps[0].states[0].shape[2]
@@ -181,7 +182,7 @@ def feeding_backward(
 
 
 def _added(dh: Array | None, d_top: Array | None, t: int) -> Array | None:
-    """The gradient of the top state that step t starts from, of what there is."""
+    """The gradient of the top state that step t starts from: the sum of those that are not None."""
     if d_top is None:
         return dh
     return d_top[t] if dh is None else dh + d_top[t]
@@ -208,7 +209,7 @@ def _weight_gradients(
 class AttentionalFeedback:
     """fed_0 = 0 and fed_t = h~_t = tanh(W_c [c_t; h_t]), of one pass (4.2.3).
 
-    Nothing is concatenated on the way: [c_t; h_t] is written into one buffer of all steps.
+    Nothing is concatenated: [c_t; h_t] is written into one buffer of all steps.
     """
 
     def __init__(
@@ -307,7 +308,7 @@ class StateFeedback:
         return d_fed
 
     def gradients(self, h: Array) -> tuple[None, Parameters]:
-        """There is no source, and there are no parameters."""
+        """None and no gradients: there is no source and there are no parameters."""
         return None, {}
 
 
@@ -336,7 +337,7 @@ def input_feeding_forward(
 ) -> tuple[Array, InputFeedingCache]:
     """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache.
 
-    Besides, noise may have `{prefix}.fed`, the dropout mask of what is fed.
+    noise may also have `{prefix}.fed`, the dropout mask of what is fed.
     """
     x, embedding_cache = embedding_forward(parameters[f"{prefix}.W_e"], row_index(target_in))
     masks = [noise.get(f"{prefix}.{layer}") for layer in range(len(initial))]

@@ -1,8 +1,8 @@
 """The hybrid word-character translator (Luong, 2016, chapter 5).
 
 A translator of words (`nmt.models.translator`, the backbone of 5.3.1) and two character networks
-(`nmt.models.spelling`): one makes the vectors of source words outside the vocabulary (5.3.2), one
-spells each target `<unk>` (5.3.3). J = J_w + alpha J_c (5.5).
+(`nmt.models.spelling`): one computes the vectors of source words outside the vocabulary (5.3.2),
+the other spells each target `<unk>` (5.3.3). J = J_w + alpha J_c (5.5).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from nmt.models.spelling import (
 )
 from nmt.models.translator import SITES, ModelConfig, Translator, TranslatorCache
 
-READER, SPELLER = CHARACTERS  # prefixes of the weights, options and tables alike
+READER, SPELLER = CHARACTERS  # names of the weights' prefixes, the options and the tables
 PATHS = ("same", "separate")
 OWN = ("path", "input_feeding", "target_characters", "source_characters", "character_layers",
        "character_dropout", "dropout")  # options that the code of this file combines
@@ -131,8 +131,8 @@ class Hybrid(Translator):
                 raise ValueError(f"tables: expected the size of {name}, got "
                                  f"{getattr(tables, name)}")
         self._numbers = {READER: tables.source_characters, SPELLER: tables.target_characters}
-        # A width each, which no option can make another: the reader's state is a word's embedding,
-        # the speller's first is h~_t.
+        # The widths follow from the other options: the reader's state is a word's embedding, the
+        # speller's first state is h~_t.
         reader = config.character_stack(config.embedding_size)
         self.characters = (READER, reader) if config.source_characters else None
         self.speller_stack = config.character_stack(config.hidden_size)
@@ -161,7 +161,7 @@ class Hybrid(Translator):
 
         Sites: each layer's input of a group of words, `{source,target}_characters.{group}.{l}`, and
         of the speller's top states `target_characters.{group}.output`, unless dropout is the
-        author's, who has none after a top layer (erratum 29).
+        author's, which has none after a top layer (erratum 29).
         """
         words, config = super().noise(batch, rng, dtype), self.config
         if config.character_dropout == 0.0:
@@ -186,9 +186,9 @@ class Hybrid(Translator):
 
         J_w is the translator's loss, `<unk>` among its words; J_c that of the characters of each
         target token outside the vocabulary and of the boundary after it. `</s>` is never spelled,
-        and frequent words are not (the author's `charTgtSample` is 0). Once all words are decoded:
-        `<unk>` is fed back as its own embedding, "as is". The cache, a `HybridCache`, has both
-        losses apart.
+        and frequent words are not (the author's `charTgtSample` is 0). Spelling comes after all
+        words are decoded: `<unk>` is fed back as its own embedding, "as is". The cache, a
+        `HybridCache`, has both losses separately.
         Raises ValueError where the batch lacks the characters of an unknown word.
         """
         noise = noise or {}
@@ -211,7 +211,7 @@ class Hybrid(Translator):
     def _seeds(
         self, parameters: Mapping[str, Array], h: Array, words: TranslatorCache, places: np.ndarray
     ) -> tuple[Array, Array, Array | None, Array]:
-        """What spellers start from at places (N,) of the target's steps: t, b, joined, seeds.
+        """The spellers' initial states at places (N,) of the target's steps: t, b, joined, seeds.
 
         W' reads what W reads, [c_t; h_t] after its dropout mask (the author's `attnInfos.input`).
         """
@@ -241,14 +241,15 @@ class Hybrid(Translator):
     def _spelling_backward(
         self, dh: Array, cache: SpellingCache, parameters: Mapping[str, Array]
     ) -> tuple[Array | None, Gradients]:
-        """Of J_c: added to dh (T, B, H) on the same path, else of all [c_t; h_t]; and by name."""
+        """Gradients of J_c: those of h~ are added to dh (T, B, H) on the path `same`, those of all
+        [c_t; h_t] are returned on `separate` (else None); and those of the parameters by name."""
         t, b, joined, seeds, written = cache
         alpha, config = self.config.alpha, self.config
         d_seeds, gradients = spelled_backward(written, config.clip_elements, self.workspace)
         d_seeds = alpha * d_seeds                          # for the words' model too (5.5)
         gradients = {name: _scaled(one, alpha) for name, one in gradients.items()}
         if joined is None:
-            dh[t, b] += d_seeds                            # no place comes twice
+            dh[t, b] += d_seeds                            # places are distinct
             return None, gradients
         W = parameters[f"{SPELLER}.W_c"]
         d_rows, dz = attentional_backward(d_seeds, seeds, W)               # (5.6)
@@ -264,7 +265,7 @@ class Hybrid(Translator):
         return super()._read(parameters, source, noise)
 
     def word_vectors(self, parameters: Mapping[str, Array], source: Side) -> Array:
-        """What the encoder reads of each word, (S, B, E): see 5.3.2 for rare ones."""
+        """The encoder's input for each word, (S, B, E): see 5.3.2 for rare words."""
         _check_characters("source", source.ids, source)
         return vectors_forward("encoder", parameters, source, {}, self.workspace,
                                self.characters)[0]
@@ -274,11 +275,11 @@ class Hybrid(Translator):
     def spelling(
         self, parameters: Mapping[str, Array], batch: Batch
     ) -> tuple[Searchable, list[State]]:
-        """A model to search for the words behind the target's `<unk>`, and where it starts.
+        """A model that searches for the spelling of each target `<unk>`, and its initial state.
 
-        Search keeps no hidden states: the translations that it found are decoded once more, led
-        along their words. Arguments: batch, these translations as targets. The state is of N words,
-        the ids `<unk>` of `target_out`, sentence after sentence.
+        Search keeps no hidden states, so the translations that it found are force-decoded.
+        Arguments: batch, these translations as targets. The state is of N words, the ids `<unk>` of
+        `target_out`, sentence by sentence.
         """
         h, words = self._decode(parameters, batch, {})
         b, t = np.nonzero(unknown_steps(batch.target_out, batch.target.lengths).T)
@@ -313,8 +314,8 @@ def build(config: HybridConfig, tables: Tables) -> Hybrid:
 def variants() -> dict[str, Variants]:
     """The choices that the catalogue of gradient checks combines, where `HybridConfig` allows.
 
-    Scores and windows are the translator's, and checked there; so are all combinations of the other
-    options that are its own: here they occur in pairs.
+    Scores, windows and all combinations of the translator's own options are checked with the
+    translator; here its options occur in pairs.
     """
     tiny = {
         "path": PATHS[::-1], "input_feeding": (True, False), "target_characters": (True, False),

@@ -1,7 +1,8 @@
 """The recurrent language model: embeddings, a stack, a prediction layer (section 2.2).
 
-It reads parallel streams of text, (T, B) ids at a time, and goes on with the next piece where it
-ended: truncated backpropagation through time.
+It reads parallel streams of text, (T, B) ids at a time, and starts each piece from the last state
+of
+the one before: truncated backpropagation through time.
 """
 
 from __future__ import annotations
@@ -55,15 +56,15 @@ class LanguageModelConfig:
     clip_elements: float | None = None  # tau of element-wise clipping of dh and dc (2.2.2)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
-    forget_bias: float = 0.0  # where the forget gates' biases start
-    uniform_biases: bool = False  # biases start as matrices do, not from 0 (Zaremba et al., 2014)
+    forget_bias: float = 0.0  # initial value of the forget gates' biases
+    uniform_biases: bool = False  # biases are initialised as matrices, not 0 (Zaremba et al., 2014)
 
     def __post_init__(self) -> None:
         check_stack_config(self)
 
     @property
     def scheme(self) -> Scheme:
-        """How the weights start."""
+        """The initialisation of the weights."""
         return Scheme(self.initialisation, self.scale, self.forget_bias, self.uniform_biases)
 
 
@@ -72,7 +73,7 @@ class LanguageModelCache(NamedTuple):
     stack: StackCache
     out_mask: Array | None  # (T, B, H)
     output: OutputCache
-    state: list[State]  # per layer (B, H): where the next piece of the streams starts
+    state: list[State]  # per layer (B, H): the initial state of the next piece
 
 
 class LanguageModel(Model):
@@ -132,7 +133,7 @@ class LanguageModel(Model):
         loss, output_cache = output_forward(
             "output", parameters, h, batch.target_out, batch.target.lengths, self.workspace
         )
-        # The states are views of buffers that hold whole sequences: copies let those go.
+        # The states are views of buffers of whole sequences, which copies release.
         state = [tuple(a.copy() for a in ends[0]) for ends in last]
         return loss, LanguageModelCache(embedding_cache, stack_cache, out_mask, output_cache, state)
 

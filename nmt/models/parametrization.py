@@ -1,8 +1,8 @@
-"""Parametrizations: a model's parameters made from stored ones, each a pair forward and backward.
+"""Parametrizations: functions from stored parameters to a model's, each with forward and backward.
 
 The word is PyTorch's (torch.nn.utils.parametrize). `Parametrized` is trained as the model is; what
-is stored, initialised, clipped and updated are the stored parameters. The model's kernels never
-learn of them.
+is stored, initialised, clipped and updated are the stored parameters. The model's kernels see only
+its own parameters.
 
 | parametrization | the model's parameter | source |
 |---|---|---|
@@ -30,10 +30,11 @@ from nmt.models.contract import Gradients, Noise, Trainable, losses
 
 
 class Parametrization(Protocol):
-    """How one parameter of a model is made."""
+    """How one parameter of a model is computed."""
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
-        """What is stored for the model's parameter `name`; ValueError if that cannot be."""
+        """The stored weights for the model's parameter `name`. Raises ValueError if its shape does
+        not fit."""
 
     def forward(self, name: str, stored: Mapping[str, Array]) -> Array:
         """The model's parameter."""
@@ -44,7 +45,8 @@ class Parametrization(Protocol):
 
 @dataclass(frozen=True)
 class Tied:
-    """The stored parameter `to`: another of the model's, or one of its own. W = g."""
+    """W = g, where g is the stored parameter `to`: another parameter of the model, or one of its
+    own."""
 
     to: str
 
@@ -94,8 +96,8 @@ class Leading:
 class Normalized:
     """Rows of length r: w_i = r g_i / |g_i| (fixnorm). A row of zeros is a ValueError.
 
-    radius: r; learned: whether r is a parameter, `{name}.radius` (1,), that starts there; of: the
-    stored table, by default that of the parameter's own name.
+    radius: r; learned: whether r is a parameter, `{name}.radius` (1,), with this initial value; of:
+    the stored table, by default that of the parameter's own name.
     """
 
     radius: float
@@ -131,7 +133,7 @@ class Normalized:
 
 
 def _lengths(name: str, rows: Array) -> Array:
-    """|g_i| of rows (N, E): (N, 1). Only the host looks for a row of zeros, a ValueError."""
+    """|g_i| of rows (N, E): (N, 1). Raises ValueError for a row of zeros, on the host only."""
     xp = array_module(rows)
     squares = (rows * rows).sum(axis=1, keepdims=True)
     if on_host(xp) and not squares.real.all():
@@ -168,7 +170,7 @@ class Masked:
         return {name: d * mask}
 
     def _mask(self, like: Array) -> Array:
-        """The mask where `like` is: moved there once."""
+        """The mask on the device of `like`, transferred once."""
         xp = array_module(like)
         if xp not in self.moved:
             self.moved[xp] = to_device(self.mask)
@@ -179,9 +181,9 @@ class Masked:
 class Stacked:
     """Stored arrays side by side along an axis: shared and private parts of one parameter.
 
-    parts: stored name -> its size along the axis, in order. blocks: matrices that are stacked along
-    the axis already, an LSTM's gates: each consists of all parts, so that half of an LSTM's rows is
-    half of each gate. A part of n rows then stores blocks times n.
+    parts: stored name -> its size along the axis, in order. blocks: the number of matrices that are
+    stacked along the axis already, such as an LSTM's gates: each consists of all parts, so that
+    half of an LSTM's rows is half of each gate. A part of n rows then stores blocks times n rows.
     """
 
     parts: Mapping[str, int]
@@ -220,12 +222,12 @@ class Stacked:
                 for part, _, place in self._places()}
 
     def _by_block(self, array: Array) -> Array:
-        """The axis in two: blocks, and what is in each."""
+        """The array with its axis split in two: blocks, and size of a block."""
         before, after = array.shape[: self.axis], array.shape[self.axis + 1 :]
         return array.reshape(*before, self.blocks, -1, *after)
 
     def _places(self) -> Iterator[tuple[str, int, slice]]:
-        """Each part, its size, and where it stands in a block."""
+        """Each part, its size, and its slice of a block."""
         start = 0
         for part, n in self.parts.items():
             yield part, n, slice(start, start + n)
@@ -234,7 +236,7 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Frozen:
-    """The stored parameter as it is; it has no gradient, and so no update."""
+    """The stored parameter itself, without a gradient, so that it is not updated."""
 
     def stored(self, name: str, weight: Weight) -> dict[str, Weight]:
         return {name: weight}
@@ -250,12 +252,12 @@ class ParametrizedCache(NamedTuple):
     stored: Mapping[str, Array]
     inner: Any  # the model's
     state: Any  # of streams, as the model's
-    word_loss: Array  # that perplexity is of
+    word_loss: Array  # from which perplexity is computed
     character_loss: Array | None
 
 
 class Parametrized:
-    """A model some of whose parameters are made from stored ones: Trainable as the model is."""
+    """A model with some parameters computed from stored ones: Trainable, as the model is."""
 
     def __init__(self, model: Trainable, table: Mapping[str, Parametrization]) -> None:
         """table: parametrization by name of a parameter of the model; the model may be
@@ -273,7 +275,7 @@ class Parametrized:
         self._weights = self._collect(known)
 
     def _collect(self, known: Mapping[str, Weight]) -> dict[str, Weight]:
-        """All stored weights; a name that several parameters are made from must have one shape."""
+        """All stored weights; a name that several parameters use must have one shape."""
         found: dict[str, Weight] = {}
         plain = {name: weight for name, weight in known.items() if name not in self.table}
         for name, weight in known.items():
@@ -295,23 +297,23 @@ class Parametrized:
         return initialise(self.weights(), rng, dtype)
 
     def plain(self, stored: Mapping[str, Array]) -> Parameters:
-        """The model's parameters: what search and validation get, made once for each."""
+        """The model's parameters, for search and validation, which compute them once."""
         made = self._made(stored)
         return self.model.plain(made) if isinstance(self.model, Parametrized) else made
 
     def _made(self, stored: Mapping[str, Array]) -> Parameters:
-        """What the model within takes for its parameters."""
+        """The parameters of the inner model."""
         return {name: self.table[name].forward(name, stored) if name in self.table else stored[name]
                 for name in self.model.weights()}
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
-        """The model's."""
+        """The dropout masks of the model."""
         return self.model.noise(batch, rng, dtype)
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, ParametrizedCache]:
-        """The model's loss, from stored parameters."""
+        """The model's loss as a function of the stored parameters."""
         loss, inner = self.model.loss(self._made(parameters), batch, noise)
         return loss, ParametrizedCache(parameters, inner, getattr(inner, "state", None),
                                        *losses(loss, inner))

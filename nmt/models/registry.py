@@ -1,4 +1,4 @@
-"""All architectures by the name that a recipe gives them: a new one is one line here."""
+"""All architectures by their names in recipes: a new one is one line here."""
 
 from __future__ import annotations
 

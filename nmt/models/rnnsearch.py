@@ -1,7 +1,8 @@
 """RNNsearch and RNNencdec: encoder, alignment, decoder and deep output of Bahdanau et al. (2015).
 
 Source: their Appendix A.2; letters as there, shapes and names in `RNNSearch.weights`. The parts are
-the encoder, `attention.attention` (score `additive`, asked with s_{i-1}), `nmt.models.contextual`
+the encoder, `attention.attention` (score `additive` with the query s_{i-1}),
+`nmt.models.contextual`
 and `nmt.models.deep_output`.
 """
 
@@ -108,12 +109,12 @@ class RNNSearchConfig:
 
     @property
     def searches(self) -> bool:
-        """Whether c_i is looked for, in the states of an encoder that reads from both ends."""
+        """Whether c_i is computed by alignment, over the states of a bidirectional encoder."""
         return self.context == "search"
 
     @property
     def asks_with_word(self) -> bool:
-        """Whether the score reads the word before beside the state."""
+        """Whether the score reads the previous word beside the state."""
         return self.searches and self.query == "state-word"
 
     @property
@@ -123,7 +124,7 @@ class RNNSearchConfig:
 
     @property
     def score(self) -> str:
-        """As of other models."""
+        """The score, under the name that other configurations use."""
         return ADDITIVE.score
 
     @property
@@ -140,7 +141,7 @@ class RNNSearchConfig:
 class RNNSearchCache(NamedTuple):
     parameters: Mapping[str, Array]
     encoder: EncoderCache
-    last: Array  # (B, H), the state that s_0 is made of
+    last: Array  # (B, H), the state from which s_0 is computed
     s_0: Array  # (B, H)
     memory: Memory | None
     decoder: Any
@@ -149,11 +150,12 @@ class RNNSearchCache(NamedTuple):
 
 
 class SearchState(NamedTuple):
-    """Where a batch of hypotheses stands: N rows, K for each of B sentences, kept together."""
+    """The search state of a batch of hypotheses: N rows, K consecutive ones for each of B
+    sentences."""
 
     s: Array  # (N, H)
     memory: Memory | None  # of the B sentences
-    c: Array | None  # (N, H), the context that stays
+    c: Array | None  # (N, H), the fixed context
 
 
 class RNNSearch(Model):
@@ -165,7 +167,7 @@ class RNNSearch(Model):
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
-        reverse_source, whether the batches' sources are reversed: alignments are by written word.
+        reverse_source, whether the batches' sources are reversed: alignments are in written order.
         """
         self.config, self.source_size, self.target_size = config, source_size, target_size
         self._variant = ADDITIVE._replace(reverse=reverse_source)
@@ -268,7 +270,7 @@ class RNNSearch(Model):
         return last[0][-1][0], memory, cache
 
     def _parts(self, run: Run) -> tuple[Array, ...]:
-        """What the output layer reads of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
+        """The output layer's inputs of all steps, as rows: s (N, H), y (N, E), c (N, He)."""
         steps, B, _ = run.y.shape
         return tuple(part.reshape(steps * B, -1)
                      for part in (run.s[self._states(steps)], run.y, run.c))
@@ -311,7 +313,7 @@ class RNNSearch(Model):
     def _advance(
         self, parameters: Mapping[str, Array], state: SearchState, tokens: np.ndarray
     ) -> tuple[tuple[Array, ...], SearchState, Array | None]:
-        """A step up to what the output layer reads: rows of s, y and c."""
+        """A step as far as the output layer's inputs: rows of s, y and c."""
         config, (s, memory, c) = self.config, state
         W_e, N = parameters["decoder.W_e"], len(s)
         check_ids(tokens, W_e.shape[0], "tokens")
@@ -328,7 +330,7 @@ class RNNSearch(Model):
         return (deep, y, context), stays, alignment
 
     def _logits(self, parameters: Mapping[str, Array], parts: tuple[Array, ...]) -> Array:
-        """Logits (N, V) from what the output layer reads."""
+        """Logits (N, V) from the output layer's inputs."""
         t, _ = deep_forward("output", parameters, parts, self.config.layer)
         return output_step("output", parameters, t, "W_o")                 # (Bahdanau A.2.2 output)
 

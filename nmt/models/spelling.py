@@ -1,4 +1,4 @@
-"""The character networks of a hybrid model: words read and written letter by letter.
+"""The character networks of a hybrid model, which read and write words character by character.
 
 Source: Luong (2016), 5.3.2: a deep LSTM over c_1 .. c_n and the boundary, from zero states, whose
 last top state is the vector of a word outside the vocabulary; 5.3.3: another that writes such a
@@ -84,17 +84,17 @@ class Composed(NamedTuple):
     prefix: str
     embedding: tuple[RowIndex, int]
     stack: StackCache
-    words: RowIndex  # (M,) which word of the group stands
-    places: Array  # (M,) in the rows of the batch's steps
+    words: RowIndex  # (M,) index of the word in the group
+    places: Array  # (M,) its row among the batch's steps
 
 
 def composed_forward(
     prefix: str, stack: Stack, parameters: Mapping[str, Array], x: Array,
     groups: Sequence[Spelled], noise: Noise, workspace: Workspace,
 ) -> list[Composed]:
-    """Write the vectors that the characters of words make in their places of x (S, B, E).
+    """Write the vectors made of the words' characters into x (S, B, E), at the words' positions.
 
-    Once a type: all its tokens have one vector. Arguments: noise, with the masks of
+    All tokens of a type share one vector. Arguments: noise, with the masks of
     `character_sites`, or without.
     """
     rows = x.reshape(-1, x.shape[2])
@@ -124,9 +124,10 @@ def _read(
 
 
 def composed_backward(dx: Array, caches: Sequence[Composed], clip: float | None) -> Gradients:
-    """The character network's gradients, from dx (S, B, E), whose rows in those places become zero.
+    """The character network's gradients, from dx (S, B, E), whose rows at those positions become
+    zero.
 
-    So `<unk>`'s own row, which no word reads any more, has no gradient.
+    So the row of `<unk>`, which these words do not read, gets no gradient from them.
     """
     rows, parts = dx.reshape(-1, dx.shape[2]), []
     for prefix, embedding, stack, words, places in caches:
@@ -164,7 +165,8 @@ def speller_weights(
 
 
 def first_states(stack: Stack, seeds: Array) -> list[State]:
-    """Where a speller starts, a state (N, H) per layer (5.3.3): "only the hidden state of the first
+    """The initial states of a speller, (N, H) per layer (5.3.3): "only the hidden state of the
+    first
     layer" is given, seeds (N, H)."""
     N, H = seeds.shape
     zero = zero_state(array_module(seeds), stack.unit, N, H, seeds.dtype)
@@ -197,7 +199,8 @@ def _write(
     prefix: str, stack: Stack, parameters: Mapping[str, Array], seeds: Array, group: Spelled,
     masks: Sequence[Array | None], out_mask: Array | None, workspace: Workspace,
 ) -> tuple[Array, Written]:
-    """A group's: it reads the boundary, c_1 .. c_n, and predicts c_1 .. c_n, the boundary."""
+    """J_c of a group: the network reads the boundary, c_1 .. c_n, and predicts c_1 .. c_n, the
+    boundary."""
     before = np.concatenate([np.full((1, group.ids.shape[1]), END), group.ids[:-1]])
     c, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(before))
     h, _, stack_cache = stack_forward(
@@ -227,9 +230,10 @@ def spelled_backward(
 
 
 class Speller:
-    """The network that writes words, to be searched: its sentences are words, its words characters.
+    """The network that writes words, as a Searchable: its sentences are words, its tokens
+    characters.
 
-    It starts from `first_states`.
+    The initial state is from `first_states`.
     """
 
     def __init__(self, prefix: str, stack: Stack) -> None:

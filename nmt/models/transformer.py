@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attention.multihead import dead_future, dead_words
+from attention.multihead import causal_mask, padding_mask
 from attention.norms import NORMS
 from attention.sublayer import Placement
 from backend import Array
@@ -52,8 +52,8 @@ from nmt.models.transformer_steps import StepState, first_state, select_step, st
 class TransformerConfig:
     """The parts of a Transformer and their sizes; checked when made (ValueError)."""
 
-    attends_before_reading: ClassVar[bool] = False  # the step that predicts y_i has read y_{i-1}
-    attention: ClassVar[str] = "global"  # as of other models: there are alignments
+    attends_before_reading: ClassVar[bool] = False  # a_i is computed after y_{i-1} is read
+    attention: ClassVar[str] = "global"  # as in other models: there are alignments
     score: ClassVar[str] = "dot"  # scaled (Nguyen 1.8)
 
     encoder_layers: int = 3  # of self-attention and a feed-forward layer
@@ -86,11 +86,11 @@ class TransformerConfig:
 
     @property
     def scheme(self) -> Scheme:
-        """How the weights start."""
+        """The initialisation of the weights."""
         return Scheme(self.initialisation, self.scale)
 
     def layers_of(self, side: str) -> Layers:
-        """Those of `encoder` or `decoder`."""
+        """The layers of `encoder` or `decoder`."""
         count = self.encoder_layers if side == "encoder" else self.decoder_layers
         return Layers(count, self.hidden_size, self.inner_size, self.heads,
                       Placement(self.norm, self.pre_norm), side == "decoder")
@@ -100,11 +100,11 @@ class TransformerCache(NamedTuple):
     encoder: StackCache
     decoder: StackCache
     output: OutputCache
-    word_loss: Array  # 0-d, what perplexity is of: the loss without label smoothing
+    word_loss: Array  # 0-d, the loss without label smoothing, for perplexity
 
 
 class Transformer(Model):
-    """p(y | x) by layers of attention alone."""
+    """p(y | x) by layers of attention, without recurrence."""
 
     def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
         self.config, self.source_size, self.target_size = config, source_size, target_size
@@ -139,11 +139,11 @@ class Transformer(Model):
         reads. A padded target word is after all real ones, so that only the future is masked there.
         """
         config, noise, source = self.config, noise or {}, batch.sources[0]
-        padding = dead_words(source.lengths, len(source.ids))
+        padding = padding_mask(source.lengths, len(source.ids))
         memory, encoder = stack_forward("encoder", config.layers_of("encoder"), parameters,
                                         source.ids, noise, padding)
         h, decoder = stack_forward("decoder", config.layers_of("decoder"), parameters,
-                                   batch.target_in, noise, dead_future(len(batch.target_in)),
+                                   batch.target_in, noise, causal_mask(len(batch.target_in)),
                                    (memory, padding))
         loss, output = output_forward("output", parameters, h, batch.target_out,
                                       batch.target.lengths, self.workspace,
@@ -164,7 +164,7 @@ class Transformer(Model):
     ) -> StepState:
         """The state of `rows` sentences before the first word."""
         source, config = sources[0], self.config
-        padding = dead_words(source.lengths, len(source.ids))
+        padding = padding_mask(source.lengths, len(source.ids))
         memory, _ = stack_forward("encoder", config.layers_of("encoder"), parameters,
                                   source.ids, {}, padding)
         return first_state("decoder", config.layers_of("decoder"), parameters, memory, padding)

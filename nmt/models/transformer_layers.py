@@ -34,7 +34,7 @@ from nmt.models.contract import Gradients, Noise
 
 
 class Layers(NamedTuple):
-    """What a stack is made of."""
+    """The configuration of a stack."""
 
     depth: int
     width: int  # d
@@ -45,7 +45,7 @@ class Layers(NamedTuple):
 
     @property
     def sublayers(self) -> tuple[str, ...]:
-        """Those of a layer, from the bottom."""
+        """The sublayers of a layer, from the bottom."""
         return ("attention", *(("source",) if self.reads else ()), "feed_forward")
 
 
@@ -53,8 +53,8 @@ class StackCache(NamedTuple):
     prefix: str
     layers: Layers
     embedding: tuple[RowIndex, int]
-    mask: Array | None  # (T, B, d), dropout of what the first layer reads
-    sublayers: list[tuple[str, SublayerCache]]  # kind, from the bottom
+    mask: Array | None  # (T, B, d), dropout of the first layer's input
+    sublayers: list[tuple[str, SublayerCache]]  # (kind, cache), from the bottom
     norm: NormedCache | None  # PreNorm's last
 
 
@@ -77,7 +77,8 @@ def stack_weights(
 def noise_shapes(
     prefix: str, layers: Layers, T: int, S: int, B: int
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes of the dropout masks of a stack of T steps, by site; S, steps of what it attends to.
+    """Shapes of the dropout masks of a stack of T steps, by site; S, steps of the source attended
+    to.
 
     `{prefix}`, of embeddings with positions; `{sublayer}`, of what it returns; `{sublayer}.inner`,
     of the weights of attention (B n, T, S), or of the hidden layer (T, B, F).
@@ -94,12 +95,12 @@ def noise_shapes(
 
 def stack_forward(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], ids: np.ndarray, noise: Noise,
-    dead: Array | None, source: tuple[Array, Array | None] | None = None,
+    masked: Array | None, source: tuple[Array, Array | None] | None = None,
 ) -> tuple[Array, StackCache]:
     """The top layer's output (T, B, d) of ids (T, B), and what the backward reads.
 
-    Arguments: dead, what self-attention does not see, as in `attention.multihead`; source, of a
-    decoder: the encoder's output (S, B, d) and its padding.
+    Arguments: masked, of self-attention, as in `attention.multihead`; source, of a decoder:
+    the encoder's output (S, B, d) and its padding.
     """
     x, embedding = embedding_forward(parameters[f"{prefix}.W_e"], row_index(ids))
     x = x * layers.width**0.5 + positions(0, len(ids), layers.width, x.real.dtype)
@@ -108,7 +109,7 @@ def stack_forward(
     for one in range(layers.depth):
         for sublayer in layers.sublayers:
             name = f"{prefix}.{one}.{sublayer}"
-            read = source if sublayer == "source" else (None, dead)
+            read = source if sublayer == "source" else (None, masked)
             layer = partial(_layer_forward, name, sublayer, parameters, layers.heads, read,
                             noise.get(f"{name}.inner"))
             x, cache = sublayer_forward(f"{name}.norm", layers.placement, parameters, x, layer,
@@ -123,11 +124,11 @@ def _layer_forward(
     name: str, sublayer: str, parameters: Mapping[str, Array], heads: int, read: Any,
     mask: Array | None, x: Array,
 ) -> tuple[Array, Any]:
-    """F(x) of a sublayer; read: a memory, None for x itself, and what is not seen of it."""
+    """F(x) of a sublayer; read: a memory (None for x itself) and its mask."""
     if sublayer == "feed_forward":
         return feed_forward_forward(name, parameters, x, mask)
-    memory, dead = read
-    return multihead_forward(name, parameters, x, x if memory is None else memory, heads, dead,
+    memory, masked = read
+    return multihead_forward(name, parameters, x, x if memory is None else memory, heads, masked,
                              mask)
 
 
@@ -151,6 +152,6 @@ def stack_backward(dy: Array, cache: StackCache) -> tuple[Array | None, Gradient
 
 
 def self_attention_backward(dy: Array, cache: MultiheadCache) -> tuple[Array, Parameters]:
-    """dx (T, B, d), which asks and is attended to, and the gradients of the weights."""
+    """dx (T, B, d), the sum over x as queries and as memory, and the gradients of the weights."""
     dx, dmemory, gradients = multihead_backward(dy, cache)
     return dx + dmemory, gradients

@@ -1,7 +1,7 @@
-"""A Transformer one word at a time, for search: keys and values of what was read are kept.
+"""One step of a Transformer's decoder, for search: keys and values of earlier words are cached.
 
 Rows are hypotheses, k a sentence, N = B k; those of a sentence share the keys and values of its
-source, which they ask as k steps (k, B, d) would.
+source, with queries shaped as k steps (k, B, d).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KeysValues = tuple[Array, Array]
 
 
 class StepState(NamedTuple):
-    """The decoder between two words."""
+    """The decoder's search state between two words."""
 
     sources: list[KeysValues]  # by layer, (S, B, d) each
     padding: Array | None  # (B, 1, S) bool
@@ -46,8 +46,9 @@ def stack_step(
     prefix: str, layers: Layers, parameters: Mapping[str, Array], tokens: np.ndarray,
     state: StepState,
 ) -> tuple[Array, StepState, Array]:
-    """One word a row: tokens (N,) host ids. Returns the top layer's output (N, d), the new state,
-    and the alignment (N, S): the top layer's attention to the source, the mean over its heads."""
+    """Feed one word to each row: tokens (N,) host ids. Returns the top layer's output (N, d), the
+    new state, and the alignment (N, S): the top layer's attention to the source, the mean over its
+    heads."""
     table, (kind, pre), own, a = parameters[f"{prefix}.W_e"], layers.placement, [], None
     x = gather_rows(table, to_device(tokens))[None] * layers.width**0.5    # (1, N, d)
     x = x + positions(len(state.own[0][0]), 1, layers.width, x.dtype)
@@ -74,8 +75,9 @@ def stack_step(
 def _past_step(
     name: str, parameters: Mapping[str, Array], heads: int, before: KeysValues, x: Array
 ) -> tuple[Array, KeysValues]:
-    """Self-attention of the newest word x (1, N, d) to itself and those before; and their keys and
-    values with its own (t + 1, N, d)."""
+    """Self-attention of the newest word x (1, N, d) to itself and the words before; and the keys
+    and
+    values of all of them (t + 1, N, d)."""
     now = keys_values(name, parameters, x)
     k, v = (array_module(x).concatenate([old, new]) for old, new in zip(before, now, strict=True))
     c, _ = heads_forward(queries(name, parameters, x), k, v, heads)

@@ -69,17 +69,17 @@ class ModelConfig:
     hidden_size: int = 256  # H, units per layer (and per direction)
     embedding_size: int = 256  # E
     bidirectional: bool = False  # encoder reads from both ends; needs the bridge
-    bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the bare last states
+    bridge: bool = False  # decoder starts from tanh(W [h; c]) instead of the encoder's last states
     biases: bool = True  # of the recurrent units (the thesis has none: erratum 5)
     output_bias: bool = False  # of the prediction layer
     output_norm: float | None = None  # length that h~ is brought to before it (fixnorm, 3.2.3)
     lexical: bool = False  # the lexical module: words predicted from a_t's source words (3.2.4)
     attention: str = "global"  # global, local-m, local-p (section 4.2.2) or none
-    score: str = "general"  # how h_t is compared with hbar_s: a row of attention/scores.py
+    score: str = "general"  # the score of h_t and hbar_s: a row of attention/scores.py
     concat_identity: bool = False  # concat: hbar_s enters as it is (footnote 14, erratum 11)
     window: int = 10  # local attention: D, words on either side of p_t (4.3.1)
-    renormalise: bool = False  # local-p: a_t is made to sum to one (the thesis's is not: erratum 8)
-    location_length: int = 50  # location: L_max, source words behind it are not attended to
+    renormalise: bool = False  # local-p: a_t is divided by its sum (not in the thesis: erratum 8)
+    location_length: int = 50  # location: L_max; words after it are not attended to
     input_feeding: bool = True  # h~_{t-1}, or h_{t-1} without attention, joins the input (4.2.3)
     factors: dict[str, int] = field(default_factory=dict)  # of source words: width of each, of E
     dropout: float = 0.0  # probability
@@ -89,8 +89,8 @@ class ModelConfig:
     sample_weights: str = "inverse"  # of these: 1 / their chance, or equal (Jean et al., 2015)
     initialisation: str = "uniform"  # uniform, xavier, orthogonal, normal or small
     scale: float = 0.1  # half-width of the uniform initialisation
-    forget_bias: float = 0.0  # where the forget gates' biases start
-    uniform_biases: bool = False  # biases start as matrices do, not from 0 (Zaremba et al., 2014)
+    forget_bias: float = 0.0  # initial value of the forget gates' biases
+    uniform_biases: bool = False  # biases are initialised as matrices, not 0 (Zaremba et al., 2014)
 
     def __post_init__(self) -> None:
         check_stack_config(self)
@@ -114,7 +114,7 @@ class ModelConfig:
             raise ValueError(f"score: {self.score!r} needs states of one width, not a "
                              "bidirectional encoder")
         if self.attention.startswith("local") and self.score not in CONTENT:
-            raise ValueError(f"score: expected one that looks at the words in the window where "
+            raise ValueError(f"score: expected one that reads the words of the window where "
                              f"attention is {self.attention!r}, got {self.score!r}")
         if self.renormalise and self.attention != "local-p":
             raise ValueError(f"renormalise: expected false unless attention is 'local-p', got true "
@@ -124,14 +124,14 @@ class ModelConfig:
                              f"with {self.score!r}")
 
     def variant(self, reverse: bool = False) -> Variant:
-        """How the decoder attends; reverse, whether the encoder reads the source from its end."""
+        """The attention variant; reverse, whether the encoder reads the source in reverse."""
         score = "concat-identity" if self.concat_identity else self.score
         return Variant(score, self.attention, self.window, self.location_length,
                        self.renormalise, reverse)
 
     @property
     def scheme(self) -> Scheme:
-        """How the weights start."""
+        """The initialisation of the weights."""
         return Scheme(self.initialisation, self.scale, self.forget_bias, self.uniform_biases)
 
 
@@ -147,7 +147,8 @@ class TranslatorCache(NamedTuple):
 
 
 class SearchState(NamedTuple):
-    """Where a batch of hypotheses stands: N rows, K for each of B sentences, kept together."""
+    """The search state of a batch of hypotheses: N rows, K consecutive ones for each of B
+    sentences."""
 
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
@@ -169,8 +170,8 @@ class Translator(Model):
     ) -> None:
         """`source_size` and `target_size` are the sizes of the two vocabularies.
 
-        reverse_source, whether the batches' sources are reversed: local attention has to know at
-        which end a sentence begins (erratum 9). factor_sizes, values of each of `config.factors`.
+        reverse_source, whether the batches' sources are reversed: attention by position depends on
+        it (erratum 9). factor_sizes, the number of values of each of `config.factors`.
         """
         if len(factor_sizes) != len(config.factors):
             raise ValueError(f"factor_sizes: expected those of {list(config.factors)}, got "
@@ -254,7 +255,7 @@ class Translator(Model):
     def _decode(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise
     ) -> tuple[Array, TranslatorCache]:
-        """What the output layer reads, h~ (T, B, H), and the cache of all below it."""
+        """The output layer's input, h~ (T, B, H), and the cache of all below it."""
         config = self.config
         memory, initial, encoder_cache, bridge_cache = self._read(
             parameters, batch.sources[0], noise)

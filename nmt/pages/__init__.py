@@ -1,1 +1,1 @@
-"""Pages in a browser: how one is put together, and the page of a search."""
+"""HTML pages: assembling one, and the page of a search."""

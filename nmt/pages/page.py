@@ -1,4 +1,4 @@
-"""Puts a page together: one self-contained HTML file that loads nothing.
+"""Assembling a page: one self-contained HTML file that loads nothing.
 
 It is made from the files of a `Layout`: HTML, style sheets, plain JavaScript modules. The modules
 are inlined as one module script: each becomes a function that returns what it exports, called once,
@@ -22,21 +22,21 @@ from backend.errors import UserError
 from backend.files import write_text
 
 ASSETS = Path(__file__).parent / "assets"
-BASE = ASSETS / "base.css"  # of every page, the report of a check among them
-LIMIT = 1_000_000  # bytes of a page
+BASE = ASSETS / "base.css"  # style sheet of every page, including the report of a check
+LIMIT = 1_000_000  # largest page, in bytes
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
 
 class Layout(NamedTuple):
-    """What a page is put together from, in `assets/` and in directories of its own."""
+    """The files of a page, in `assets/` and in directories of its own."""
 
-    templates: tuple[str, ...]  # what follows the head, which all pages share
+    templates: tuple[str, ...]  # the HTML after the head, which all pages share
     styles: tuple[str, ...]
     modules: tuple[str, ...]  # each after those that it imports
     smaller: str = ""  # what to do about a page that is too large
     directories: tuple[Path, ...] = (ASSETS,)  # a file is taken from the first that has it
-    elements: Mapping[str, Callable[[dict[str, Any]], Any]] = {}  # beside `data`, what else it has
+    elements: Mapping[str, Callable[[dict[str, Any]], Any]] = {}  # further data beside `data`
     connects: str = "'none'"  # where scripts may fetch from
 
 

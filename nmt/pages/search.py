@@ -1,7 +1,7 @@
-"""What the page of a search shows: every step of beam search and of greedy search, as JSON.
+"""The data of the page of a search: every step of beam search and of greedy search, as JSON.
 
-Nothing is searched here: `System.translate`, what `nmt translate` runs, tells a `Recorder` of each
-step, once with the beam asked for and once with a beam of 1, which is greedy search.
+The search itself is `System.translate`, as in `nmt translate`, with a `Recorder` as observer: once
+with the requested beam and once with a beam of 1, which is greedy search.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ BEYOND = {"beam": 4, "greedy": 2}  # candidates shown after the last one that wa
 
 
 def searches_of(system: System, words: list[str], options: SearchOptions) -> dict[str, Any]:
-    """Both searches of a sentence of at least one word, with what the page says of them.
+    """Both searches of a sentence of at least one word, with the texts of the page.
 
-    "source", what the columns of an alignment are; "unknown", places of words outside the
-    vocabulary; "attention", whether there is any; "fates", of a candidate in words; "settings";
-    "searches", "beam" and "greedy", as `searched` has them; "notes", sentences.
+    Keys: "source", the words of an alignment's columns; "unknown", positions of words outside the
+    vocabulary; "attention", whether there is any; "fates", a candidate's outcome in words;
+    "settings"; "searches", "beam" and "greedy", from `searched`; "notes", sentences.
     """
     options = replace(options, every_beam=False)  # which no observer can follow
     one = replace(options, beam=1, nbest=1, length_normalisation=0.0)
@@ -57,7 +57,7 @@ def searched(
 def result(
     system: System, recorder: Recorder, translation: Translation, at: tuple[int, int]
 ) -> dict[str, Any]:
-    """A hypothesis that was returned: which of the steps' it is, as the command line has it.
+    """A returned hypothesis: its position among the steps' hypotheses, and its text and scores.
 
     "words" are those of the search, `<unk>` where a hybrid model spells; "spelled" are the words
     with what it spelled; both in the order of the steps.
@@ -71,7 +71,7 @@ def result(
 
 
 def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[str]:
-    """What is to be said about the model and the sentence."""
+    """Notes on the model and the sentence."""
     data, attention = system.recipe.data, system.recipe.model.attention
     return [note for note in (
         said_unknown("sentence", system.unknown_words(words), "source" in system.spellings),
@@ -86,7 +86,7 @@ def notes(system: System, words: Sequence[str], options: SearchOptions) -> list[
 
 
 def said_annotated(method: str | None) -> str:
-    """What is said of a model of annotated text, "" of others."""
+    """The note on a model of annotated text; "" for others."""
     source = " In the sentence too, unknown words have to be marked (nmt annotate)." \
         if method == "copyable" else ""
     return (f"Trained on annotated text ({method}): symbols in angle brackets say which source "
@@ -95,7 +95,7 @@ def said_annotated(method: str | None) -> str:
 
 
 def said_unknown(name: str, unknown: Sequence[str], by_character: bool = False) -> str:
-    """What is said of words outside a vocabulary, "" where there are none; by_character, whether
-    the model has characters of that side."""
+    """The note on words outside a vocabulary, "" without any; by_character: whether the model has
+    characters of that side."""
     how = "outside the vocabulary, by character" if by_character else "read as <unk>"
     return f"{name}: {how}: {', '.join(unknown)}." if unknown else ""

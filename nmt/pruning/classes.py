@@ -1,11 +1,10 @@
-"""Classes of weights: what pruning tells apart, read off the weights that a model declares.
+"""Classes of weights for pruning, derived from the weights that a model declares.
 
 Source: thesis, section 6.2.2, Figure 6.5: each layer of each side, attention, softmax, the two
-embeddings; twelve with four layers. Attention has W_c, and where the score has weights those
-(W_a ...). What the thesis does not have: a bridge and a deep output are classes, the two
-directions of a layer are one class, a Transformer's layer with its attention is one, the character
-networks of a hybrid model have layers, embeddings and a softmax of their own, and biases are in
-none: they are not pruned.
+embeddings; twelve with four layers. The class attention has W_c and the weights of the score
+(W_a ...). Not in the thesis: a bridge and a deep output are classes; the two directions of a layer
+are one class; so is a Transformer's layer with its attention; the character networks of a hybrid
+model have layers, embeddings and a softmax of their own; biases are in no class, and not pruned.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def classes(weights: Mapping[str, Weight]) -> dict[str, str]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Distinct classes as figures show them: layers, what is neither, and then LAST."""
+    """Distinct classes in the order of the figures: layers, others, and then LAST."""
     return sorted(dict.fromkeys(names), key=_place)
 
 

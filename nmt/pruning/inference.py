@@ -1,4 +1,4 @@
-"""Search with a pruned model: products with only the weights that are left, where that pays.
+"""Search with a pruned model: sparse matrix products where they are faster than dense ones.
 
 Source: thesis, section 6.2.5: "it would be highly valuable to exploit the sparsity of the pruned
 models to speed up training and runtime, perhaps through sparse matrix representations".
@@ -18,13 +18,14 @@ from backend.sparse import sparse_matrix
 from lstm.parameters import Weight
 from nmt.base_system import BaseSystem
 
-SHARE = 0.1  # of a weight that may be left: above it dense products win (docs/pruning.md)
+SHARE = 0.1  # most of a weight that is left: with more, dense products are faster (docs/pruning.md)
 
 
 def sparse_parameters(
     weights: Mapping[str, Weight], parameters: Mapping[str, Any], share: float = SHARE
 ) -> dict[str, Any]:
-    """The parameters, sparse those of every step of search of which at most `share` is left.
+    """The parameters; those that every search step multiplies by are sparse if at most `share` is
+    left.
 
     These are the layers of the decoder (of a language model, all), W_c and the prediction of a
     word. They serve `encode`, `step` and `select` of a model, not its loss.
@@ -41,7 +42,7 @@ def sparse_parameters(
 
 
 def use_sparse_products(system: BaseSystem) -> list[str]:
-    """Make the parameters of a system sparse where that pays; the names of those. Errors as above.
+    """Make the parameters of a system sparse where that pays; return their names. Errors as above.
     """
     before = system.parameters
     system.parameters = sparse_parameters(system.model.weights(), before)

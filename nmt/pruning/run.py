@@ -35,7 +35,7 @@ from nmt.training.progress import Observer
 
 S = TypeVar("S", bound=BaseSystem)
 PRUNED, RETRAINED, FROM_SCRATCH = "pruned", "retrained", "sparse from the beginning"
-# Of the settings of retraining those that are the same for every run; the rate is half the run's.
+# The settings of retraining that are the same for every run; the rate is half the run's.
 RETRAINING = {"epochs": 4, "schedule": "thesis", "halve_after": 2, "halve_every": 0.5}
 
 
@@ -48,18 +48,19 @@ def open_system(directory: Path, which: str = DEFAULT) -> System | LanguageSyste
 
 
 def stored_parameters(one: BaseSystem) -> dict[str, np.ndarray]:
-    """What a system is trained by, on the host: what is pruned."""
+    """The stored parameters of a system, which are pruned, on the host."""
     return {name: np.asarray(to_host(array))
             for name, array in (one.stored or one.parameters).items()}
 
 
 def stored_weights(one: BaseSystem) -> dict[str, Weight]:
-    """What is declared of the same."""
+    """The declarations of the stored parameters."""
     return (one.parametrized or one.model).weights()
 
 
 def masks_for(one: BaseSystem, percent: float, scheme: str) -> Masks:
-    """Masks that prune `percent` of a system's weights; what has been pruned before stays so.
+    """Masks that prune `percent` of a system's weights; weights that were pruned before stay
+    pruned.
 
     Raises UserError for a percent out of range or below what has been pruned before.
     """
@@ -73,9 +74,9 @@ def masks_for(one: BaseSystem, percent: float, scheme: str) -> Masks:
 def with_masks(
     one: S, found: Mapping[str, np.ndarray], facts: Mapping[str, Any] | None = None
 ) -> S:
-    """The system with only what the masks keep of its parameters.
+    """The system with its parameters masked.
 
-    Raises UserError where the recipe normalizes a table and a row of it would lose all its weights.
+    Raises UserError if the recipe normalizes a table and a row of it would lose all its weights.
     """
     made = sparse_start(one, found, facts)
     stored = {name: to_device(np.where(found[name], array, 0).astype(array.dtype, copy=False)
@@ -119,7 +120,7 @@ def prune(one: S, percent: float, scheme: str, of: str) -> S:
 def retraining_recipe(
     directory: Path, own: Path | None, how: str, overrides: Sequence[str] = ()
 ) -> AnyRecipe:
-    """The recipe of what is trained after `directory`'s run was pruned.
+    """The recipe for training a run of `directory` after pruning.
 
     Arguments: own, a recipe to use, or None: that of the run, for retraining with the thesis's
     settings; overrides, of either. Raises UserError where it has another model or other data.

@@ -1,4 +1,4 @@
-"""The three schemes of pruning, each a score: the k weights with the smallest are pruned.
+"""The three schemes of pruning, each a score: the k weights with the smallest scores are pruned.
 
 Source: thesis, section 6.2.2, "Pruning Schemes". With x % of N weights to prune, k is x N / 100,
 rounded:
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-Score = Callable[[np.ndarray], np.ndarray]  # of all weights of a class, flat: their scores
+Score = Callable[[np.ndarray], np.ndarray]  # all weights of a class, flat -> their scores
 Masks = dict[str, np.ndarray]  # bool, True where the weight is kept
 GONE = -1.0  # the score of a weight that has been pruned before: below every other
 
@@ -29,7 +29,7 @@ def class_blind(w: np.ndarray) -> np.ndarray:
 
 
 def class_uniform(w: np.ndarray) -> np.ndarray:
-    """The share of the class that is smaller; 1/2 makes x % of n weights round(x n / 100)."""
+    """The share of the class that is smaller; with + 1/2, x % of n weights are round(x n / 100)."""
     order = np.argsort(np.abs(w), kind="stable")
     score = np.empty(w.size)
     score[order] = (np.arange(w.size) + 0.5) / w.size                      # (6.2.2 pruning)
@@ -37,7 +37,7 @@ def class_uniform(w: np.ndarray) -> np.ndarray:
 
 
 def class_distribution(w: np.ndarray) -> np.ndarray:
-    """The magnitude in standard deviations; of a class of equal weights the magnitude."""
+    """The magnitude in standard deviations; in a class of equal weights, the magnitude."""
     return np.abs(w) / (np.std(w, dtype=np.float64) or 1.0)                # (6.2.2 pruning)
 
 
@@ -62,7 +62,7 @@ def masks(
     """Masks that prune `percent` of the weights of all classes together.
 
     Arguments: parameters, on the host; classes, by the names of those that may be pruned; percent,
-    in [0, 100); scheme, a key of SCHEMES; before, masks of what has been pruned, which stays so.
+    in [0, 100); scheme, a key of SCHEMES; before, masks of weights that stay pruned, or None.
     Raises ValueError for a percent out of range, or below what has been pruned before.
     """
     check_percent(percent)

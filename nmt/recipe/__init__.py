@@ -37,7 +37,7 @@ MISSING = {BLEU: ", which evaluate.bleu measures",
 
 
 class AnyRecipe:
-    """What the recipes of all architectures have."""
+    """The common fields of the recipes of all architectures."""
 
     model: Any  # of the type `MODELS[...].config`, which tells the architecture
     parametrize: ParametrizeConfig
@@ -52,7 +52,8 @@ class TranslationRecipe(AnyRecipe):
 
 @dataclass(frozen=True)
 class SubwordsConfig:
-    """Words as pieces, by byte pair encoding (Sennrich et al., 2016); with no key, words stay."""
+    """Subwords by byte pair encoding (Sennrich et al., 2016); without any key, words are not
+    cut."""
 
     merges: int | None = None  # pairs of symbols to merge, learned from the training words
     joint: bool = True  # merges learned from both sides' words together; false: of each side's own
@@ -92,7 +93,7 @@ class SubwordsConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the sentence pairs come from and how they become ids."""
+    """The sentence pairs, and how they become ids."""
 
     corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; or cldr, reverse
     directory: str = "."  # files, one text: where the files below are
@@ -111,7 +112,7 @@ class DataConfig:
     test_size: int = 500  # cldr, reverse: pairs to score at the end; may be 0
     seed: int = 1  # of the pairs drawn: cldr, reverse; of files, for validation
     max_length: int | None = 50  # words a training sentence may have; longer ones are counted
-    cut_long: bool = False  # files: they lose the words behind max_length instead (thesis, 5.4.2)
+    cut_long: bool = False  # files: they are truncated to max_length instead (thesis, 5.4.2)
     max_translate_length: int = 1000  # words a sentence to translate may have; longer: refused
     min_frequency: int = 1  # rarer words become <unk>
     max_vocabulary: int | None = None  # words kept per language, <unk> and </s> included
@@ -155,7 +156,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """How a translator is scored."""
+    """The scoring of a translator."""
 
     bleu_tokenize: str = "13a"  # sacrebleu's tokenisation: 13a for plain text, none for tokens
     bleu: bool = True  # translate the dev set greedily at the end of each epoch and score it
@@ -272,7 +273,7 @@ def _check_least(section: Any, least: int, *names: str) -> None:
 
 
 def _check_positions(data: DataConfig, model: Any) -> None:
-    """Raise ValueError for data that a model of attention alone, a Transformer, would not read."""
+    """Raise ValueError for data options that a Transformer does not support."""
     most = getattr(model, "positions", None)
     if most is None:
         return
@@ -294,7 +295,7 @@ def _check_tied(recipe: Recipe) -> None:
 
 
 def _check_criterion(train: TrainOptions, scores: Sequence[str]) -> None:
-    """Raise ValueError unless validation gives the score that decides what is best."""
+    """Raise ValueError unless validation measures the score that decides the best checkpoint."""
     if train.criterion not in scores:
         raise ValueError(f"train.criterion: expected {' or '.join(scores)}, got "
                          f"{train.criterion!r}{MISSING.get(train.criterion, '')}")

@@ -43,9 +43,10 @@ def load_recipe(kind: type[R], path: str | Path, overrides: Sequence[str] = ()) 
     Arguments: kind, `Recipe`, `LanguageModelRecipe`, `TasksRecipe`, or a class above some of them
     for any; path of the YAML file; overrides, each `--section.key=value`, which count as a recipe
     based on the file.
-    Raises UserError, naming file and line or the override: what `read_tree` does not like, an
-    unknown architecture, one whose recipes are of another kind, an unknown key (with the nearest
-    known one), a value of the wrong type or out of range.
+    Raises UserError, naming file and line or the override: errors of `read_tree`, an unknown
+    architecture, one whose recipes are of another kind, an unknown key (with the nearest known
+    one),
+    a value of the wrong type or out of range.
     """
     tree, given = read_tree(path), [_split(override) for override in overrides]
     if is_of_tasks(tree):
@@ -102,7 +103,7 @@ def as_text(recipe: AnyRecipe) -> str:
 
 
 def as_mapping(recipe: AnyRecipe) -> dict[str, Any]:
-    """The sections of a recipe, nested; the model's says its architecture."""
+    """The sections of a recipe as nested mappings; that of the model has its architecture."""
     if isinstance(recipe, TasksRecipe):
         return tasks_mapping(recipe, as_mapping)
     mapping = dataclasses.asdict(recipe)  # type: ignore[call-overload]
@@ -134,7 +135,7 @@ def _architecture(
 
 
 def _entries(tree: Tree, architecture: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
-    """What a recipe gives, by dotted key, each of them known."""
+    """The entries of a recipe by dotted key. Raises UserError for unknown keys."""
     keys = keys_of(architecture)
     sections = sections_of(keys)
     for name, entry in tree.items():
@@ -145,7 +146,7 @@ def _entries(tree: Tree, architecture: str, prefix: str = "") -> Iterator[tuple[
             raise UserError(f"{entry.place}: key {problem(key, architecture)}")
         elif isinstance(entry.value, dict):
             yield from _entries(entry.value, architecture, f"{key}.")
-        elif entry.value is not None:  # of an empty section all keys are commented out
+        elif entry.value is not None:  # an empty section: all its keys are commented out
             raise UserError(f"{entry.place}: {key}: expected a mapping of keys to values, got "
                             f"{entry.value!r}")
 
@@ -153,10 +154,11 @@ def _entries(tree: Tree, architecture: str, prefix: str = "") -> Iterator[tuple[
 def _typed(
     keys: Mapping[str, Key], given: Mapping[str, Any], chosen: Mapping[str, str], where: Where
 ) -> dict[str, Any]:
-    """Value by dotted key: of the file, or of its override, of the type that its section names."""
+    """Dotted key -> value of the file or of its override, converted to the type that its section
+    declares."""
     right = {key: value for key, value in given.items() if _is_of(value, keys[key].type)}
     rest = {key: value for key, value in given.items() if key not in right}
-    parser = ArgumentParser(exit_on_error=False)  # slow: what needs no parser goes by it
+    parser = ArgumentParser(exit_on_error=False)  # slow: values that need no conversion skip it
     for key in (*rest, *chosen):
         parser.add_argument(f"--{key}", type=keys[key].type)
 
@@ -180,13 +182,13 @@ def _typed(
     for key, value in values.items():
         if value is None and "null" not in keys[key].written:  # jsonargparse lets null through
             raise wrong(key)
-        if isinstance(value, str) and "\0" in value:  # no file is called so
+        if isinstance(value, str) and "\0" in value:  # no file name may contain it
             raise UserError(f"{where(key)}: {key}: expected no NUL character, got {value!r}")
     return values
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type as it stands; False where it may have to be converted."""
+    """Whether a value is of a type without conversion."""
     kinds = {kind, *(get_args(kind) if isinstance(kind, UnionType) else ())}
     return type(value) in kinds & {bool, int, float, str, NoneType}
 
@@ -207,7 +209,7 @@ def _make(
     section: type, values: Mapping[str, Any], default: Any, prefix: str, where: Where,
     types: Mapping[str, type] | None = None,
 ) -> Any:
-    """A section, which checks itself: the values given, and for the others those of `default`."""
+    """Make a section, which checks itself, of the values given and the defaults of the others."""
     inner, made = subsections(section, types), dict(values)
     for field in dataclasses.fields(section):
         kind = inner.get(field.name)

@@ -19,9 +19,9 @@ ARCHITECTURE = "model.architecture"  # the one key that is no field: it says whi
 class Key(NamedTuple):
     """A value that a recipe may give."""
 
-    type: Any  # as the parser of values takes it
-    written: str  # as a person does: `int | null`
-    default: Any  # where the recipe leaves it out
+    type: Any  # as jsonargparse reads it
+    written: str  # for messages: `int | null`
+    default: Any  # the default
     section: type  # the dataclass that declares it
 
 
@@ -32,7 +32,7 @@ def keys_of(architecture: str) -> Mapping[str, Key]:
 
 @cache
 def _keys_of(architecture: str, config: type) -> Mapping[str, Key]:
-    """The same, of an architecture that has this section of the model."""
+    """The keys of an architecture with this class for its section of the model."""
     kind, found = kind_of(architecture), dict[str, Key]()
     for name, key in _keys(kind, dataclasses.MISSING, "", {"model": config}):
         if name.startswith("model.") and ARCHITECTURE not in found:
@@ -42,7 +42,7 @@ def _keys_of(architecture: str, config: type) -> Mapping[str, Key]:
 
 
 def sections_of(keys: Collection[str]) -> set[str]:
-    """The dotted names of the sections that keys stand in."""
+    """The dotted names of the sections of keys."""
     return {section for key in keys
             for section in accumulate(key.split(".")[:-1], lambda outer, name: f"{outer}.{name}")}
 
@@ -53,7 +53,7 @@ _hints = cache(get_type_hints)  # of a section: the types of its fields
 def subsections(section: type, chosen: Mapping[str, type] | None = None) -> dict[str, type]:
     """The fields of a section that are sections themselves, dataclasses.
 
-    chosen: of fields whose type the architecture decides, the type.
+    chosen: field -> type, for fields whose type depends on the architecture.
     """
     hints = {**_hints(section), **(chosen or {})}
     return {field.name: hints[field.name] for field in dataclasses.fields(section)
@@ -97,6 +97,6 @@ def _keys(
 
 
 def _written(annotation: str) -> str:
-    """A type as a recipe's reader knows it."""
+    """A type in the words of YAML, as in `int | null`."""
     literal = re.fullmatch(r"Literal\[(.*)\]", annotation)
     return " | ".join(literal[1].split(", ")) if literal else annotation.replace("None", "null")

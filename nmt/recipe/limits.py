@@ -1,7 +1,7 @@
-"""How large a number of a recipe may be.
+"""Limits for the numbers of a recipe.
 
-What is beyond is a slip of the hand or comes from someone who means harm: it would fill the memory,
-run for years or overflow in the middle of training. Infinity and NaN are no number of any key.
+A number beyond them is a slip or an attack: it would fill the memory, run for years or overflow
+during training. Infinity and NaN are allowed for no key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OTHERS = (-10**9, 10**9)
 
 
 def beyond_limits(key: str, value: Any) -> str | None:
-    """What was expected of the value of a dotted key, where that is a number out of range."""
+    """What was expected of the value of a dotted key, if it is a number out of range; else None."""
     least, most = LIMITS.get(key.rpartition(".")[2], OTHERS)
     for number in _numbers(value):
         if isinstance(number, float) and not math.isfinite(number):

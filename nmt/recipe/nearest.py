@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that is not known."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """A hint at the known name that is nearest, or nothing."""
+    """A hint with the nearest known name; "" if none is near."""
     last = {one.split(".")[-1]: one for one in known}  # `epochs` means `train.epochs`
     found = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     found = found or [last[one] for one in

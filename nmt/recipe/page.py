@@ -61,7 +61,7 @@ def page() -> str:
 
 
 def keys_in_short(architecture: str = DEFAULT_ARCHITECTURE) -> str:
-    """The names of all keys of an architecture, a paragraph a section: what `--help` shows."""
+    """The names of all keys of an architecture, a paragraph for each section, for `--help`."""
     sections: dict[str, list[str]] = {}
     for key in keys_of(architecture):
         section, _, name = key.partition(".")
@@ -98,7 +98,7 @@ def _sections() -> list[tuple[str, Section]]:
 
 
 def _summary(keys: Mapping[str, Key]) -> str:
-    """The first line of a section's docstring, without what it says of errors."""
+    """The first line of a section's docstring, without the part on errors."""
     line = str(inspect.getdoc(next(iter(keys.values())).section)).split("\n")[0]
     return line.split(";")[0].rstrip(".") + "."
 

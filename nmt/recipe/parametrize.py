@@ -1,4 +1,4 @@
-"""The recipe's section `parametrize`: which of a model's parameters are made from others."""
+"""The recipe's section `parametrize`: tied, normalised and frozen parameters of a model."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from nmt.recipe.nearest import nearest
 class ParametrizeConfig:
     """Which of the model's parameters, by name, are tied, normalised or frozen.
 
-    Masks and stacked parts are not a recipe's: pruning and models that share parts make them.
+    Masks and stacked parts have no keys: pruning and multi-task models make them.
     """
 
-    tied: dict[str, str] = field(default_factory=dict)  # parameter: the one it is the same as
+    tied: dict[str, str] = field(default_factory=dict)  # parameter: the one that it is tied to
     normalized: dict[str, float] = field(default_factory=dict)  # parameter: rows' length (fixnorm)
-    learned_radius: bool = False  # whether those lengths are learned, from there on (fixnorm)
+    learned_radius: bool = False  # those lengths are initial values of learned ones (fixnorm)
     frozen: list[str] = field(default_factory=list)  # parameters not trained; * is any characters
 
     def __post_init__(self) -> None:
@@ -84,7 +84,8 @@ def _tied(
 def _frozen(
     pattern: str, model: Any, table: dict[str, Parametrization]
 ) -> dict[str, Parametrization]:
-    """The parameters of a pattern, which must be some, and otherwise as they are."""
+    """The parameters that match a pattern. Raises UserError if there is none, or if one is in
+    `table`."""
     names = [name for name in model.weights() if fnmatchcase(name, pattern)]
     if not names:
         raise ValueError(f"{pattern}: expected a parameter of the model, got none"

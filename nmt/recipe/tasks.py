@@ -12,7 +12,7 @@
                                 # those of the first that share it
     private: 0.0                # share of a shared layer's units that each task has for itself
 
-Of another task's own train section only batch_size and sorted_within count.
+Of another task's own train section only batch_size and sorted_within are used.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ class TasksRecipe(TranslationRecipe):
 
     @property
     def train(self) -> TrainOptions:  # type: ignore[override]
-        """The reference's."""
+        """The train section of the reference task."""
         return next(iter(self.tasks.values())).train
 
     def groups(self, part: str) -> list[list[str]]:
-        """All tasks by who shares a part, a task that shares it with none alone."""
+        """The tasks grouped by who shares a part; a task that shares it with no other is a group of
+        one."""
         shared = self.share.get(part, [])
         together = set(chain.from_iterable(shared))
         return [*shared, *([task] for task in self.tasks if task not in together)]
@@ -74,9 +75,9 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
     """The recipe of a tree that `is_of_tasks`.
 
     Arguments: path, for messages; given, overrides: `section.key` of every task, `task.section.key`
-    of one, `ratios.task`; read, makes the recipe of a task.
-    Raises UserError, naming file and line: an unknown key, a task that there is not, a ratio that
-    is not positive, a part or a task that cannot be shared, and as `read` does.
+    of one, `ratios.task`; read, the function that makes the recipe of a task.
+    Raises UserError, naming file and line: an unknown key, an unknown task, a ratio that is not
+    positive, a part or a task that cannot be shared, and as `read` does.
     """
     for name, entry in tree.items():
         if name not in KEYS:
@@ -96,14 +97,15 @@ def tasks_recipe(tree: Tree, path: str | Path, given: Sequence[Override],
 
 
 def tasks_mapping(recipe: TasksRecipe, one: Callable[[Recipe], dict[str, Any]]) -> dict[str, Any]:
-    """The recipe as plain values, in full; one: does that for a task's."""
+    """The recipe as plain values, in full; one: the function that does so for a task's recipe."""
     return {TASKS: {name: one(task) for name, task in recipe.tasks.items()}, RATIOS: recipe.ratios,
             SHARE: recipe.share, VOCABULARIES: recipe.vocabularies,
             **({PRIVATE: recipe.private} if recipe.private else {})}  # as in older run directories
 
 
 def _named(entry: Entry) -> Tree:
-    """The tasks by name, each name one that a directory can have and no section has."""
+    """The tasks by name. Raises UserError for a name that no directory can have or that a section
+    has."""
     if not (isinstance(entry.value, dict) and entry.value):
         raise UserError(f"{entry.place}: {TASKS}: expected a mapping of names to recipes, got "
                         f"{_shown(entry.value)}")
@@ -115,8 +117,8 @@ def _named(entry: Entry) -> Tree:
 
 
 def _tree_of(name: str, entry: Entry) -> Tree:
-    """What a task says: a file's name, or the values themselves."""
-    beside = Path(entry.place.rpartition(":")[0]).parent  # the file that says so may be a base
+    """The tree of a task's entry: a file's name, or the sections themselves."""
+    beside = Path(entry.place.rpartition(":")[0]).parent  # the file with this entry may be a base
     if isinstance(entry.value, str) and entry.value:
         if not os.path.isfile(beside / entry.value):
             raise UserError(f"{entry.place}: {TASKS}.{name}: expected a recipe's file, found none "
@@ -136,7 +138,7 @@ def _tree_of(name: str, entry: Entry) -> Tree:
 def _divided(
     given: Sequence[Override], named: Tree
 ) -> tuple[dict[str, list[Override]], dict[str, str | None], list[Override]]:
-    """Overrides of each task, of ratios, and those that are of all tasks."""
+    """The overrides of each task, those of ratios, and those of all tasks."""
     own: dict[str, list[Override]] = {name: [] for name in named}
     ratios: dict[str, str | None] = {}
     common: list[Override] = []
@@ -178,7 +180,7 @@ def _ratios(entry: Entry | None, names: Sequence[str],
 
 
 def _number(value: Any) -> float:
-    """A number; NaN for what is none."""
+    """The value as a number; NaN if it is none."""
     try:
         return math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -224,7 +226,7 @@ def _groups(part: str, entry: Entry, names: Sequence[str]) -> list[list[str]]:
 
 
 def _vocabularies(entry: Entry | None) -> str:
-    """One of the choices."""
+    """The value of `vocabularies`, one of the choices."""
     if entry is not None and entry.value not in VOCABULARY_CHOICES:
         raise UserError(f"{entry.place}: {VOCABULARIES}: expected "
                         f"{' or '.join(VOCABULARY_CHOICES)}, got {_shown(entry.value)}")
@@ -248,7 +250,7 @@ def _check_task(name: str, names: Sequence[str], place: str, key: str) -> None:
 
 
 def _text(value: Any) -> str:
-    """A name as it is written: YAML may take it for something else."""
+    """A name as text: YAML may read it as another type."""
     return value if isinstance(value, str) else _shown(value)
 
 

@@ -1,4 +1,4 @@
-"""A recipe's YAML, its bases merged, as a tree that knows where each value stands."""
+"""A recipe's YAML, merged with its bases, as a tree with the file and line of each value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 10_000  # values
 
 
 class Entry(NamedTuple):
-    """What stands behind a key."""
+    """The value of a key, and where it is."""
 
     value: Any  # of a mapping `Tree`
     place: str  # file and line of the key
@@ -40,14 +40,14 @@ def read_tree(path: str | Path) -> Tree:
 
 
 def plain(value: Any) -> Any:
-    """A value without places."""
+    """A value without file and line."""
     if not isinstance(value, dict):
         return value
     return {key: plain(entry.value) for key, entry in value.items()}
 
 
 def architecture_entry(tree: Tree) -> Entry:
-    """What the model section says of its architecture; without a place where it says nothing."""
+    """The entry of the model's architecture; the default, without a place, if there is none."""
     model = tree.get("model")
     named = model.value.get("architecture") if model and isinstance(model.value, dict) else None
     return named or Entry(DEFAULT_ARCHITECTURE, "")
@@ -64,7 +64,7 @@ def _read(path: Path, above: tuple[Path, ...]) -> Tree:
 
 
 def based(tree: Tree) -> Tree:
-    """What stands in a recipe as a recipe of its own, on its base. Errors as `read_tree`."""
+    """A tree inside a recipe, merged with its own base. Errors as `read_tree`."""
     return _based(dict(tree), ())
 
 
@@ -94,7 +94,7 @@ def _on_base(base: Tree, own: Tree) -> Tree:
 
 
 def _merged(below: Tree, above: Tree) -> Tree:
-    """Mappings by key; of all else, what stands above."""
+    """Merge mappings by key; other values of `above` replace those of `below`."""
     merged = {**below, **above}
     for name in below.keys() & above.keys():
         one, other = below[name].value, above[name].value
@@ -127,7 +127,7 @@ def _parse(path: Path) -> Tree:
 
 
 def _read_bytes(path: Path) -> bytes:
-    """The content, unless that is no recipe for its size alone."""
+    """The content of the file. Raises UserError if it is too large."""
     with open(path, "rb") as file:
         raw = file.read(LARGEST + 1)
     if len(raw) > LARGEST:
@@ -136,16 +136,16 @@ def _read_bytes(path: Path) -> bytes:
 
 
 class _Loader(yaml.SafeLoader):
-    """One that raises UserError, naming the line, where mappings and lists nest deeper than
-    DEEPEST, or aliases repeat what they stand for until there are more than MOST values."""
+    """A loader that raises UserError, naming the line, where mappings and lists nest deeper than
+    DEEPEST, or where expanded aliases make more than MOST values."""
 
     def __init__(self, path: Path, raw: bytes) -> None:
         super().__init__(raw)
         self._path, self._depth, self._count = path, 0, 0
-        self._sizes: dict[str, int] = {}  # values that an anchor stands for
+        self._sizes: dict[str, int] = {}  # number of values of an anchor
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """PyYAML's step from what comes next to a node."""
+        """PyYAML's step from the next events to a node."""
         event, before = self.peek_event(), self._count
         alias = isinstance(event, yaml.AliasEvent)
         self._count += self._sizes.get(event.anchor, 1) if alias else 1
@@ -162,12 +162,12 @@ class _Loader(yaml.SafeLoader):
 
 
 def _line(found: yaml.Event | yaml.Node) -> int:
-    """Where something begins, from 1."""
+    """The line where an event or node begins, from 1."""
     return found.start_mark.line + 1 if found.start_mark else 1
 
 
 def _value(loader: yaml.SafeLoader, node: yaml.Node, path: Path, prefix: str) -> Any:
-    """What a node says; of a mapping its entries."""
+    """The value of a node; for a mapping, its entries."""
     if not isinstance(node, yaml.MappingNode):
         try:
             return loader.construct_object(node, deep=True)

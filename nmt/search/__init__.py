@@ -1,6 +1,5 @@
-"""Search for translations: greedy, sampling and beam search over anything that can encode and step.
+"""Search for translations: greedy search, sampling and beam search over any `Searchable`.
 
-`beam` holds the loop and its greedy and beam forms, `sample` draws at random, `topk` is the part
-that runs on the device, `history` keeps the back-pointers, `interface` says what a model gives,
-what can be chosen and what comes back.
+`beam` has the loop, greedy search and beam search, `sample` random sampling, `topk` the part that
+runs on the device, `history` the back-pointers, `interface` the options and the results.
 """

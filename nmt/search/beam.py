@@ -1,9 +1,9 @@
 """Beam search and greedy search over a batch of sentences.
 
-One loop serves all: each step feeds the last token of every active hypothesis to the model, has the
-best extensions proposed, takes those that emit the end marker off the beam, and goes on with the
-best of the others. What is large (logits, states, alignments) stays on the device; per step two
-arrays of candidates come to the host, where the bookkeeping is done.
+One loop serves all: each step feeds the last token of every active hypothesis to the model,
+proposes the best extensions, removes those that emit the end marker from the beam, and continues
+with the best of the others. Large arrays (logits, states, alignments) stay on the device; per step
+two arrays of candidates are transferred to the host for bookkeeping.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
         sources: what it reads; of a translator one side, ids (S, B).
         options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
-        observer: is told of each step, and may have more candidates proposed.
+        observer: called after each step; may ask for more candidates.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first. Those cut at the step
-        limit (`finished` False, nothing of them is dropped) only fill up what finished ones leave
-        free, and stand among them by score: with n > 1 a cut one may be first.
+        limit (`finished` False, with all their tokens) are only used if there are fewer than n
+        finished ones, and sorted among these by score: with n > 1 a cut one may be first.
 
     Raises:
         ValueError: shapes do not fit.
         FloatingPointError: the model's logits are not finite from above.
 
     Choices the thesis leaves open: an end marker is accepted only among the K best candidates of
-    its step, so that K = 1 is greedy search; K others go on growing, K at all times. A sentence is
-    done when no active hypothesis can enter its n best any more: log-probabilities only fall, so
-    log p / lp(limit) is the best that an active one can reach.
+    its step, so that K = 1 is greedy search; K other hypotheses stay active at all times. A
+    sentence is done when no active hypothesis can enter its n best any more: log-probabilities only
+    fall, so log p / lp(limit) is the best that an active one can reach.
     """
     count = max(2 * options.beam, 0 if observer is None else observer.candidates)
     propose = partial(best_candidates, count=count, scores=_scores(model))
@@ -74,8 +74,8 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
         options: only the limit on steps and `unknown` are used.
 
     Returns:
-        One hypothesis per sentence; its score is its log-probability. On the limit all tokens so
-        far are returned, as the printed algorithm does.
+        One hypothesis per sentence; its score is its log-probability. At the step limit all tokens
+        so far are returned, as by the printed algorithm.
 
     Raises:
         ValueError, FloatingPointError: as in `beam_search`.
@@ -111,10 +111,10 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
         model, parameters, options: as in `beam_search`.
         state: of B sentences with a row each, as `Searchable.encode` gives it.
         limits: (B,) the most steps of each sentence.
-        propose: gives the candidates of a step, best first, from the device logits and the
+        propose: returns the candidates of a step, best first, from the device logits and the
             log-probabilities of the active hypotheses.
         lengths: (B,) columns that each sentence's alignment is cut to; None: it has none.
-        observer: is told of each step.
+        observer: called after each step.
 
     Returns, raises:
         As `beam_search`; ValueError also for limits that are not B, or below 1.
@@ -146,12 +146,12 @@ def search(model: Searchable, parameters: Mapping[str, Array], state: Any, limit
 
 
 def _scores(model: Searchable) -> bool:
-    """Whether what a model's step returns is added up as it is, and not its log softmax."""
+    """Whether a model's step returns scores that are added up without a log softmax."""
     return getattr(model, "scores", False)
 
 
 def _known(logits: Array, active: Active, scores: bool) -> tuple[Array, Active]:
-    """Logits that forbid `<unk>`, and the hypotheses with what that costs."""
+    """Logits without `<unk>`, and the hypotheses with their log-probabilities corrected for it."""
     logits, allowed = without_unknown(logits)
     before = active.log_probabilities
     log_probabilities = before if scores else before + allowed.reshape(before.shape)
@@ -196,8 +196,8 @@ def _by_score(ended: Ended) -> float:
 
 def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int,
           ended: list[list[Ended]]) -> tuple[np.ndarray, np.ndarray]:
-    """Say which sentences (B',) are done, and the best score that an active hypothesis of each can
-    reach; at the limit the active hypotheses fill up `ended`."""
+    """Which sentences (B',) are done, and the best score that an active hypothesis of each can
+    reach; at the step limit the active hypotheses are added to `ended`."""
     limits = limits[active.sentences]
     for i in np.flatnonzero(steps == limits):
         for row, token, score in zip(active.rows[i], active.tokens[i], active.log_probabilities[i],
@@ -212,7 +212,7 @@ def _done(active: Active, options: SearchOptions, limits: np.ndarray, steps: int
 
 def _select(model: Searchable, state: Any, rows: np.ndarray, sentences: np.ndarray,
             N: int) -> Any:
-    """Reorder and thin out the model's state of N rows, unless nothing changes or nothing stays."""
+    """Select rows of the model's state of N rows, unless all stay in order or none stays."""
     if not len(rows) or np.array_equal(rows, np.arange(N)):
         return state
     return model.select(state, rows, sentences)

@@ -2,8 +2,8 @@
 
 Source: thesis section 2.3.2, whose models' distributions are averaged at each step, and Sennrich
 (2016), who averages log-probabilities (erratum 12). The members may be of any architecture; they
-share the target vocabulary and read the same source ids. Search, sampling and force-decoding take
-an ensemble for a model.
+share the target vocabulary and read the same source ids. Search, sampling and force-decoding use an
+ensemble like a model.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Ensemble:
 
     @staticmethod
     def divided(parameters: Mapping[str, Array], count: int) -> list[dict[str, Array]]:
-        """Each of `count` members' parameters, of what `joined` gave."""
+        """The parameters of each of `count` members, from the mapping that `joined` returned."""
         own: list[dict[str, Array]] = [{} for _ in range(count)]
         for name, array in parameters.items():
             number, _, short = name.partition("/")
@@ -75,7 +75,7 @@ class Ensemble:
                 for model, one in zip(self.members, state, strict=True)]
 
     def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[float, None]:
-        """-log p of the batch's targets, nats, summed over words; there is no backward to it."""
+        """-log p of the batch's targets, in nats, summed over words; there is no backward."""
         forced = force_decode(self, parameters, batch)
         return -sum(hypothesis.log_probability for hypothesis in forced), None
 
@@ -102,8 +102,8 @@ def mean_of_probabilities(logits: Sequence[Array]) -> Array:
 
     Source: thesis section 2.3.2: "different distributions are then averaged".
 
-    Arguments: logits, M arrays (N, V), nats. Returns (N, V), normalised. Relative to the models'
-    largest, so that no exponential underflows to a word that has no probability at all.
+    Arguments: logits, M arrays (N, V), nats. Returns (N, V), normalised. Computed relative to the
+    largest over the models, so that no word's probability underflows to zero.
     """
     xp = backend.array_module(*logits)
     normalisers = [log_sum_exp(one, one.max(axis=1)) for one in logits]
@@ -123,14 +123,14 @@ def mean_of_logs(logits: Sequence[Array]) -> Array:
 
     Source: Sennrich (2016): log P(y_i) = 1/M sum of log P_m(y_i).
 
-    Arguments: logits, M arrays (N, V), nats. Returns (N, V), up to a number per row: the geometric
-    mean is no distribution before it is divided by its sum, which search does with any logits.
+    Arguments: logits, M arrays (N, V), nats. Returns (N, V), up to a constant per row: search
+    normalises the geometric mean, as it does all logits.
     """
     return sum(logits[1:], start=logits[0]) / len(logits)  # 1/M sum of log p_m  (Sennrich ensemble)
 
 
 def mean_alignment(alignments: Sequence[Array]) -> Array:
-    """The mean of alignments (N, S_m), as far as the narrowest reaches: beyond is padding only."""
+    """The mean of alignments (N, S_m), cut to the narrowest: the other columns are padding."""
     width = min(one.shape[1] for one in alignments)
     return sum((one[:, :width] for one in alignments[1:]),
                start=alignments[0][:, :width]) / len(alignments)

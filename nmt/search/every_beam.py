@@ -1,4 +1,4 @@
-"""Beam search with every size up to the beam, and the best of all that was found."""
+"""Beam search with every beam size up to the given one, and the best of all hypotheses."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def every_beam_search(
     """Search with each beam size B' = 1 .. `options.beam`; the n best of all, best score first.
 
     Source: "a beam search for each B' in {1, 2, ..., B} [...] and pick the translation with the
-    highest probability out of all of the searches" (Nair 6.5 beam). A larger beam need not find
-    what a smaller one does: its early candidates crowd out the beginning of a better translation.
-    Takes about (B + 1) / 2 times as long as `beam_search`.
+    highest probability out of all of the searches" (Nair 6.5 beam). A larger beam need not find the
+    result of a smaller one: the beginning of a better translation may be pruned early. Takes about
+    (B + 1) / 2 times as long as `beam_search`.
 
     Arguments, raises: as `beam_search`.
     Returns: as `beam_search`; `Hypothesis.beam` is the largest B' that found it. Cut hypotheses,
-    which lack a factor of their probability, only fill up what finished ones leave free.
+    whose probability lacks a factor, are only used if there are too few finished ones.
     """
     found: list[dict[tuple[int, ...], Hypothesis]] = [{} for _ in sources[0].lengths]
     for beam in range(1, options.beam + 1):

@@ -1,4 +1,4 @@
-"""Force-decoding: the model is led along a given translation, and says how it saw it."""
+"""Force-decoding: log-probabilities and alignments of a given translation under a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.search.topk import log_sum_exp
 def force_decode(
     model: Searchable, parameters: Mapping[str, Array], batch: Batch
 ) -> list[Hypothesis]:
-    """Feed the words of the targets, whatever the model would have predicted.
+    """Feed the words of the targets, regardless of the model's predictions.
 
     Source: thesis section 4.4.4: "I force decode my attentional models to produce translations
     that match the references".

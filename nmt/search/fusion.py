@@ -4,8 +4,8 @@ Source: Gulcehre et al. (2015), section 4.1; Sennrich's slides, "rescore beam wi
 
     score(y_t) = log p_TM(y_t | y_<t, x) + beta log p_LM(y_t | y_<t)        (Gulcehre shallow)
 
-at each step, the end marker's too. It is added up as it stands: no step is divided by the sum over
-words, which would take back what the language model says of a hypothesis as a whole.
+at each step, including that of the end marker. The scores are summed without normalising each step
+over the words, which would cancel the language model's preference between hypotheses.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class FusedState(NamedTuple):
 
 
 class ShallowFusion:
-    """A translator, or an ensemble, whose scores a language model of the same words adds to.
+    """A translator, or an ensemble, with the scores of a language model of the same words added.
 
     Its parameters are those of both in one mapping (`Ensemble.joined`). The language model begins
     each sentence as it begins a text: it reads `</s>`.
     """
 
-    scores = True  # what `step` returns counts as it is
+    scores = True  # `step` returns scores: no log softmax
 
     def __init__(self, translator: Searchable, language: Searchable, beta: float) -> None:
         """beta: weight of the language model, at least 0."""
@@ -42,7 +42,7 @@ class ShallowFusion:
 
     def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                rows: int) -> FusedState:
-        """Both before the first word."""
+        """The states of both before the first word."""
         own, language = Ensemble.divided(parameters, 2)
         return FusedState(self.translator.encode(own, sources, rows),
                           self.language.encode(language, (), rows))
@@ -62,7 +62,7 @@ class ShallowFusion:
                           self.language.select(state.language, rows, sentences))
 
     def loss(self, parameters: Mapping[str, Array], batch: Batch) -> tuple[Any, Any]:
-        """The translator's alone."""
+        """The loss of the translator alone."""
         translator: Any = self.translator
         return translator.loss(Ensemble.divided(parameters, 2)[0], batch)
 

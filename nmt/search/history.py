@@ -1,4 +1,4 @@
-"""The back-pointers of a search, and the hypotheses read off along them."""
+"""The back-pointers of a search, and the hypotheses reconstructed from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.search.interface import Hypothesis
 
 
 class Ended(NamedTuple):
-    """A hypothesis that grows no more: where it ended, and how good it is."""
+    """An ended hypothesis: its last step and row, and its scores."""
 
     score: float
     log_probability: float  # nats
@@ -22,9 +22,9 @@ class Ended(NamedTuple):
 
 
 class History:
-    """What each step read: tokens, rows of the step before, and what the model attended to.
+    """The tokens, back-pointers and alignments of each step.
 
-    The alignments stay on the device until the hypotheses are read off.
+    The alignments stay on the device until the hypotheses are reconstructed.
     """
 
     def __init__(self) -> None:

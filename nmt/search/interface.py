@@ -1,4 +1,4 @@
-"""What can be chosen of a search, and what comes back."""
+"""The options of a search, and its results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nmt.data.batches import Side
 
 LARGEST = {"beam": 10_000, "minimum_steps": 10**6, "nbest": 10_000, "longest_word": 10**6}
 MOST_FACTOR = 1000
-MOST_EXPONENT = 20  # lp of a million steps is still a float
+MOST_EXPONENT = 20  # lp of a million steps does not overflow
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search.
+    """Options of a search.
 
     Source: thesis section 2.3.2 and Algorithm 5; length normalisation from Nguyen 2019 and Wu et
     al. 2016: s(e | f) = log p(e | f) / lp(e), lp(e) = (5 + |e|)^alpha / (5 + 1)^alpha.
@@ -34,7 +34,7 @@ class SearchOptions:
     length_normalisation: float = 0.0  # alpha of lp(e); 0 ranks by log-probability
     nbest: int = 1  # hypotheses returned per sentence, at most `beam`
     unknown: bool = True  # whether <unk> may be produced (Bahdanau et al., Table 1, has both)
-    longest_word: int = 40  # hybrid: characters of a spelled word, a longer one is cut and counted
+    longest_word: int = 40  # hybrid: most characters of a spelled word; longer ones are cut
     every_beam: bool = False  # the best of all beams up to `beam` (Nair and Shah, 6.5)
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class SearchOptions:
 def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = None,
            length_factor: float | None = None, length_normalisation: float | None = None,
            longest_word: int | None = None, every_beam: bool | None = None) -> SearchOptions:
-    """A recipe's search settings with those of a command line; None where nothing was said.
+    """A recipe's search settings with those of a command line; None: the recipe's value.
 
     One hypothesis is returned unless `nbest` is given, and a beam that is not given is at least as
     wide. Raises UserError for a value out of range.
@@ -83,7 +83,7 @@ def chosen(search: SearchOptions, beam: int | None = None, nbest: int | None = N
     try:
         return replace(search, **{name: value for name, value in given.items()
                                   if value is not None})
-    except ValueError as error:  # out of range, as SearchOptions says
+    except ValueError as error:  # the message of SearchOptions
         raise UserError(str(error)) from None
 
 
@@ -129,6 +129,6 @@ def check_sources(sources: tuple[Side, ...]) -> None:
 
 
 def check_limits(limits: np.ndarray, B: int) -> None:
-    """Raise ValueError unless each of B sentences may take a step: the search would not end."""
+    """Raise ValueError unless there is a limit of at least 1 for each of B sentences."""
     if limits.shape != (B,) or (B and limits.min() < 1):
         raise ValueError(f"limits: expected {B} numbers of at least 1, got {limits}")

@@ -1,6 +1,6 @@
-"""What the page of a search shows of each step, as the search itself told it.
+"""Recording the steps of a search for its page.
 
-A hypothesis is named by where it was proposed: [step, candidate], both from 0.
+A hypothesis is identified by the candidate that ended it: [step, candidate], both from 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nmt.search.steps import SearchStep
 
 GROWS, FINISHED, SURPASSED, OUTSIDE, END_OUTSIDE, CUT, STOPPED = (
     "grows", "finished", "surpassed", "outside", "end outside", "cut", "stopped")
-FATES = {  # what becomes of a candidate, in words
+FATES = {  # the outcome of a candidate, in words
     GROWS: "in the beam", FINISHED: "finished",
     SURPASSED: "finished, below the best finished",  # of which n are kept
     OUTSIDE: "outside the beam",
@@ -32,8 +32,8 @@ DIGITS = 5               # decimals of an attention weight
 class Recorder:
     """Observes the search of one sentence, a batch of one.
 
-    Arguments: options of the search; words, the target's by id; columns, those of an alignment;
-    beyond, how many of the candidates after the last accepted one are kept.
+    Arguments: options of the search; words, the target's by id; columns, their number in an
+    alignment; beyond, how many of the candidates after the last accepted one are kept.
     """
 
     def __init__(self, options: SearchOptions, words: Sequence[str], columns: int,
@@ -68,7 +68,7 @@ class Recorder:
 
     def _fates(self, step: SearchStep, grown: list[int], finished: list[int],
                ended: list[dict[str, Any]]) -> dict[int, str]:
-        """What became of the candidates that were accepted."""
+        """The outcomes of the accepted candidates, by index."""
         places = [one["at"] for one in ended]
         goes_on = GROWS if not step.done[0] else CUT if step.number == self.limit else STOPPED
         return dict.fromkeys(grown, goes_on) | {
@@ -76,7 +76,7 @@ class Recorder:
 
     def _candidate(self, log_p: float, row: int, token: int, penalty: float,
                    fate: str | None) -> dict[str, Any]:
-        """One extension: of which candidate of the step before, by which word, how good."""
+        """One extension: the candidate that it extends, its word, its scores and outcome."""
         parent, before = self._rows[row]
         fate = fate or (END_OUTSIDE if token == END else OUTSIDE)
         return {"parent": parent, "word": self.words[token], "end": token == END,
@@ -84,14 +84,15 @@ class Recorder:
                 "fate": fate}
 
     def _ended(self, one: Ended) -> dict[str, Any]:
-        """A hypothesis that ended: which, its score, whether by an end marker."""
+        """An ended hypothesis: its identity, its score, and whether the end marker ended it."""
         candidate = self._places[one.step][one.row, END if one.last is None else one.last]
         return {"at": [one.step, candidate], "score": one.score, "log_p": one.log_probability,
                 "finished": one.last is None}
 
     def _weights(self, alignment: Any) -> dict[int, list[float]] | None:
-        """The attention of the step by the candidate that was extended, -1 for the first one;
-        of each weights (S,) in the order of the source's words."""
+        """The attention of the step: extended candidate (-1 in the first step) -> weights (S,) in
+        the
+        order of the source's words."""
         if alignment is None:
             return None
         weights = np.round(to_host(alignment)[:, : self.columns].astype(np.float64), DIGITS)

@@ -1,7 +1,8 @@
-"""N-best lists by a log-linear combination of features, its weights tuned to corpus BLEU.
+"""Reranking n-best lists by a log-linear combination of features, with weights tuned to corpus
+BLEU.
 
-Source: Och (2003), minimum error rate training; Sennrich's slides rescore lists that a model made
-from left to right by one from right to left, and source-to-target by target-to-source.
+Source: Och (2003), minimum error rate training; Sennrich's slides rescore the lists of a
+left-to-right model by a right-to-left one, and those of source-to-target by target-to-source.
 """
 
 from __future__ import annotations
@@ -11,35 +12,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-ORDERS = 4  # of BLEU's n-grams
-ROUNDS = 20  # over all weights, at most
+ORDERS = 4  # largest order of BLEU's n-grams
+ROUNDS = 20  # iterations over all weights, at most
 
 
 class Lists(NamedTuple):
-    """N translations of all sentences, one sentence's after another's."""
+    """N translations of all sentences, sentence by sentence."""
 
     features: np.ndarray  # (N, F) float64
-    starts: np.ndarray  # (sentences + 1,) int: where each sentence's begin
+    starts: np.ndarray  # (sentences + 1,) int: where each sentence's translations begin
 
 
 class Tuned(NamedTuple):
-    """Weights and what they reach."""
+    """Weights and the BLEU that they reach."""
 
     weights: np.ndarray  # (F,), absolute values sum to 1
     bleu: float  # 0 to 100, of the translations that they choose
 
 
 def choose(lists: Lists, weights: np.ndarray) -> np.ndarray:
-    """(sentences,) of each sentence the place of its translation with the largest sum of weighted
-    features, w . f; of equals the first."""
+    """(sentences,) the index of each sentence's translation with the largest w . f, the weighted
+    sum of
+    its features; ties go to the first."""
     scores = lists.features @ weights
     return np.array([start + int(np.argmax(scores[start:end]))
                      for start, end in zip(lists.starts, lists.starts[1:], strict=False)])
 
 
 def bleu_of(statistics: np.ndarray) -> np.ndarray:
-    """(..., 2 + 8) summed lengths of translations and references, matched n-grams and n-grams:
-    (...,) BLEU, 0 to 100; 0 where some order has no match: there is no smoothing."""
+    """BLEU (...,), 0 to 100, from summed statistics (..., 2 + 8): lengths of translations and
+    references, matched n-grams and n-grams. 0 where an order has no match: there is no
+    smoothing."""
     totals = np.asarray(statistics, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         matched = np.log(totals[..., 2 : 2 + ORDERS] / totals[..., 2 + ORDERS :]).mean(axis=-1)
@@ -49,11 +52,10 @@ def bleu_of(statistics: np.ndarray) -> np.ndarray:
 
 
 def tune(lists: Lists, statistics: np.ndarray, starts: Sequence[np.ndarray]) -> Tuned:
-    """Weights of the largest BLEU that a search of one weight after another finds.
+    """The weights with the largest BLEU found by coordinate ascent.
 
-    From each start: the best value of each weight in turn, found exactly, the others as they are
-    (`line_search`), until an iteration gains nothing. Nothing is drawn: the same lists give the
-    same.
+    From each start, each weight in turn is set to its best value, found exactly with the others
+    fixed (`line_search`), until an iteration gains nothing. Deterministic.
 
     Arguments: statistics (N, 10), as `bleu_of` has them, of each translation; starts, weights (F,).
     """
@@ -80,11 +82,11 @@ def tune(lists: Lists, statistics: np.ndarray, starts: Sequence[np.ndarray]) -> 
 def line_search(
     lists: Lists, statistics: np.ndarray, weights: np.ndarray, place: int
 ) -> float:
-    """The value of one weight that makes BLEU largest, the others as they are.
+    """The value of one weight that maximises BLEU, with the others fixed.
 
-    A translation's score is a line over that weight; the one chosen of a sentence changes where the
-    upper envelope of its lines has a corner. Between corners BLEU is constant: the middle of the
-    best stretch is taken, or a step beyond the last corner.
+    A translation's score is linear in that weight; the choice for a sentence changes at the corners
+    of the upper envelope of its lines. Between corners BLEU is constant: the middle of the best
+    interval is taken, or a step beyond the last corner.
     """
     slopes = lists.features[:, place]
     heights = lists.features @ weights - weights[place] * slopes
@@ -104,20 +106,20 @@ def line_search(
     at = np.array(corners)[order]
     scores = bleu_of(total + np.cumsum([np.zeros_like(total), *np.array(changes)[order]], axis=0))
     bounds = np.concatenate([[at[0] - 2.0], at, [at[-1] + 2.0]])
-    scores[np.diff(bounds) <= 0] = -1.0  # several corners at one place: nothing between them
+    scores[np.diff(bounds) <= 0] = -1.0  # coinciding corners: no interval between them
     best = int(np.argmax(scores))
     return float((bounds[best] + bounds[best + 1]) / 2)
 
 
 def envelope(heights: np.ndarray, slopes: np.ndarray) -> list[tuple[float, int]]:
-    """The upper envelope of lines height + slope x: from which x on which line is highest."""
+    """The upper envelope of lines height + slope x: pairs (x, line), the line highest from x on."""
     found: list[tuple[float, int]] = []
     for line in np.lexsort((np.arange(len(slopes)), -heights, slopes)).tolist():
         at = -np.inf
         while found:
             before = found[-1][1]
             if slopes[line] == slopes[before]:
-                break  # not above it anywhere: of one slope the highest came first
+                break  # nowhere above it: of equal slopes the highest came first
             at = (heights[before] - heights[line]) / (slopes[line] - slopes[before])
             if at > found[-1][0]:
                 break

@@ -30,7 +30,7 @@ def sample(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
             drawn in their own proportions.
         temperature: positive; 1 samples the model's distribution, towards 0 it becomes greedy.
         rng: host generator; one uniform number is drawn per active sentence and step, so a draw
-            depends on the batch that the sentence stands in.
+        depends on the other sentences of the batch.
 
     Returns:
         One hypothesis per sentence. Its log-probability, and score, is the model's own (that of
@@ -57,8 +57,8 @@ def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: t
     probability, and pick the one with the highest probability" (Nair 6.4 draws).
 
     Arguments, raises: as `sample`; draws, at least 1 (ValueError).
-    Returns: as `sample`. A draw that was cut at the limit, which lacks a factor of its probability,
-    is kept only where no other ended.
+    Returns: as `sample`. A draw that was cut at the limit, whose probability lacks a factor, is
+    kept only if none ended.
     """
     if draws < 1:
         raise ValueError(f"draws: expected a number of at least 1, got {draws}")
@@ -68,20 +68,20 @@ def best_of_draws(model: Searchable, parameters: Mapping[str, Array], sources: t
 
 
 def draw(logits: Array, maxima: Array, uniform: Array, temperature: float) -> Array:
-    """Draw one column per row from softmax(logits / temperature), by inverting its sum.
+    """Draw one column per row from softmax(logits / temperature), by inverse transform sampling.
 
     Arguments:
         logits: (N, V) real, nats; not written to.
         maxima: (N,) the largest logit of each row.
         uniform: (N,) float64 in [0, 1).
-        temperature: positive; vanishing, the largest logit is drawn.
+        temperature: positive; if it underflows, the largest logit is drawn.
 
     Returns:
         (N,) int64: the number of columns whose running sum is at most uniform * total.
     """
     xp = backend.array_module(logits, maxima, uniform)
     N, limits = logits.shape[0], np.finfo(logits.dtype)
-    # As a number of the logits' own kind: neither 0, by which 0 cannot be divided, nor infinity.
+    # In the dtype of the logits, as neither 0, which would give 0 / 0, nor infinity.
     temperature = min(max(temperature, float(limits.tiny)), float(limits.max))
     columns = xp.empty((N,), xp.int64)
     for rows in row_chunks(logits):

@@ -1,9 +1,8 @@
-"""Search over a few words of the target vocabulary, chosen for each batch.
+"""Search over a shortlist of the target vocabulary, chosen for each batch.
 
 Source: Sennrich's slides, "vocabulary subset per batch": translations of the source's words by a
-dictionary, and the most frequent words. The model is that of the whole vocabulary with only these
-rows of its target tables, so that their probabilities are divided among them alone: the search may
-find another translation than that of all words.
+dictionary, and the most frequent words. The model has only these rows of its target tables, and its
+softmax runs over them alone: the search may find another translation than with all words.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from nmt.data.vocabulary import SPECIALS
 from nmt.search.interface import Hypothesis
 
 Find = Callable[..., list[list[Hypothesis]]]
-TABLES = ("decoder", "output")  # parts of a model whose tables of words are the target's
+TABLES = ("decoder", "output")  # parts of a model with tables of target words
 
 
 @dataclass
@@ -27,12 +26,12 @@ class Shortlist:
     """Which words a batch may be translated into."""
 
     candidates: Mapping[str, Sequence[int]]  # ids of the translations of a source word
-    frequent: int  # so many of the target's most frequent words, besides <unk> and </s>
-    size: int  # of the target's vocabulary
-    counts: list[int] = field(default_factory=list)  # words that each batch so far might use
+    frequent: int  # number of the target's most frequent words, besides <unk> and </s>
+    size: int  # size of the target's vocabulary
+    counts: list[int] = field(default_factory=list)  # size of each batch's shortlist so far
 
     def ids(self, sentences: Iterable[Sequence[str]]) -> np.ndarray:
-        """(V',) rising ids of the words that sentences may be translated into."""
+        """(V',) the ids, ascending, of the words that sentences may be translated into."""
         chosen = set(range(min(self.size, len(SPECIALS) + self.frequent)))
         for sentence in sentences:
             for word in sentence:
@@ -40,7 +39,7 @@ class Shortlist:
         return np.array(sorted(chosen), np.int64)
 
     def limited(self, find: Find, sentences: Sequence[Sequence[str]]) -> Find:
-        """A search as `find`, of these sentences' words only."""
+        """The search function `find`, restricted to the shortlist of these sentences."""
         ids = self.ids(sentences)
         self.counts.append(len(ids))
 

@@ -1,8 +1,8 @@
 """The words behind `<unk>`, spelled by a hybrid model after a search for words (Luong, 5.3.3).
 
 "First run a beam search decoder at the word level ... then my character-level decoder with beam
-search": the same beam search, from the states that the translations' `<unk>` leave. The search for
-words is the word model's: the author's `unkDiscount`, an option against runs of `<unk>`, is off.
+search": the same beam search, from the states at the translations' `<unk>`. The first search is
+unchanged: the author's `unkDiscount`, an option against repeated `<unk>`, is off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Spells(Protocol):
     def spelling(
         self, parameters: Mapping[str, Array], batch: Batch
     ) -> tuple[Searchable, Any]:
-        """What is searched for the words behind the batch's target `<unk>`, and where it starts."""
+        """A model that searches for the spelling of each target `<unk>` of the batch, and its
+        initial
+        state."""
 
 
 class SpelledWord(NamedTuple):
@@ -45,9 +47,9 @@ def spell(
 ) -> list[list[SpelledWord]]:
     """The best word for each `<unk>` of each target in the batch, in its order.
 
-    The beam is that of the words, as the author's; an unseen character is forbidden, or the output
-    would hold unknown words after all, and so is an empty word. Words are ranked by log-probability
-    alone. One longer than `options.longest_word` is cut there.
+    The beam is the one for words, as in the author's code. The unknown character and the empty word
+    are forbidden. Words are ranked by log-probability without length normalisation. A word longer
+    than `options.longest_word` is cut there.
     """
     counts = unknown_steps(batch.target_out, batch.target.lengths).sum(axis=0)  # (B,)
     N = int(counts.sum())
@@ -63,24 +65,26 @@ def spell(
 
 
 def _word(hypothesis: Hypothesis, longest: int) -> SpelledWord:
-    """A word, cut where the end did not come in time: the last step was the boundary's."""
+    """The word of a hypothesis, cut to `longest` if unfinished: the last step is for the
+    boundary."""
     return SpelledWord(hypothesis.tokens[:longest], hypothesis.finished)
 
 
 class NotEmpty:
-    """A model whose first step may not end: its state is that of another, and whether it begins."""
+    """A model that cannot end at its first step; its state is that of `model`, and whether it is
+    the first."""
 
     def __init__(self, model: Searchable) -> None:
         self._model = model
 
     def encode(self, parameters: Mapping[str, Array], sources: Any, rows: int) -> tuple[Any, bool]:
-        """The other's state, at its beginning."""
+        """The initial state."""
         return self._model.encode(parameters, sources, rows), True
 
     def step(
         self, parameters: Mapping[str, Array], state: tuple[Any, bool], tokens: np.ndarray
     ) -> tuple[Array, tuple[Any, bool], Array | None]:
-        """Its logits, -inf for the end marker at the first step."""
+        """The logits of `model`, with -inf for the end marker at the first step."""
         logits, after, alignment = self._model.step(parameters, state[0], tokens)
         if state[1]:
             logits = logits.copy()
@@ -90,5 +94,5 @@ class NotEmpty:
     def select(
         self, state: tuple[Any, bool], rows: np.ndarray, sentences: np.ndarray
     ) -> tuple[Any, bool]:
-        """Those rows and sentences of the other's."""
+        """Keep these rows and sentences."""
         return self._model.select(state[0], rows, sentences), state[1]

@@ -1,4 +1,4 @@
-"""A step of the search as an observer is told of it: what was compared, and what became of it."""
+"""A step of the search, as passed to an observer: the candidates and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.search.history import Ended
 
 
 class Active(NamedTuple):
-    """The hypotheses that still grow; K of them for each sentence, best first."""
+    """The active hypotheses, K for each sentence, best first."""
 
     sentences: np.ndarray  # (B',) positions in the batch
     rows: np.ndarray  # (B', K) rows of the step that they extend
@@ -21,7 +21,7 @@ class Active(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The one-token extensions that a step compared; C of them for each sentence, best first."""
+    """The one-token extensions that a step compared, C for each sentence, best first."""
 
     log_probabilities: np.ndarray  # (B', C) of the whole hypothesis, nats
     rows: np.ndarray  # (B', C) rows of the step that they extend
@@ -31,11 +31,11 @@ class Candidates(NamedTuple):
 
 
 class SearchStep(NamedTuple):
-    """One step. Nothing of it may be written to; `ended` changes with the next step."""
+    """One step. It must not be written to; `ended` changes with the next step."""
 
     number: int  # from 1
     candidates: Candidates
-    active: Active  # what goes on, of all sentences that took the step
+    active: Active  # the new active hypotheses, of all sentences that took the step
     alignment: Array | None  # (B'*K, S) device array, a row for each hypothesis extended
     ended: Sequence[Sequence[Ended]]  # B lists, the n best that ended so far, finished ones first
     limits: np.ndarray  # (B,) the most steps of each sentence of the batch
@@ -44,11 +44,11 @@ class SearchStep(NamedTuple):
 
 
 class SearchObserver(Protocol):
-    """Whoever follows a search; it changes nothing of what is found."""
+    """An observer of a search; it does not change the results."""
 
     @property
     def candidates(self) -> int:
         """How many candidates of a step to propose at least, more than the search needs."""
 
     def on_step(self, step: SearchStep) -> None:
-        """A step was taken."""
+        """Called after each step."""

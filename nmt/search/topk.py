@@ -71,10 +71,10 @@ def log_sum_exp(logits: Array, maxima: Array) -> Array:
 
 
 def without_unknown(logits: Array) -> tuple[Array, np.ndarray]:
-    """Return logits that forbid `<unk>`, and how probable the other words are together.
+    """Return logits that forbid `<unk>`, and the log-probability of all other words together.
 
     Source: Bahdanau et al. (2015), Table 1: "We disallowed the models to generate [UNK] tokens".
-    The probability of `<unk>` is lost, it goes to no other word: what is added to a hypothesis is
+    The probability of `<unk>` is not redistributed to other words: what is added to a hypothesis is
     still log p under the model.
 
     Arguments:

@@ -1,1 +1,1 @@
-"""A trained translator in a browser: `nmt serve`."""
+"""A web server for a trained translator: `nmt serve`."""

@@ -1,4 +1,4 @@
-"""The page that `nmt serve` shows: a sentence is typed, and the page of its search appears."""
+"""The page of `nmt serve`: a form for a sentence, and the page of its search."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SERVE = Layout(("serve", "search"), (*SEARCH_STYLES, "serve.css"), (*SEARCH_MODU
 
 
 class Page(NamedTuple):
-    """What is sent for `/`."""
+    """The response for `/`."""
 
     html: bytes
     policy: str  # Content-Security-Policy
 
 
 def served_page(service: Service, members: int) -> Page:
-    """The page of a service whose translator has so many members."""
+    """The page of a service; members: how many models its ensemble has."""
     data, model = service.system.recipe.data, service.system.recipe.model
     languages = [data.source_language, data.target_language]
     kind = f"{name_of(model)}, attention: {model.attention}"

@@ -1,7 +1,8 @@
-"""The page and its answers over HTTP: small requests, in time, for this machine's own names.
+"""The HTTP server: requests are limited in size and time, and accepted for the server's own names
+only.
 
-Every error is one line of JSON, {"error": "..."}. Nothing is logged: neither sentences nor who
-sent them. An error that nobody foresaw is told on stderr by its kind and place alone.
+Every error is one line of JSON, {"error": "..."}. Neither sentences nor clients are logged. Of an
+unexpected error only type and place are printed on stderr.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from nmt.serving.page import Page
 from nmt.serving.service import Refusal, Service
 
 BODY = 1 << 18  # bytes of a request's body
-CONNECTIONS = 32  # at once; those of slow clients count too
-SECONDS = 10.0  # a request has to arrive, and a part of an answer to be taken
+CONNECTIONS = 32  # connections at once, including those of slow clients
+SECONDS = 10.0  # limit for receiving a request, and for sending a part of an answer
 DRAINED = 1.0  # seconds to read what is left of a body too large: its sender listens after that
 ROUTES = {"/": ("GET", "HEAD"), "/translate": ("POST",)}
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
@@ -40,7 +41,7 @@ JSON = "application/json"
 class Server(ThreadingMixIn, HTTPServer):
     """Listens at a host and port (0: any that is free); a thread for each connection.
 
-    Raises UserError for a host or a port that cannot be had.
+    Raises UserError for a host or a port that is not available.
     """
 
     daemon_threads = True
@@ -58,13 +59,13 @@ class Server(ThreadingMixIn, HTTPServer):
                             f"{getattr(error, 'strerror', None) or error}") from None
 
     def server_bind(self) -> None:
-        """Without asking who has which name, which may take seconds."""
+        """Bind without a DNS look-up of the host's name, which may take seconds."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.host, self.server_address[1]
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The URL of the page."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{name}:{self.server_port}/"
 
@@ -91,15 +92,15 @@ class Server(ThreadingMixIn, HTTPServer):
             self._open.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error of ours."""
+        """Print an error, unless the client closed the connection."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             complain(error)
 
     def knows(self, hosts: list[str]) -> bool:
         """Whether a request's Host headers are one name of this server's: an address, localhost,
-        or what `--host` says. A page of another site that had its name point here (DNS rebinding)
-        sends that name."""
+        or the value of `--host`. This refuses pages of other sites whose name was made to resolve
+        to this machine (DNS rebinding)."""
         try:
             [name] = [urlsplit(f"//{host}").hostname or "" for host in hosts]
             if name in ("localhost", self.host.lower()):
@@ -111,13 +112,14 @@ class Server(ThreadingMixIn, HTTPServer):
 
 
 class Deadline(io.RawIOBase):
-    """What a connection receives until a time; then TimeoutError."""
+    """A stream of what a connection receives, with a deadline, after which it raises
+    TimeoutError."""
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         self._connection, self._until = connection, time.monotonic() + seconds
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -137,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def setup(self) -> None:
-        """Read through a deadline: a client that sends a byte now and then ends too."""
+        """Read with a deadline, which also ends clients that send a byte now and then."""
         super().setup()
         self.rfile.close()
         self.rfile = io.BufferedReader(Deadline(self.connection, SECONDS))
@@ -146,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing is logged."""
 
     def respond(self) -> None:
-        """Any request."""
+        """Answer a request of any method."""
         try:
             self._route()
         except Refusal as refusal:
@@ -160,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = respond
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class found wrong, as JSON."""
+        """Send an error that the base class found, as JSON."""
         status = HTTPStatus(code)
         if status == HTTPStatus.NOT_IMPLEMENTED:
             status = HTTPStatus.METHOD_NOT_ALLOWED
@@ -216,7 +218,7 @@ class Handler(BaseHTTPRequestHandler):
         return body
 
     def _drain(self) -> None:
-        """Read on for a while: who is still sending would not see an answer."""
+        """Read the rest for a while: a client that is still sending does not read the answer."""
         left = io.BufferedReader(Deadline(self.connection, DRAINED))
         with suppress(OSError):
             for _ in iter(partial(left.read1, BODY), b""):
@@ -224,14 +226,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None
                 ) -> None:
-        """An error, as one line."""
+        """Send an error as one line."""
         self._send(status, json.dumps({"error": " ".join(message.split())}).encode() + b"\n", JSON,
                    headers or {})
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str, headers: dict[str, str]) -> None:
-        """An answer."""
+        """Send an answer."""
         self.connection.settimeout(SECONDS)
-        self.request_version = "HTTP/1.0"  # so that there is a head, whatever was asked
+        self.request_version = "HTTP/1.0"  # so that headers are sent for every request
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS,
                             **headers}.items():
@@ -242,6 +244,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def complain(error: BaseException | None) -> None:
-    """Say on stderr what failed and where, without what it says: that may quote a sentence."""
+    """Print type and place of an error on stderr, but not its message, which may quote a
+    sentence."""
     if isinstance(error, Exception):
         print(f"nmt: serve: unexpected {type(error).__name__} at {place(error)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a request asks for, and what it gets: one translation at a time, nothing kept of it."""
+"""Requests and answers of the server: one translation at a time; nothing of it is kept."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nmt.search.interface import SearchOptions
 from nmt.search.recorder import path_of
 from nmt.system import System
 
-MOST_BEAM = 20  # that a request may ask for, unless the server's own is wider
+MOST_BEAM = 20  # largest beam of a request, unless the server's own is larger
 KEYS = ("text", "beam")
 
 
 class Refusal(Exception):
-    """A request that gets no translation: an HTTP status and one line."""
+    """The error for a request without a translation: an HTTP status and one line."""
 
     def __init__(self, status: HTTPStatus, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a request may ask for, and how many may ask."""
+    """Limits on the size and the number of requests."""
 
     words: int = 100  # of a sentence
     characters: int = 1000
@@ -39,10 +39,10 @@ class Limits:
 
 
 class Service:
-    """A translator that answers requests of several threads, one after another.
+    """A translator that answers the requests of several threads one by one.
 
-    system: is told of nothing but the sentences; options: of a search whose request says nothing
-    else; limits: see there, words never more than the recipe's `data.max_translate_length`.
+    system: the translator; options: of the search, unless a request overrides them; limits: words
+    are at most the recipe's `data.max_translate_length`.
     """
 
     def __init__(self, system: System, options: SearchOptions, limits: Limits) -> None:
@@ -56,10 +56,10 @@ class Service:
     def answer(self, request: object) -> dict[str, Any]:
         """The answer to {"text": sentence, "beam": K}, the second of them optional.
 
-        "translation", plain text; "nbest", best first, each as `described` has it; "source", the
-        words read; "unknown", those of them outside the vocabulary; "notes", sentences about both;
+        "translation", plain text; "nbest", best first, each from `described`; "source", the words
+        read; "unknown", those of them outside the vocabulary; "notes", sentences about both;
         "search", every step of the search: `nmt.pages.search.searches_of`. Raises Refusal: 400 for
-        what was asked, 503 where too many ask.
+        an invalid request, 503 for too many requests.
         """
         text, options = self._asked(request)
         with self._turn():
@@ -73,7 +73,7 @@ class Service:
                               ) from None
 
     def _asked(self, request: object) -> tuple[str, SearchOptions]:
-        """The sentence and how to search."""
+        """The sentence and the search options of a request."""
         if not isinstance(request, Mapping) or not isinstance(request.get("text"), str):
             raise _bad('expected an object such as {"text": "a sentence"}')
         if other := [key for key in request if key not in KEYS]:
@@ -93,7 +93,8 @@ class Service:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Wait until no other request is being answered, unless too many do."""
+        """Context: wait until no other request is being answered. Raises Refusal if too many
+        wait."""
         if not self._places.acquire(blocking=False):
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again "
                           "in a second", **{"Retry-After": "1"})
@@ -119,7 +120,7 @@ class Service:
 
 
 def described(search: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """A translation of the list.
+    """A translation of the n-best list as JSON values.
 
     "translation", plain text; "words", each {"word", "log_p"} with its log-probability in nats, the
     last `</s>` where it is "finished"; "log_p", their sum; "score", what the list is sorted by;
@@ -139,5 +140,5 @@ def described(search: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, 
 
 
 def _bad(message: str) -> Refusal:
-    """The request is wrong."""
+    """The refusal of an invalid request."""
     return Refusal(HTTPStatus.BAD_REQUEST, message)

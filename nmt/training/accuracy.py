@@ -1,4 +1,4 @@
-"""What products in a lower precision cost: one batch's loss and gradients beside float32's."""
+"""The error of reduced precision: one batch's loss and gradients compared with float32's."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PrecisionCost(NamedTuple):
     precision: str
     loss: float
     gradients: float  # of all parameters together
-    largest: float  # of one parameter
-    name: str  # which
+    largest: float  # largest of one parameter
+    name: str  # its name
 
     def __str__(self) -> str:
         return (f"matrix products in {self.precision}: against float32, on the first batch, the "
@@ -28,10 +28,10 @@ class PrecisionCost(NamedTuple):
 
 
 def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> PrecisionCost:
-    """Loss and gradients of a batch in the precision in use, and in float32.
+    """Compare loss and gradients of a batch in the precision in use with those in float32.
 
-    Arguments: model, with `loss` and `backward` as the trainer wants them; dropout is off. A few
-    numbers per parameter are fetched; the parameters stay as they are.
+    Arguments: model, a Trainable; dropout is off. A few numbers per parameter are fetched; the
+    parameters are not changed.
     """
     loss, ours = _step(model, parameters, batch)
     with gemm.using("float32"):
@@ -45,7 +45,7 @@ def precision_cost(model: Any, parameters: dict[str, Array], batch: Any) -> Prec
 
 
 def loss_cost(model: Any, parameters: Mapping[str, Array], batch: Any) -> str:
-    """The same of the loss alone, in words, for a model that is searched."""
+    """The error of the loss alone, as a message, for a model that is only searched."""
 
     def nats() -> float:
         return float(to_host(model.loss(parameters, batch)[0]))
@@ -76,5 +76,5 @@ def _square(array: Array) -> float:
 
 
 def _ratio(square: float, of: float) -> float:
-    """The root of a quotient of sums of squares; 0 where both are."""
+    """The square root of a quotient of sums of squares; 0 where both are 0."""
     return math.sqrt(square / of) if of > 0 else (math.inf if square > 0 else 0.0)

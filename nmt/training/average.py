@@ -1,8 +1,8 @@
-"""Checkpoint averaging: one model whose parameters are the mean of several checkpoints'.
+"""Checkpoint averaging: a model with the mean of the parameters of several checkpoints.
 
 Source: Sennrich's slides name the ensemble of the last checkpoints of one run; its mean costs what
-one model costs (Junczys-Dowmunt et al., 2016). Only of one run: other runs' units stand for other
-things.
+one model costs (Junczys-Dowmunt et al., 2016). Only checkpoints of one run can be averaged, since
+hidden units of different runs do not correspond.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ S = TypeVar("S", bound=BaseSystem)
 def mean_parameters(members: Sequence[Mapping[str, Array]]) -> dict[str, np.ndarray]:
     """theta = 1/M sum of theta_m, by name.
 
-    members: parameters of equal names and shapes. Summed in float64, of the dtype that they have.
+    members: parameters of equal names and shapes. Summed in float64; returned in their own dtype.
     """
     made = {}
     for name, first in members[0].items():
@@ -54,7 +54,7 @@ def average(names: Sequence[str], systems: Sequence[S]) -> S:
 
 
 def _facts(one: BaseSystem, other: BaseSystem) -> list[tuple[str, object, object]]:
-    """What two members must have alike, by its name."""
+    """What two members must have in common: (name, value of one, value of the other)."""
     masks = [{name: mask.tobytes() for name, mask in (system.pruning.masks if system.pruning
                                                       else {}).items()} for system in (one, other)]
     sections = [as_mapping(system.recipe) for system in (one, other)]

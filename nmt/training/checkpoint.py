@@ -3,13 +3,12 @@
 Names carry a prefix: `parameters/encoder.0.W`, `optimizer/m/encoder.0.W`. The safetensors
 header holds two metadata entries: a JSON string with the format's version, the caller's document
 and how masks are packed (`nmt.training.masks`), because safetensors maps strings to strings and
-promises no order of keys; and a checksum of that string and all arrays, so that one flipped bit is
-found. Files that were written before there was one have none. The version is that of a whole run
-directory: it goes up where recipes, vocabularies or names of parameters are no longer read as they
-were written.
+promises no order of keys; and a checksum of that string and all arrays, so that a single flipped
+bit is found. Older files have no checksum. The version is that of a whole run directory: it is
+raised when recipes, vocabularies or names of parameters of older runs can no longer be read.
 
-A file may come from anyone: whatever is in it, reading it raises UserError or gives arrays and a
-document of the shapes that the program writes.
+Files are not trusted: reading one either raises UserError or returns arrays and a document of the
+form that the program writes.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ VERSION = 3
 OPTIMIZER = "optimizer/"
 CARRIED = "carried/"  # states that a model hands from batch to batch
 _KEY = "nmt-checkpoint"  # the metadata entry with the document
-_CHECKSUM = "nmt-checksum"  # that with the digest
-# What of a document is read without asking first what it is.
+_CHECKSUM = "nmt-checksum"  # the metadata entry with the checksum
+# Keys of a document that are read without a check of their type, and so are checked here.
 _MAPPINGS = ("", "model", "model.recipe", "model.pruning", "training", "training.options",
              "training.environment",
              "training.counters", "training.meter", "training.schedule", "training.data_rng",
@@ -51,7 +50,7 @@ _OF_NUMBERS = ("training.counters", "training.meter", "training.schedule")  # or
 
 
 class Checkpoint(NamedTuple):
-    """What a file holds."""
+    """The content of a checkpoint file."""
 
     arrays: dict[str, np.ndarray]  # prefixed name -> host array
     metadata: dict[str, Any]
@@ -76,7 +75,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array],
     Raises UserError when the file cannot be written; the old file then stays, and no other: see
     `backend.files.write_file`.
     """
-    # Contiguous, as tensor_file needs it; ascontiguousarray would turn a 0-d array into a 1-d one.
+    # Contiguous, as tensor_file requires; ascontiguousarray would turn a 0-d array into a 1-d one.
     host = {name: np.asarray(to_host(array), order="C") for name, array in arrays.items()}
     host, packing = pack(host, sparse)
     document = json.dumps({"version": VERSION, "metadata": metadata} | packing)
@@ -164,7 +163,8 @@ def _check_none(path: str | os.PathLike[str], verb: str, names: Iterable[str]) -
 
 
 def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
-    """What the safetensors header says, the caller's "metadata" in it; its version checked."""
+    """The document in the safetensors header, with the caller's "metadata". Its version is
+    checked."""
     if _KEY not in header:
         raise UserError(f"{path}: expected the metadata entry {_KEY!r}, found "
                         f"{sorted(header) or 'no metadata'}: a safetensors file of another program")
@@ -182,7 +182,7 @@ def _document(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_shape(path: Path, metadata: Any) -> None:
-    """Raise UserError unless what is read of a document without asking is what it should be."""
+    """Raise UserError unless the keys that are read unchecked elsewhere have the expected types."""
     for key in _MAPPINGS:
         found = _at(metadata, key, {})
         if not isinstance(found, dict):
@@ -190,7 +190,7 @@ def _check_shape(path: Path, metadata: Any) -> None:
     for key in _NUMBERS:
         found = _at(metadata, key, 0)
         if type(found) is not int or not 0 <= found < 2**63:
-            if not (key == "epoch" and found is None):  # of a model that does not say
+            if not (key == "epoch" and found is None):  # of a checkpoint without it
                 raise _wrong(path, key, "an integer of at least 0", found)
     for key in _OF_NUMBERS:
         for found in _leaves(_at(metadata, key, {})):
@@ -201,14 +201,15 @@ def _check_shape(path: Path, metadata: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is an integer of 64 bits, or a float but NaN: the best perplexity so far may
-    be infinite."""
+    """Whether a value is an integer of 64 bits, or a float other than NaN: the best perplexity so
+    far
+    may be infinite."""
     return abs(value) < 2**63 if isinstance(value, int) else (
         isinstance(value, float) and value == value)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """What stands in mappings and lists."""
+    """The values in nested mappings and lists."""
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _leaves(part)
@@ -226,7 +227,7 @@ def _at(metadata: Any, key: str, default: Any) -> Any:
 
 
 def _wrong(path: Path, key: str, expected: str, found: Any) -> UserError:
-    """The error to raise for what a document says of a key."""
+    """The error to raise for the value of a key of a document."""
     return UserError(f"{path}: metadata {key or 'of the checkpoint'}: expected {expected}, found "
                      f"{found!r:.60}")
 
@@ -241,7 +242,7 @@ def _array(path: Path, file: Any, name: str) -> np.ndarray:
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], document: str) -> str:
-    """A digest of all that a file says."""
+    """A digest of the content of a file."""
     digest = hashlib.sha256(document.encode("utf-8", "surrogatepass"))
     for name in sorted(arrays):
         array = arrays[name]

@@ -1,4 +1,4 @@
-"""A run directory has one process that writes in it: a lock that ends with the process."""
+"""A lock, so that only one process writes in a run directory; it ends with the process."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from backend.errors import UserError
 from backend.files import sweep
 
 FILE = ".lock"
-SIZE = 4096  # bytes of the file, filled up with spaces
+SIZE = 4096  # bytes of the lock file, padded with spaces
 
 
 class DirectoryLock:
     """A with-block in which this process alone writes in a run directory.
 
-    Entering raises UserError that names the process which holds it, or where no file can be made;
-    files that killed processes left unfinished are swept. The lock is the system's (`flock`): it
-    ends with the process, however that ends. A file system without locks has none.
+    Entering raises UserError, which names the process that holds the lock, or if no file can be
+    made; temporary files of killed processes are removed. The lock is the system's (`flock`) and
+    ends with the process, however that ends. On a file system without locks there is none.
     """
 
     def __init__(self, directory: Path, files: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class DirectoryLock:
         self._open = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         holder = {"process": os.getpid(), "host": socket.gethostname(),
                   "since": time.strftime("%Y-%m-%d %H:%M:%S"), "files": self._files}
-        # In one call over all that stood there: a process may be killed between any two.
+        # One call overwrites the whole content: a process may be killed between two calls.
         os.pwrite(self._lock, json.dumps(holder).encode().ljust(SIZE), 0)
         for place in {self._directory, *((self._directory / name).parent for name in self._files)}:
             sweep(place)
@@ -54,11 +54,12 @@ class DirectoryLock:
 
     @property
     def stands(self) -> bool:
-        """Whether the directory is where it was."""
+        """Whether the directory is still at its path."""
         return _same(self._directory, self._open)
 
     def check(self) -> None:
-        """Raise UserError unless the directory is where it was, with the files of its start."""
+        """Raise UserError unless the directory is still at its path, with the files of its
+        start."""
         if not self.stands:
             raise UserError(f"{self._directory}: expected the directory of this run, "
                             f"{self._what_became()}")
@@ -68,7 +69,7 @@ class DirectoryLock:
                                 "nothing: it was deleted during the run")
 
     def _what_became(self) -> str:
-        """Where the directory is now, as far as the system tells."""
+        """What happened to the directory, as far as the system reports it."""
         if not os.fstat(self._open).st_nlink:
             return "which was deleted during the run"
         with suppress(OSError):
@@ -78,7 +79,7 @@ class DirectoryLock:
 
 
 def left_by_killed(directory: Path) -> set[str]:
-    """The files of the start of a run whose process was killed, as far as it may have come."""
+    """The files that a run killed before its first checkpoint may have written."""
     files = _read(directory / FILE).get("files")
     return {FILE, *(str(name) for name in files)} if isinstance(files, list) else set()
 
@@ -115,7 +116,7 @@ def _lock_or_refuse(descriptor: int, directory: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What a lock's file says; nothing where there is none, or none of ours."""
+    """The content of a lock file; empty if there is none, or it is not one of ours."""
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read(SIZE))
@@ -125,7 +126,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _same(path: Path, descriptor: int) -> bool:
-    """Whether a path leads to what is open."""
+    """Whether a path leads to the open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:

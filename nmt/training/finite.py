@@ -1,4 +1,4 @@
-"""What is not finite: the loss, the parameters, the gradients."""
+"""Finding what is not finite: the loss, the parameters or the gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backend.rows import RowGradient
 
 
 def is_finite(array: Array) -> bool:
-    """Whether all values are finite: a synchronisation on a device."""
+    """Whether all values are finite. Synchronises on a device."""
     values = array.values if isinstance(array, RowGradient) else array
     if not hasattr(values, "shape"):
         return math.isfinite(values)

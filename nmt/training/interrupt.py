@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM that wait for a safe place."""
+"""Deferring Ctrl-C and SIGTERM to the end of an update."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class DeferredInterrupt:
     """A with-block in which the first Ctrl-C or SIGTERM only sets `requested`; a second one
     interrupts, with an error that has no message yet.
 
-    An update cut in half would leave parameters that no seed can bring back, so the loop checks
-    `requested` between updates. What the process was told to ignore (`nohup`, a shell's background
-    jobs) it goes on ignoring. Outside the main thread, where Python allows no signal handlers,
-    nothing is done.
+    An interrupted update would leave parameters that cannot be reproduced, so the loop checks
+    `requested` between updates. Signals that the process ignores (`nohup`, a shell's background
+    jobs) stay ignored. Outside the main thread, where Python allows no signal handlers, nothing is
+    done.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self._number = int(signal.SIGINT)  # of the signal that came last
+        self._number = int(signal.SIGINT)  # number of the last signal
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> DeferredInterrupt:
@@ -40,12 +40,12 @@ class DeferredInterrupt:
             signal.signal(number, handler)
 
     def error(self, *message: str) -> KeyboardInterrupt:
-        """What to raise for the signal that came."""
+        """The exception to raise for the signal."""
         kind = Terminated if self._number == signal.SIGTERM else KeyboardInterrupt
         return kind(*message)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """First time: take note. Second time: the user means now."""
+        """Set `requested` at the first signal; interrupt at the second."""
         self._number = number
         if self.requested:
             raise self.error()

@@ -15,7 +15,7 @@ def file_of(epoch: int) -> str:
 
 
 def drop(directory: Path, epoch: int) -> None:
-    """Delete an epoch's checkpoint of a run, and of its tasks, where it has them."""
+    """Delete an epoch's checkpoint of a run, and those of its tasks if it has any."""
     for path in (directory / file_of(epoch), *directory.glob(f"*/{file_of(epoch)}")):
         path.unlink(missing_ok=True)
 

@@ -58,7 +58,9 @@ class NoLog(Log):
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The records of a log. Raises UserError: there is none, or, with the line, it is not ours."""
+    """The records of a log. Raises UserError if there is none, or, with the line, if it is not a
+    training
+    log."""
     records = []
     for number, line in enumerate(decode_lines(path), 1):
         record = _parse(line)
@@ -77,7 +79,7 @@ def _strict(value: Any) -> Any:
 
 
 def _parse(line: str) -> dict[str, Any] | None:
-    """The record of a line; None for half a line, and for what is no record of ours."""
+    """The record of a line; None for an incomplete line, and for anything that is not a record."""
     try:
         record = json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -86,7 +88,7 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 
 def _is_record(record: Any) -> bool:
-    """Whether what is read of records is there, and what it should be."""
+    """Whether a record has the required entries, of the required types."""
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return False
     counts = [record.get("step"), record.get("epoch", 0)]

@@ -1,4 +1,5 @@
-"""Masks of pruned models in checkpoints: a bit for each weight, and on request only the kept ones.
+"""Masks of pruned models in checkpoints: a bit for each weight, and optionally only the kept
+weights.
 
 A checkpoint of a masked model holds, beside `parameters/NAME`, `mask/NAME`: bool, of the same
 shape, True where the weight is kept. In the file a mask is bits (`np.packbits`), and of a sparse
@@ -24,7 +25,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def pack(arrays: Mapping[str, np.ndarray], sparse: bool) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays as a file has them, and what its header has to say of masks, if there are any."""
+    """The arrays as stored in a file, and the header's entry on masks, if there are any."""
     masks = {name[len(MASKS):]: a for name, a in arrays.items() if name.startswith(MASKS)}
     if not masks:
         return dict(arrays), {}
@@ -38,7 +39,7 @@ def pack(arrays: Mapping[str, np.ndarray], sparse: bool) -> tuple[Arrays, dict[s
 
 
 def unpack(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Arrays:
-    """What `pack` was given, from its arrays and header.
+    """The inverse of `pack`: the arrays, from those of a file and its header.
 
     Raises UserError, naming `path` and the mask, where a mask and its parameter do not fit.
     """

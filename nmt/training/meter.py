@@ -1,9 +1,9 @@
 """Loss, tokens, seconds and CPU time of training: since the log's last line, and of the epoch.
 
-Losses are summed by the batches' task. Perplexity over a mixture of tasks means nothing: facts then
-have, in place of `loss` and `perplexity`, `tasks`: for each its loss, perplexity, target_tokens and
-updates. Where what is minimised is more than the words' loss (label smoothing, characters) there is
-`objective` too, in nats per target token.
+Losses are summed by task. Perplexity over a mixture of tasks has no meaning: its facts have, in
+place of `loss` and `perplexity`, `tasks`: for each its loss, perplexity, target_tokens and updates.
+Where the objective is not the words' loss alone (label smoothing, characters) there is also
+`objective`, in nats per target token.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from backend import Array, to_host
 from nmt.models.contract import losses
 from nmt.training.resuming import number
 
-PLAIN = ""  # the task of batches that are of no mixture
+PLAIN = ""  # the task of batches outside a mixture
 
 
 class _Sums:
-    """What is added up of a task since the last line of the log, and before that in the epoch."""
+    """The sums of a task since the last line of the log, and before that in the epoch."""
 
     def __init__(self, xp: Any) -> None:
         self.loss, self.objective = (xp.zeros((), dtype=np.float64) for _ in range(2))  # nats
         self.tokens = self.updates = 0
         self.epoch_loss, self.epoch_tokens, self.epoch_updates = 0.0, 0, 0
-        self.epoch_objective = 0.0  # which stays 0 where it is the loss
+        self.epoch_objective = 0.0  # stays 0 if the objective is the loss
 
     def close_window(self) -> dict[str, float]:
         """The facts of the window, which becomes a part of the epoch."""
@@ -59,7 +59,7 @@ class _Sums:
                 float(to_host(self.objective)), self.epoch_objective]
 
     def load(self, state: list[Any]) -> None:
-        """Put back what `state` gave; older ones have six numbers, and no objective."""
+        """Restore what `state` returned; older states have six numbers, without the objective."""
         (self.loss[...], self.tokens, self.updates, self.epoch_loss, self.epoch_tokens,
          self.epoch_updates, self.objective[...], self.epoch_objective) = map(
              number, [*state, 0.0, 0.0] if len(state) == 6 else state)
@@ -78,9 +78,9 @@ class Meter:
         self._xp = xp
         self._sums: dict[str, _Sums] = {}  # by task
         self._norm: Array = 0.0
-        self._window_seconds = np.zeros(2)  # on the clock, and of CPU time of all threads
+        self._window_seconds = np.zeros(2)  # wall-clock time, and CPU time of all threads
         self._seconds = np.zeros(2)  # of training, likewise; validation left out
-        self._clock: np.ndarray | None = None  # when both were last read; None while they stand
+        self._clock: np.ndarray | None = None  # when both were last read; None while stopped
 
     @property
     def window_tokens(self) -> int:
@@ -100,7 +100,7 @@ class Meter:
         self, loss: Array, norm: Array, tokens: int, task: str = PLAIN, cache: Any = None
     ) -> None:
         """One update: summed loss in nats, norm of the normalised gradient, target tokens, task;
-        cache, the model's, which may say that the words' loss is another."""
+        cache, the model's, which may have the words' loss separately."""
         own, (words, _) = self._of(task), losses(loss, cache)
         own.loss += words
         if words is not loss:
@@ -184,11 +184,11 @@ def _together(parts: Mapping[str, dict[str, float]]) -> dict[str, Any]:
 
 
 def _as_now(state: dict[str, Any]) -> dict[str, Any]:
-    """The state of a run of before there were tasks, as it is written now."""
+    """The state of an older run, without tasks, in the current format."""
     if "window" not in state:
         return state
     (loss, tokens, seconds), (cpu, all_cpu) = state["window"], state.get("cpu_seconds", (0.0, 0.0))
-    # an update or more, where there are tokens: how many was not kept, and is not shown
+    # the number of updates was not stored, and is not shown: 1 where there are tokens
     sums = [loss, tokens, int(tokens > 0), *state["epoch"], int(state["epoch"][1] > 0)]
     return {"tasks": {PLAIN: sums}, "window_seconds": [seconds, cpu],
             "seconds": [state["seconds"], all_cpu]}

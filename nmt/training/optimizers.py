@@ -5,8 +5,8 @@ runs on slices short enough that its passes find them in the cache, and on a GPU
 Dividing by the batch size and clipping are one number, `factor`, by which the rule multiplies g:
 no gradient is rewritten.
 
-A `RowGradient` means the dense gradient it stands for, zero in all other rows: at every update the
-averages of all rows decay, and Adam moves all rows. Nothing waits until a row is used again.
+A `RowGradient` is treated as the dense gradient, zero in all other rows: at every update the
+averages of all rows decay, and Adam moves all rows. No update of a row is deferred.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SLICE = 1 << 16
 
 
 class Optimizer(ABC):
-    """What all optimizers share: state by name, dense gradients and rows, slices.
+    """The base of all optimizers: state by name, dense gradients and rows, slices.
 
-    A parameter's t counts its own updates, so one that gets no gradient in some batches is
-    corrected as it should be.
+    A parameter's t counts its own updates, so that the bias correction is right for a parameter
+    that has no gradient in some batches.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ()  # of arrays like the parameter, zero at the start
@@ -51,7 +51,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def rule_without_gradient(self, *args: Any, **kwargs: Any) -> None:
-        """What `rule` comes to with g = 0: p and its state, whole arrays; t."""
+        """`rule` with g = 0: p and its state, whole arrays; t."""
 
     @abstractmethod
     def numbers(self, t: int) -> tuple[float, ...]:
@@ -86,7 +86,7 @@ class Optimizer(ABC):
 
     def _update_rows(self, arrays: Sequence[Array], ids: Array, values: Array, factor: Array,
                    t: int) -> None:
-        """The same for a table of which the rows `ids` (N,), all different, have gradients."""
+        """Update t of a table of which the rows `ids` (N,), all distinct, have gradients."""
         rows = [array[ids] for array in arrays]  # (N, E)
         self.update_one(rows, values, factor, t)
         self.rule_without_gradient(*arrays, t)  # all rows; next come those that have one
@@ -106,7 +106,7 @@ class Optimizer(ABC):
 
     def load_state_arrays(self, arrays: Mapping[str, Array],
                           parameters: Mapping[str, Array]) -> None:
-        """Put back what `state_arrays` gave; host arrays are moved to the device in use.
+        """Restore what `state_arrays` returned; host arrays are moved to the device in use.
 
         Raises ValueError for another optimizer's state, one that is not whole, or one that is not
         of these parameters: of other names, shapes or dtypes, or not finite.
@@ -172,7 +172,8 @@ class Adam(Optimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def rule(self, p: Array, m: Array, v: Array, g: Array, factor: Array, t: int) -> None:
-        """The lines at the right in one buffer: as they stand they take 1.5 times as long."""
+        """The formulas of the comments in one buffer: as written there they take 1.5 times as
+        long."""
         work = (1 - self.beta1) * factor * g
         m *= self.beta1
         m += work                                  # m = beta1 m + (1 - beta1) g
@@ -183,14 +184,15 @@ class Adam(Optimizer):
         self._step(p, m, v, t, work)
 
     def rule_without_gradient(self, p: Array, m: Array, v: Array, t: int) -> None:
-        """m and v decay, and p moves on."""
+        """m and v decay, and p is updated."""
         for p_slice, m_slice, v_slice in _slices(p, m, v):
             m_slice *= self.beta1
             v_slice *= self.beta2
             self._step(p_slice, m_slice, v_slice, t)
 
     def _step(self, p: Array, m: Array, v: Array, t: int, work: Array | None = None) -> None:
-        """Both corrections are numbers, as at the end of their section 2: no pass of their own."""
+        """The bias corrections are scalars, as at the end of their section 2, without passes over
+        arrays."""
         xp, root = array_module(p), math.sqrt(1 - self.beta2**t)
         work = xp.sqrt(v, out=work)
         work += self.epsilon * root

@@ -17,7 +17,8 @@ _LOWER_IS_BETTER = ("perplexity", "character_perplexity", "loss")  # other score
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """How to train; the defaults are the thesis's for models with dropout (section 4.3.1)."""
+    """Options of training; the defaults are the thesis's for models with dropout (section
+    4.3.1)."""
 
     epochs: float = 12  # passes over the training data; of the last one perhaps a part
     batch_size: int = 128  # sentences per batch; a language model has text.streams
@@ -25,7 +26,7 @@ class TrainOptions:
     accumulate: int = 1  # batches an update, computed one by one: a larger batch in less memory
     sorted_within: int = 64  # batches whose sentences are sorted by length together
     optimizer: Literal["sgd", "adam", "adadelta"] = "sgd"  # adadelta as printed has rate 1
-    learning_rate: float = 1.0  # of the first epoch; the one that a warm-up leads to
+    learning_rate: float = 1.0  # of the first epoch; the final one of a warm-up
     schedule: SCHEDULES = "thesis"  # of the learning rate
     warmup: int = 0  # updates in which the learning rate rises from zero; n_w of inverse-sqrt
     halve_after: int = 8  # schedule thesis: the last epoch at the full learning rate
@@ -40,10 +41,10 @@ class TrainOptions:
     log_every: int = 50  # updates between two lines of the log
     checkpoint_every: int = 0  # updates between checkpoints within an epoch; 0: at epoch ends only
     keep: int = 0  # checkpoints of the last epochs to keep, epoch-N, for averages and ensembles
-    seed: int = 1  # of the order of the data and of the dropout masks
+    seed: int = 1  # of parameters, order of the data and dropout masks
 
     def __post_init__(self) -> None:
-        """Raise ValueError naming the first field that makes no sense."""
+        """Raise ValueError naming the first invalid field."""
         self._check("epochs", 0 < self.epochs < float("inf"), "a positive number")
         for name in ("batch_size", "accumulate", "sorted_within", "halve_after", "plateau_patience",
                      "log_every"):
@@ -95,18 +96,19 @@ class TrainOptions:
                               self.halve_every)
 
     def difference(self, saved: dict[str, Any]) -> str:
-        """What a resumed run may not change: "name: saved value, now value", or an empty string.
+        """The options that a resumed run must not change but has: "name: was value, now value"; or
+        "".
 
-        More epochs, other log and checkpoint intervals and more checkpoints kept leave the
-        parameters' course as it was; more epochs than a part of one do not, since its rest was
-        left out.
+        More epochs, other log and checkpoint intervals and more checkpoints kept do not affect the
+        parameters. More epochs after a fraction of one do, since the rest of its batches was left
+        out.
         """
         free = {"epochs", "log_every", "checkpoint_every", "keep"}
         if saved.get("epochs", 1) % 1:
             free.remove("epochs")
         now, first = dataclasses.asdict(self), {one.name: one.default
                                                 for one in dataclasses.fields(self)}
-        saved = first | saved  # a run of before there was an option has its default
+        saved = first | saved  # an option newer than the run has its default
         return "; ".join(f"{name}: was {saved[name]!r}, now {value!r}"
                          for name, value in now.items()
                          if name not in free and saved[name] != value)

@@ -1,4 +1,4 @@
-"""What is told of training while it runs: an observer's interface, and one that draws."""
+"""Observers of training: the interface, and one that prints and draws a bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.training.meter import perplexities
 
 
 class Progress(NamedTuple):
-    """Where training stands after a batch."""
+    """The progress of training after a batch."""
 
     epoch: int  # from 1
     epochs: float
@@ -28,7 +28,7 @@ class Progress(NamedTuple):
 
 
 class Observer:
-    """Is told of progress and does nothing; derive from it."""
+    """An observer that does nothing: the base of others."""
 
     def on_batch(self, progress: Progress) -> None:
         """After each update."""
@@ -45,7 +45,7 @@ class Observer:
         loss and perplexity, or those of each of its tasks, and elapsed_seconds."""
 
     def close(self) -> None:
-        """Training ends, for whatever reason."""
+        """Called when training ends, for whatever reason."""
 
 
 class ConsoleObserver(Observer):
@@ -98,7 +98,7 @@ class ConsoleObserver(Observer):
                             soft_wrap=True)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Erase the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -111,12 +111,12 @@ def _scores(scores: Mapping[str, float]) -> list[str]:
 
 
 def _spelt(name: str) -> str:
-    """A score's name as it is written in text."""
+    """A score's name in text."""
     return {"bleu": "BLEU"}.get(name, name.replace("_", " "))
 
 
 def _number(value: float) -> str:
-    """Two decimals; a perplexity gone astray has hundreds of digits, which nobody reads."""
+    """Two decimals; a diverging perplexity in exponential notation."""
     return f"{value:.2f}" if value < 1e6 else f"{value:.1e}"
 
 

@@ -1,4 +1,5 @@
-"""What of a checkpoint a resumed run needs, and how it is known to be that of this run."""
+"""Reading the state of a run to resume from a checkpoint, and checking that it belongs to the
+run."""
 
 from __future__ import annotations
 
@@ -29,14 +30,15 @@ class Counters:
 
 
 def number(value: Any) -> Any:
-    """A number of a run's state, as it is. Raises TypeError for anything else."""
+    """A number of a run's state, unchanged. Raises TypeError for anything else."""
     if type(value) not in (int, float):
         raise TypeError(f"expected a number, got {value!r:.40}")
     return value
 
 
 def differs(before: Any, now: Any) -> bool:
-    """Whether two values differ; of mappings, what both have: another version may know more."""
+    """Whether two values differ; for mappings, in keys that both have: another version may have
+    more."""
     if isinstance(before, dict) and isinstance(now, dict):
         return any(before[key] != now[key] for key in before.keys() & now)
     return before != now
@@ -44,7 +46,7 @@ def differs(before: Any, now: Any) -> bool:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Name the file where what it says of a run is not what a run says."""
+    """Context: raise UserError naming the file if its state has another form than expected."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -57,8 +59,8 @@ def stream_state(
 ) -> list[tuple[Array, ...]] | None:
     """The states of streams from the arrays of a checkpoint, named `{layer}.{place}`.
 
-    expected: what the model hands on after a batch, arrays (B, H) by layer. Raises UserError naming
-    the file where the arrays are others, or not finite.
+    expected: what the model passes on after a batch, arrays (B, H) by layer. Raises UserError
+    naming the file if shapes or dtypes differ, or numbers are not finite.
     """
     ours = {f"{layer}.{place}": array for layer, parts in enumerate(expected)
             for place, array in enumerate(parts)}
@@ -74,9 +76,9 @@ def stream_state(
 
 
 def going_on(batch: Batch, state: Any, path: Path) -> Batch:
-    """A batch with the state of the one before it, where it goes on with a stream.
+    """A batch with the state of the one before it, if it continues a stream.
 
-    Raises UserError where a run was resumed from a checkpoint at `path` that holds no state.
+    Raises UserError if the checkpoint at `path` of a resumed run holds no state.
     """
     if batch.begins:
         return batch

@@ -15,7 +15,7 @@ from nmt.training.resuming import number
 
 
 class Schedule(Protocol):
-    """What the trainer needs of a schedule."""
+    """The interface of a schedule."""
 
     @property
     def rate(self) -> float:

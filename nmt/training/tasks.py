@@ -6,9 +6,9 @@ alpha_j." The first task is the reference: alpha_1 = 1, its updates are prespeci
 "specif[ies] the number of training epochs and the finetune start/cycle values" (6.1.2). A task i is
 trained for about alpha_i N updates.
 
-The trainer knows no task. `Mixture` is a source of batches whose keys are (task, key); `Several` is
-a model that hands a batch to its task's; sharing is the parametrization `Tied` over the names
-`task/name` (`shared`).
+The trainer does not know of tasks. `Mixture` is a source of batches with keys (task, key);
+`Several` is a model that passes a batch to the model of its task; sharing is the parametrization
+`Tied` over the names `task/name` (`shared`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nmt.training.sources import Accumulated
 
 Key = tuple[str, Any]  # task, and a key of its source
 PARTS = ("encoder", "decoder")
-READERS = ("encoder", CHARACTERS[0])  # first words of the names of what belongs to an encoder
+READERS = ("encoder", CHARACTERS[0])  # first parts of the names of an encoder's parameters
 Groups = Mapping[str, Sequence[Sequence[str]]]  # part -> groups of tasks that share it
 
 
@@ -37,9 +37,9 @@ class Mixture:
     """The batches of several tasks in random order: a source of batches for the trainer.
 
     An epoch is one of the first task, the reference: tasks are drawn, each with probability
-    alpha_i / sum_j alpha_j, until all batches of the reference have been. Another task's are the
-    first of a fresh shuffle, and where it has too few, of further ones. So all that an epoch draws
-    comes from one generator, and nothing is left to remember at its end.
+    alpha_i / sum_j alpha_j, until all batches of the reference have been drawn. Another task's
+    batches are the first of a fresh shuffle, and of further ones if it has too few. So an epoch
+    depends on one generator only, and leaves no state.
     """
 
     def __init__(self, sources: Mapping[str, BatchSource], ratios: Mapping[str, float]) -> None:
@@ -61,7 +61,7 @@ class Mixture:
         return [(name, next(turns[name])) for name in order]
 
     def _order(self, n: int, rng: np.random.Generator) -> list[str]:
-        """Whose each update is: drawn until the reference has had n. Alone it needs no draw."""
+        """The task of each update: drawn until the reference has n. A single task needs no draw."""
         order: list[str] = []
         chances = self._alpha / self._alpha.sum()  # alpha_i / sum_j alpha_j  (6.1.1 mixing)
         while n:
@@ -82,16 +82,16 @@ class Mixture:
                        dict(zip(self.names, self._alpha.tolist(), strict=True)))
 
     def batch(self, key: Key) -> Batch:
-        """The batch of a key, which says whose it is."""
+        """The batch of a key, with its task's name."""
         name, own = key
         return replace(self.sources[name].batch(own), task=name)
 
     def tokens(self, batch: Batch) -> int:
-        """As its task counts them."""
+        """The target tokens of a batch, as its task counts them."""
         return self.sources[batch.task].tokens(batch)
 
     def weight(self, batch: Batch) -> int:
-        """What its task divides its gradient by."""
+        """The number that the task divides the batch's gradient by."""
         return self.sources[batch.task].weight(batch)
 
 
@@ -103,10 +103,10 @@ class SeveralCache(NamedTuple):
 
 
 class Several:
-    """The models of several tasks as one that is trained: a batch goes to its task's.
+    """The models of several tasks as one Trainable: a batch is passed to the model of its task.
 
-    Its parameters are theirs, named `task/name`; a batch's gradients are those of its task alone,
-    so that no other parameter moves.
+    Its parameters are named `task/name`; a batch has gradients of its task's parameters only, so
+    that no other parameter changes.
     """
 
     def __init__(self, models: Mapping[str, Trainable]) -> None:
@@ -114,24 +114,24 @@ class Several:
         self.config = {name: model.config for name, model in self.models.items()}
 
     def weights(self) -> dict[str, Weight]:
-        """Those of all tasks, in their order."""
+        """The weights of all tasks, in their order."""
         return {f"{task}/{name}": weight for task, model in self.models.items()
                 for name, weight in model.weights().items()}
 
     def noise(self, batch: Batch, rng: np.random.Generator, dtype: Any) -> Noise | None:
-        """As the batch's task drops."""
+        """The dropout masks of the batch's task."""
         return self.models[batch.task].noise(batch, rng, dtype)
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
     ) -> tuple[Array, SeveralCache]:
-        """J_i of the batch's task i."""
+        """J_i, the loss of the batch's task i."""
         loss, inner = self.models[batch.task].loss(of_task(batch.task, parameters), batch, noise)
         words, _ = losses(loss, inner)
         return loss, SeveralCache(batch.task, inner, words, getattr(inner, "state", None))
 
     def backward(self, cache: SeveralCache) -> Gradients:
-        """Of that task's parameters; the others have none."""
+        """Gradients of that task's parameters; the others have none."""
         return {f"{cache.task}/{name}": gradient
                 for name, gradient in self.models[cache.task].backward(cache.inner).items()}
 
@@ -147,9 +147,8 @@ def part_of(name: str) -> str:
     """Whether a parameter belongs to the encoder or to the decoder.
 
     "When sharing an encoder or a decoder, we share both the recurrent connections and the
-    corresponding embeddings" (6.1.1). What else there is, is what writes: attention, which makes
-    the decoder's h~, the layer that predicts its words, and a bridge to its first state. They are
-    a decoder's (erratum 43).
+    corresponding embeddings" (6.1.1). Everything else belongs to the decoder: attention, the
+    prediction layer, and a bridge to its initial state (erratum 43).
     """
     return PARTS[name.split(".")[0] not in READERS]
 

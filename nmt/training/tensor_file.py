@@ -1,6 +1,6 @@
 """The safetensors format, written array by array.
 
-The library's own writer makes a file that only its owner may read, leaves it behind when it is
+The library's own writer makes a file that only its owner may read, leaves a partial file when it is
 killed, and does not flush it. A file is 8 bytes, the length of a JSON header; the header, padded
 with spaces; the arrays' memory, in the header's order.
 """
@@ -17,15 +17,15 @@ from backend.files import Part
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
          "int16": "I16", "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16",
          "uint8": "U8", "bool": "BOOL"}
-ALIGNED = 8  # bytes: where the arrays begin, and so each of them at a multiple of its item
+ALIGNED = 8  # bytes: alignment of the first array, and so of each array to its item
 
 
 def parts(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Iterator[Part]:
     """The pieces of a file, those of arrays as views of their memory.
 
     Arguments: arrays, contiguous and of the machine's byte order (x86 and ARM: the format's);
-    metadata, for the header. Arrays of larger items come first, as the library has them, so that
-    all are aligned. Raises ValueError for a dtype that the format does not have.
+    metadata, for the header. Arrays of larger items come first, as in the library, so that all are
+    aligned. Raises ValueError for a dtype that the format does not have.
     """
     order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     header: dict[str, object] = {"__metadata__": dict(metadata)}

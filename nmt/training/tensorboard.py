@@ -1,4 +1,4 @@
-"""Training as TensorBoard shows it: event files in the run directory (extra `tensorboard`)."""
+"""TensorBoard event files of a training, in the run directory (extra `tensorboard`)."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class TensorBoardObserver(Observer):
     `dev/perplexity` and so on, after each evaluation, at the number of its last update. Of several
     tasks each perplexity has its name.
 
-    Files are made with the first number, so that a run that never begins leaves none; a resumed run
-    adds one.
+    A file is made at the first number, so that a run that fails before leaves none; a resumed run
+    adds a file.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -69,10 +69,10 @@ class TensorBoardObserver(Observer):
         self._speed: float | None = None
 
     def on_batch(self, progress: Progress) -> None:
-        """Write what the last updates gave, once it is known."""
+        """Write the values of the last updates, if there are new ones."""
         self._step = progress.step
         if progress.tokens_per_second == self._speed:
-            return  # nothing was measured since
+            return  # no new measurement
         self._speed = progress.tokens_per_second
         self._write("train/learning_rate", progress.learning_rate)
         self._write("train/target_tokens_per_second", self._speed or 0.0)
@@ -85,13 +85,13 @@ class TensorBoardObserver(Observer):
 
     def on_epoch(self, epoch: int, facts: Mapping[str, Any], scores: Mapping[str, float],
                  improved: bool) -> None:
-        """Write the epoch's numbers, and let whoever watches see them."""
+        """Write the epoch's numbers, and flush the file."""
         self._write_all("epoch/train_perplexity", perplexities(facts))
         self.on_evaluation(self._step, scores, improved)
         self._writer.flush()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest, and close the file."""
         if self._writer is not None:
             self._writer.close()
 

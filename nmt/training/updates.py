@@ -13,7 +13,7 @@ from backend.rows import RowGradient
 from backend.switch import Array, array_module
 
 UPDATES = Source("nmt.training", "updates.cu")
-NORM_BLOCKS = 512  # sums of squares that one array leaves behind, for one block to add up
+NORM_BLOCKS = 512  # partial sums of squares of one array, which a single block adds up
 
 
 def update_one(launch: Any, optimizer: Any, arrays: Sequence[Array], gradient: Any, factor: Array,
@@ -39,7 +39,7 @@ def update_one(launch: Any, optimizer: Any, arrays: Sequence[Array], gradient: A
 
 
 def gradient_norm(launch: Any, arrays: list[Array]) -> Array:
-    """The Euclidean norm of all arrays together, summed in float64, in an order that is fixed."""
+    """The Euclidean norm of all arrays together, summed in float64 in a fixed order."""
     xp = array_module(*arrays)
     counts = [min(blocks(flat(array.dtype.char, array)), NORM_BLOCKS) for array in arrays]
     sums = xp.empty((sum(counts),), dtype=np.float64)

@@ -1,7 +1,8 @@
-"""Learning rates that go by updates: a linear warm-up, and decay with the inverse square root.
+"""Learning rates as functions of the update: a linear warm-up, and decay with the inverse square
+root.
 
 Nguyen Eq. 3.8: LR(n) = lambda / sqrt(d) min(1 / sqrt(n), n / n_w^1.5) at update n, counted from 1.
-Its peak, at n = n_w, is lambda / sqrt(d n_w), and it is what is given here: LR(n) = peak
+Its peak, at n = n_w, is lambda / sqrt(d n_w). Here the peak is the option: LR(n) = peak
 min(sqrt(n_w / n), n / n_w). With the schedules of other modules:
 
 | Nguyen (2019), 3.3.3.4 | schedule | warmup | learning_rate |
@@ -21,19 +22,20 @@ from nmt.training.schedule import Schedule
 
 
 class InverseSqrtSchedule:
-    """The rate times sqrt(n_w / n) behind update n_w."""
+    """The rate times sqrt(n_w / n) after update n_w."""
 
     finished = False
 
     def __init__(self, rate: float, warmup: int) -> None:
-        """rate: up to update n_w = warmup, from where it falls. Raises ValueError below 1."""
+        """rate: the one up to update n_w = warmup, after which it decays. Raises ValueError for a
+        warmup below 1."""
         if warmup < 1:
             raise ValueError(f"warmup: expected at least 1 update with the schedule inverse-sqrt, "
                              f"got {warmup}")
         self.rate, self._warmup = rate, warmup
 
     def rate_at(self, epoch: int, done: float, update: int = 1) -> float:
-        """The rate of an update; epochs do not count."""
+        """The rate of an update; it does not depend on the epoch."""
         return self.rate * min(1.0, (self._warmup / update) ** 0.5)  # (Nguyen 3.8), from its peak
 
     def evaluated(self, score: float) -> None:
@@ -52,7 +54,7 @@ class InverseSqrtSchedule:
 
 
 class WarmUp:
-    """A schedule whose rates are reached in even steps: its rate times min(1, n / n_w)."""
+    """A linear warm-up of another schedule: its rate times min(1, n / n_w)."""
 
     def __init__(self, within: Schedule, warmup: int) -> None:
         self._within, self._warmup = within, warmup

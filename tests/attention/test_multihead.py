@@ -8,12 +8,12 @@ from literal import DTYPES, assert_close, assert_same_gradients, draw
 
 from attention.multihead import (
     by_heads,
-    dead_future,
-    dead_words,
+    causal_mask,
     heads_forward,
     multihead_backward,
     multihead_forward,
     multihead_weights,
+    padding_mask,
 )
 from grads.check import check_gradients, check_pair
 from grads.derivations.multihead import (
@@ -46,7 +46,7 @@ class Drawn:
         self.x, self.dy = draw(rng, (T, B, D), dtype), draw(rng, (T, B, D), dtype)
         self.memory = self.x if self.itself else draw(rng, (S, B, D), dtype)
         steps = len(self.memory)
-        self.dead = {"words": dead_words(LENGTHS, S), "future": dead_future(T), "all": None}[kind]
+        self.dead = {"words": padding_mask(LENGTHS, S), "future": causal_mask(T), "all": None}[kind]
         self.mask = 2.0 * (rng.random((B * heads, T, steps)) < 0.5) if dropout else None
 
     def forward(self, x=None, memory=None, parameters=None):
@@ -170,9 +170,9 @@ def test_padding_and_the_future_are_not_attended_to():
 
 
 def test_nothing_is_dead_where_nothing_is_padded():
-    assert dead_words(np.array([3, 3]), 3) is None
-    np.testing.assert_array_equal(dead_words(np.array([1, 3]), 3)[0], [[False, True, True]])
-    np.testing.assert_array_equal(dead_future(2)[0], [[False, True], [False, False]])
+    assert padding_mask(np.array([3, 3]), 3) is None
+    np.testing.assert_array_equal(padding_mask(np.array([1, 3]), 3)[0], [[False, True, True]])
+    np.testing.assert_array_equal(causal_mask(2)[0], [[False, True], [False, False]])
 
 
 def test_heads_are_views():

@@ -32,14 +32,14 @@ def test_false_alarms_and_misses_are_named():
     right, wrong = {"right": double(2.0)}, {"wrong": double(2.1)}
     nothing = {"false_alarms": [], "misses": []}
 
-    def judged(check):
-        found = checkers.judge(check, right, wrong)
+    def scored(check):
+        found = checkers.measure(check, right, wrong)
         assert found.pop("slowest")["name"] == "right"
         return found
 
-    assert judged(lambda case: True) == nothing | {"misses": ["wrong"]}
-    assert judged(lambda case: False) == nothing | {"false_alarms": ["right"]}
-    assert judged(lambda case: 1 / 0) == nothing | {"false_alarms": ["right"]}
+    assert scored(lambda case: True) == nothing | {"misses": ["wrong"]}
+    assert scored(lambda case: False) == nothing | {"false_alarms": ["right"]}
+    assert scored(lambda case: 1 / 0) == nothing | {"false_alarms": ["right"]}
 
 
 @pytest.mark.parametrize("library, name", [

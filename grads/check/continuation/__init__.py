@@ -1,10 +1,10 @@
 """Analytic continuation: a user's real function, run unchanged with complex arguments.
 
 Complex step (`grads.check.differentiate`) needs f(x + i h). NumPy's `abs`, `var`, `norm` or `sort`
-of complex numbers are not the continuation of those of real ones, and arrays of real numbers drop
-imaginary parts. Here the function runs on an array class under which they are (`array`, `rules`,
-`functions`), with NumPy's creating functions replaced in its module (`namespace`). What cannot be
-continued raises NotAnalytic with its line.
+of complex numbers are not the analytic continuation of the real functions, and real arrays drop
+imaginary parts. Here the function runs on an array class with the continued functions (`array`,
+`rules`, `functions`), and with NumPy's array creation replaced in its module (`namespace`). What
+cannot be continued raises NotAnalytic with its line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def continue_run(
     f: Callable[[dict[str, Any]], Mapping[str, Any]], arguments: Mapping[str, Any],
     namespaces: list[Namespace],
 ) -> tuple[dict[str, Any], Run]:
-    """The outputs of f for complex arguments, and what the run was like.
+    """The outputs of f for complex arguments, and the record of the run.
 
     Arguments: f, inputs by name -> outputs by name; arguments, complex ones among them;
     namespaces, of the user's modules. Raises NotAnalytic where f cannot be continued.

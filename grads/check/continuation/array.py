@@ -1,8 +1,8 @@
 """The arrays on which a function is continued: complex, with the functions of real analysis.
 
-A `Continued` array is a NumPy array of complex128 on which `abs`, `var`, `np.linalg.norm` and
-their kind do what complex step needs (`rules`, `functions`). What would drop the imaginary part
-raises NotAnalytic naming the user's line; `.real` may be taken for decisions, and is `Dropped`.
+A `Continued` array is a NumPy array of complex128 on which `abs`, `var`, `np.linalg.norm` and the
+like are continued analytically (`rules`, `functions`). An operation that would drop the imaginary
+part raises NotAnalytic naming the user's line; `.real` may be used for decisions, and is `Dropped`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from grads.check.continuation.state import differ, line, of_ours, refuse
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy's function, or "ufunc" -> its continued form
 COMPLEX = np.dtype(np.complex128)
 REAL = "the real part is taken"
-LARGE = 0.5  # an imaginary part above it is no step, but a complex number of the user's own
+LARGE = 0.5  # a larger imaginary part is no step, but the user's own complex number
 
 
 class Continued(np.ndarray):
-    """A complex array; one without axes stands for a scalar and is not changed in place."""
+    """A complex array; a 0-d one represents a scalar and is not changed in place."""
 
     __hash__ = None
 
@@ -106,7 +106,7 @@ class Continued(np.ndarray):
         return plain(self).real.astype(dtype, *args, **kwargs)
 
     def _value(self, what: str) -> Any:
-        """The real parts, where nothing depends on the inputs; NotAnalytic elsewhere."""
+        """The real parts, if nothing depends on the inputs; else raises NotAnalytic."""
         if plain(self).imag.any():
             raise refuse(what)
         differ()
@@ -159,7 +159,7 @@ class Continued(np.ndarray):
 class Dropped(np.ndarray):
     """Real parts of a continued array: for decisions, which have no derivative, and nothing else.
 
-    Attribute: line, where they were taken.
+    Attribute: line, where `.real` was used.
     """
 
     __hash__ = None
@@ -186,7 +186,7 @@ class Dropped(np.ndarray):
         return self._kept(func(*args, **kwargs))
 
     def _kept(self, found: Any) -> Any:
-        """Real numbers are still dropped parts; decisions, ids and shapes are what they are."""
+        """Real numbers stay `Dropped`; decisions, ids and shapes become plain arrays."""
         if isinstance(found, (tuple, list)):
             return type(found)(self._kept(part) for part in found)
         if not isinstance(found, (np.ndarray, np.generic)) or found.dtype.kind != "f":
@@ -222,7 +222,7 @@ def _parts(x: Any) -> Any:
 
 
 def mapped(values: Any, change: Callable[[Any], Any]) -> Any:
-    """The same lists, tuples and mappings with their arrays changed."""
+    """Nested lists, tuples and mappings with `change` applied to their arrays."""
     if isinstance(values, (tuple, list)):
         made = [mapped(value, change) for value in values]
         return type(values)(*made) if hasattr(values, "_fields") else type(values)(made)
@@ -232,7 +232,7 @@ def mapped(values: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _dropped(values: np.ndarray, what: str) -> Any:
-    """The real parts as the user may have them; as they are for code made for complex steps."""
+    """The real parts as a `Dropped` array; plain for code that supports complex steps itself."""
     if of_ours(2):
         return values
     made = values.view(Dropped)
@@ -241,16 +241,17 @@ def _dropped(values: np.ndarray, what: str) -> Any:
 
 
 def continued(x: Any) -> Continued:
-    """The array, or number, as a continued one: a view where it is complex128."""
+    """The array or number as a Continued array: a view if it is complex128."""
     if type(x) is np.ndarray and x.dtype == COMPLEX:
         return x.view(Continued)
     return np.asarray(x, COMPLEX).view(Continued)
 
 
 def plain(x: Any) -> Any:
-    """NumPy's array of a continued one, which shares memory; lists and mappings likewise.
+    """A continued array as a plain NumPy array that shares its memory; likewise in lists and
+    mappings.
 
-    Raises NotAnalytic where real parts that were taken go on.
+    Raises NotAnalytic for a `Dropped` array, whose real parts would be used as values.
     """
     if isinstance(x, Continued):
         return x.view(np.ndarray)
@@ -262,12 +263,12 @@ def plain(x: Any) -> Any:
 
 
 def _own(x: Any) -> bool:
-    """Whether complex numbers are the user's own, and not continued real ones."""
+    """Whether complex numbers are the user's own, not continued real ones."""
     return np.iscomplexobj(x) and bool((np.abs(np.imag(x)) > LARGE).any())
 
 
 def wrapped(found: Any) -> Any:
-    """A result with its complex arrays continued; a scalar becomes an array without axes."""
+    """A result with its complex arrays as Continued ones; a scalar becomes a 0-d array."""
     if isinstance(found, (tuple, list)):
         made = [wrapped(part) for part in found]
         return type(found)(*made) if hasattr(found, "_fields") else type(found)(made)
@@ -283,14 +284,14 @@ def reals(x: Any) -> Any:
 
 # --- ufuncs -------------------------------------------------------------------------------------
 
-SIMPLE = frozenset({  # the commonest of those whose complex form is what we need
+SIMPLE = frozenset({  # common ufuncs whose complex form is the continuation
     np.add, np.subtract, np.matmul, np.square, np.sqrt, np.negative, np.log, np.sin, np.cos,
     np.maximum, np.minimum,
 })  # fmt: skip
 
 
 def _at_once(ufunc: np.ufunc, inputs: list[Any], out: Any) -> Any:
-    """A simple ufunc without arguments that need care."""
+    """Call a simple ufunc directly, if none of its arguments needs special treatment."""
     if out is None:
         found = ufunc(*inputs)
         return continued(found) if np.iscomplexobj(found) else found

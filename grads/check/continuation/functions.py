@@ -1,7 +1,7 @@
 """NumPy's functions on continued arrays.
 
-Those that only move, add and multiply numbers are NumPy's own. Those that take an absolute value, a
-conjugate or a variance inside are written out here in terms that can be continued. What is in
+Those that only move, add and multiply numbers are NumPy's own. Those that use an absolute value, a
+conjugate or a variance are implemented here by operations that can be continued. A function in
 neither table raises NotAnalytic with the user's line.
 """
 
@@ -58,7 +58,7 @@ def by_numpy(function: Any) -> Callable[..., Any]:
 
 
 def decided(function: Any) -> Callable[..., Any]:
-    """A function whose result is a decision: of the real parts."""
+    """A function whose result is a decision, made on the real parts."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         found = function(*reals(args), **reals(kwargs))
@@ -69,7 +69,7 @@ def decided(function: Any) -> Callable[..., Any]:
 
 
 def told(function: Any) -> Callable[..., Any]:
-    """A function whose result says what kind of array it is."""
+    """A function that returns a property of an array, such as its shape."""
     return lambda *args, **kwargs: function(*plain(args), **plain(kwargs))
 
 
@@ -117,7 +117,7 @@ def covariance(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: Any = None, aweights: Any = None, **kwargs: Any,
 ) -> Any:
-    """np.cov without weights: X X^T of what is centred, without a conjugate."""
+    """np.cov without weights: X X^T of the centred X, without a conjugate."""
     if fweights is not None or aweights is not None:
         raise refuse("np.cov with weights cannot be continued to complex numbers")
     differ()
@@ -138,7 +138,7 @@ def correlation(x: Any, y: Any = None, rowvar: bool = True, **kwargs: Any) -> An
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """np.linalg.norm, but for the norms by singular values."""
+    """np.linalg.norm, except norms of singular values."""
     differ()
     x = continued(x)
     if axis is None and (ord is None or x.ndim == 1):
@@ -219,7 +219,8 @@ def interpolated(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
 
 
 def sign_and_log(a: Any) -> Any:
-    """np.linalg.slogdet: the logarithm of |det|, whose imaginary part is the angle otherwise."""
+    """np.linalg.slogdet: the logarithm of |det|; NumPy's complex one has the angle as imaginary
+    part."""
     differ()
     sign, log = np.linalg.slogdet(plain(a))
     way = np.sign(sign.real)
@@ -248,7 +249,7 @@ def counted(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def like(function: Any) -> Callable[..., Any]:
-    """np.zeros_like and its kind: complex where a real one would be floating."""
+    """np.zeros_like and the like: complex instead of floating."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
         found = function(*plain(args), **plain(kwargs))
@@ -260,7 +261,8 @@ def like(function: Any) -> Callable[..., Any]:
 
 
 def as_is(function: Any) -> Callable[..., Any]:
-    """A function written in Python that calls the user's: on the continued arrays themselves."""
+    """A NumPy function written in Python that calls the user's: run on the continued arrays
+    themselves."""
     return lambda *args, **kwargs: function._implementation(*args, **kwargs)
 
 
@@ -311,7 +313,7 @@ FUNCTIONS.update({
 
 
 def _method_of(function: Any) -> Callable[..., Any]:
-    """A method; a callable that is no function would not be bound to its array."""
+    """A function as a method: a callable that is not a function would not be bound to its array."""
     return lambda self, *args, **kwargs: function(self, *args, **kwargs)
 
 

@@ -1,8 +1,8 @@
-"""The user's module while it runs on continued arrays: what `np` and `math` mean there.
+"""Replacing `np`, `math` and SciPy in the user's module while it runs on continued arrays.
 
-A plain `np.zeros(n)` cannot receive imaginary parts, and no array class sees the writing. So names
-of NumPy, `math` and SciPy in the globals of the user's functions are replaced for the time of a
-run: floating arrays are created complex, `math.exp` takes continued numbers.
+A plain `np.zeros(n)` cannot hold imaginary parts, and no array class can intercept writing into it.
+So names of NumPy, `math` and SciPy in the globals of the user's functions are replaced during a
+run: floating arrays are created as complex ones, `math.exp` accepts continued numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grads.check.continuation.array import Continued, Dropped, continued, plain,
 from grads.check.continuation.state import OURS, create, differ
 
 Namespace = dict[str, Any]
-Replacements = dict[int, tuple[Any, Any]]  # by identity: what stands in a namespace, and the other
+Replacements = dict[int, tuple[Any, Any]]  # id of an object -> the object, and its replacement
 CREATING = ("zeros", "ones", "empty", "full", "eye", "identity", "zeros_like", "ones_like",
             "empty_like", "full_like", "linspace", "tri")
 INSTALLED = {"site-packages", "dist-packages"}  # of this environment, of the user's, of the system
@@ -31,7 +31,7 @@ _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 
 
 class Proxy(types.ModuleType):
-    """A module some of whose functions are others."""
+    """A module with some of its functions replaced."""
 
     def __init__(self, module: types.ModuleType, others: Mapping[str, Any]) -> None:
         super().__init__(module.__name__, module.__doc__)
@@ -46,7 +46,7 @@ class Proxy(types.ModuleType):
 
 
 def _created(function: Any) -> Callable[..., Any]:
-    """np.zeros and its kind."""
+    """np.zeros and the like."""
 
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -60,9 +60,9 @@ def _created(function: Any) -> Callable[..., Any]:
 
 
 def _array(function: Any) -> Callable[..., Any]:
-    """np.array and np.asarray: of continued numbers, in lists too, a continued array.
+    """np.array and np.asarray: a continued array for continued numbers, also in lists.
 
-    To ask for float64 is to ask for nothing: that is what the numbers are without us.
+    A request for float64 is ignored: it is the dtype of the numbers without continuation.
     """
 
     @functools.wraps(function)
@@ -113,7 +113,7 @@ def _strided(x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _scalar(name: str) -> Callable[..., Any]:
-    """A function of `math` that takes continued numbers too."""
+    """A function of `math` that also accepts continued numbers."""
     own, ufunc = getattr(math, name), getattr(np, {"pow": "power", "fabs": "absolute"}.get(
         name, name), None)
 
@@ -178,7 +178,8 @@ def _special(name: str) -> Any:
 
 @functools.cache
 def _replacements(scipy_is_there: bool) -> Replacements:
-    """By the identity of what a user's name may stand for: that, and what it stands for now."""
+    """The replacements: id of an object that a user's name may refer to -> that object, and the new
+    one."""
     arrays = {name: _array(getattr(np, name)) for name in (
         "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")}
     arrays |= {name: _created(getattr(np, name)) for name in CREATING}
@@ -206,7 +207,7 @@ def by_identity(pairs: list[tuple[Any, Any]]) -> Replacements:
 
 @contextmanager
 def replaced(namespaces: list[Namespace], others: Replacements | None = None) -> Iterator[None]:
-    """In these namespaces NumPy, `math` and SciPy are ours, or what `others` has is the other."""
+    """Context: replace NumPy, `math` and SciPy in these namespaces, or the objects in `others`."""
     if others is None:
         others = _replacements("scipy.special" in sys.modules) if namespaces else {}
     before = [(space, name, value) for space in namespaces for name, value in space.items()
@@ -220,7 +221,8 @@ def replaced(namespaces: list[Namespace], others: Replacements | None = None) ->
             space[name] = value
 
 
-# --- where ----------------------------------------------------------------------------------------
+# --- namespaces
+# ----------------------------------------------------------------------------------------
 
 
 def namespaces_of(function: Any) -> list[Namespace]:
@@ -238,7 +240,8 @@ def namespaces_of(function: Any) -> list[Namespace]:
 
 
 def _inside(one: Any, found: dict[int, Namespace]) -> list[Any]:
-    """What a function, class, module or object leads to; its own namespace goes to `found`."""
+    """The objects that a function, class, module or object refers to; its namespace is added to
+    `found`."""
     if isinstance(one, types.MethodType):
         return [one.__func__, one.__self__]
     if isinstance(one, functools.partial):
@@ -263,7 +266,7 @@ def _content(cell: Any) -> Any:
 
 
 def _leads_on(x: Any) -> bool:
-    """Whether something may hold functions of the user's."""
+    """Whether an object may hold functions of the user's."""
     return callable(x) or isinstance(x, types.ModuleType)
 
 

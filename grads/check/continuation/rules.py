@@ -1,8 +1,8 @@
 """Ufuncs continued to complex arguments, as complex step needs them.
 
 Of z = x + i y with a tiny y, a real function f becomes f(x) + i y f'(x). NumPy's own complex
-functions do that where f is analytic; `abs`, `sign`, `hypot` and their kind are something else
-there, or missing, and have a rule here. Decisions are those of the real parts.
+functions do that where f is analytic; `abs`, `sign`, `hypot` and the like are different there, or
+missing, and have a rule here. Decisions are made on the real parts.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 Array = Any
-LARGE = 300.0  # exp and cosh of more come near overflow
+LARGE = 300.0  # exp and cosh of larger arguments come near overflow
 
 
 def real(x: Any) -> Any:
-    """The real part, of what is complex; anything else as it is."""
+    """The real part of a complex value; anything else unchanged."""
     return x.real if isinstance(x, (np.ndarray, np.generic, complex)) else x
 
 
@@ -34,7 +34,7 @@ def joined(re: Any, im: Any) -> Array:
 
 
 def term(slope: Any, im: Any) -> Any:
-    """slope * im; zero where im is, however steep."""
+    """slope * im; zero where im is zero, even if the slope is infinite."""
     return np.where(np.asarray(im) == 0, 0.0, np.asarray(slope) * im)
 
 
@@ -104,11 +104,11 @@ def sech_squared(v: Any, x: Any) -> Any:
     return np.divide(1.0, found, out=found)
 
 
-SLOPES: dict[Any, Callable[..., Any]] = {  # of functions that runs of many versions take apart, too
+SLOPES: dict[Any, Callable[..., Any]] = {  # of functions that runs in lanes treat separately
     np.exp: lambda v, x: np.array(v), np.tanh: sech_squared,
 }
 
-REPAIRS = {  # NumPy's products of complex numbers are not numbers where one is infinite
+REPAIRS = {  # NumPy's complex products are NaN where a factor is infinite
     np.multiply: dual(np.multiply, lambda v, a, b: b, lambda v, a, b: a),
     np.true_divide: dual(np.true_divide, lambda v, a, b: 1 / b, lambda v, a, b: -v / b),
     **{ufunc: dual(ufunc, slope) for ufunc, slope in SLOPES.items()},
@@ -120,7 +120,7 @@ DECISIONS = frozenset({
     np.isinf, np.signbit,
 })
 
-SPECIAL: dict[str, tuple[Callable[..., Any], ...]] = {  # SciPy's, by name: their slopes
+SPECIAL: dict[str, tuple[Callable[..., Any], ...]] = {  # SciPy's functions by name -> their slopes
     "expit": (lambda v, x: v * (1 - v),),
     "logit": (lambda v, x: 1 / (x * (1 - x)),),
     "log_expit": (lambda v, x: -np.expm1(v),),
@@ -138,7 +138,7 @@ def _scipy(name: str) -> Any:
 
 
 def rule_of(ufunc: np.ufunc) -> Callable[..., Array] | None:
-    """The rule of a ufunc, NumPy's or SciPy's; None where its own complex form will do."""
+    """The rule of a ufunc, NumPy's or SciPy's; None where its complex form is the continuation."""
     if ufunc in RULES:
         return RULES[ufunc]
     slopes = SPECIAL.get(ufunc.__name__)

@@ -1,7 +1,8 @@
-"""What a continued run has met: where it cannot go on, and whether it had to differ from NumPy.
+"""The state of a continued run: whether it differed from NumPy, and the error where it cannot go
+on.
 
-A run on plain complex arrays gives the same numbers as long as nothing differed, and takes less
-time: that is what `Run.differs` is for.
+If nothing differed (`Run.differs`), later runs use plain complex arrays: the numbers are the same,
+and the run is faster.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ _NUMPY = os.path.dirname(np.__file__) + os.sep
 
 
 class NotAnalytic(ValueError):
-    """The function cannot be continued to complex arguments, and complex step not be used."""
+    """The function cannot be continued to complex arguments, so complex step cannot be used."""
 
 
 class Run:
     """One run of a function on continued arrays.
 
-    Attributes: differs, whether anything was computed otherwise than NumPy computes with complex
-    numbers; creates, whether a floating array was created, which would be real without us: a plain
-    run will tell whether that matters; lanes, whether it is of many versions at once.
+    Attributes: differs, whether anything was computed differently from NumPy's complex functions;
+    creates, whether a floating array was created as complex, which would be real in a plain run:
+    that run will show whether it matters; lanes, whether many versions run at once.
     """
 
     def __init__(self, lanes: bool = False) -> None:
@@ -33,17 +34,17 @@ class Run:
         self.lanes = lanes
 
 
-runs: list[Run] = []  # the one in progress is the last
+runs: list[Run] = []  # the current run is the last
 
 
 def differ() -> None:
-    """Note that this run has left NumPy's complex arithmetic."""
+    """Record that this run differs from NumPy's complex arithmetic."""
     if runs:
         runs[-1].differs = True
 
 
 def create() -> None:
-    """Note that this run has created a complex array for a real one."""
+    """Record that this run has created a complex array in place of a real one."""
     if runs:
         runs[-1].creates = True
 
@@ -54,13 +55,14 @@ def in_lanes_now() -> bool:
 
 
 def of_ours(depth: int) -> bool:
-    """Whether a frame so far up is of a module of this project, which knows complex steps."""
+    """Whether the frame `depth` levels up is of a module of this project that supports complex
+    steps."""
     name = str(sys._getframe(depth + 1).f_globals.get("__name__", ""))
     return name.partition(".")[0] in OURS
 
 
 def line() -> str:
-    """ "at FILE:LINE": where the user's function is just now."""
+    """ "at FILE:LINE": the current line of the user's function."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if is_users(frame.f_code.co_filename):

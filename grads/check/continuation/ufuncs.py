@@ -1,5 +1,5 @@
-"""Ufuncs of continued arrays, and their methods: by a rule, by decisions on real parts, or NumPy's
-own complex arithmetic, repaired where it makes no numbers of infinities."""
+"""Ufuncs of continued arrays, and their methods: by a rule, by decisions on real parts, or by
+NumPy's own complex arithmetic, corrected where infinities give NaN."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grads.check.continuation.state import differ, refuse
 def call_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], out: Any, kwargs: dict[str, Any]
 ) -> Any:
-    """What NumPy calls for a ufunc, or one of its methods, with a Continued array."""
+    """Called by NumPy for a ufunc, or one of its methods, with a Continued array."""
     if np.dtype(kwargs.get("dtype") or "O").kind == "f":
         kwargs = kwargs | {"dtype": np.complex128}
     if "where" in kwargs:
@@ -43,7 +43,7 @@ def call_ufunc(
 
 
 def _decided(function: Any, inputs: Any, kwargs: dict[str, Any]) -> Any:
-    """A decision on real parts; noted where it differs from that on complex numbers."""
+    """A decision on real parts; recorded if it differs from that on complex numbers."""
     found = function(*reals(inputs), **kwargs)
     try:
         same = np.array_equal(found, function(*mapped(inputs, _bare), **kwargs))
@@ -59,7 +59,7 @@ def _bare(x: Any) -> Any:
 
 
 def _by_rule(rule: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
-    """By a rule of our own."""
+    """A ufunc by its rule."""
     differ()
     if set(kwargs) - {"where", "casting", "order", "dtype", "subok"}:
         raise refuse(f"{', '.join(kwargs)} of this function cannot be continued")
@@ -77,7 +77,7 @@ def _several(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
 def _by_pairs(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """A ufunc's method where the ufunc has a rule: of two arguments at a time."""
+    """A ufunc's method by the ufunc's rule, applied to two arguments at a time."""
     if method == "outer":
         a, b = (np.asanyarray(x) for x in inputs)
         return ufunc(a.reshape(*a.shape, *[1] * b.ndim), b)
@@ -98,7 +98,7 @@ def _by_pairs(
 
 
 def _by_numpy(ufunc: np.ufunc, method: str, inputs: Any, out: Any, kwargs: dict[str, Any]) -> Any:
-    """NumPy's own complex arithmetic; what it makes of infinities is repaired."""
+    """NumPy's own complex arithmetic, corrected for infinities."""
     function = getattr(ufunc, method)
     try:
         if out is not None:

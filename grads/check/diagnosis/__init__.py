@@ -1,1 +1,1 @@
-"""What kind of mistake a wrong gradient looks like."""
+"""Diagnosis: what kind of mistake a wrong gradient looks like."""

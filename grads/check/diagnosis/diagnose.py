@@ -1,7 +1,7 @@
 """What kind of mistake a wrong gradient looks like, in plain sentences.
 
-A hint is given when the numbers show it (`evidence`), and not otherwise: a wrong hint costs
-more than none. The most specific comes first.
+A hint is given only if the numbers support it (`evidence`): a wrong hint is worse than none. The
+most specific hint comes first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grads.check.diagnosis.sums import duplicates, missing_terms
 __all__ = ["Evidence", "diagnose", "place"]
 
 MOST = 3  # hints
-LISTED = 5  # parts that are listed by name
+LISTED = 5  # most parts that are listed by name
 
 
 def diagnose(evidence: Evidence) -> list[str]:
@@ -68,7 +68,7 @@ def _not_finite(evidence: Evidence, bad: np.ndarray) -> str:
 
 
 def _on_padding(evidence: Evidence, pair: Pair) -> list[str]:
-    """Gradients of what is not there."""
+    """The phrase on nonzero gradients of padding."""
     padding = padding_of(evidence)
     if padding is None:
         return []
@@ -113,7 +113,8 @@ def _through_outputs(evidence: Evidence) -> list[str]:
 
 
 def _unaffected(wrong: dict[str, Pair]) -> list[str]:
-    """Every output's difference is the same: it does not come from upstream."""
+    """The phrase where the difference is the same for every output: it does not depend on
+    upstream."""
     if len(wrong) < 2:
         return []
     first, *rest = wrong.values()
@@ -128,7 +129,7 @@ def _unaffected(wrong: dict[str, Pair]) -> list[str]:
 
 
 def _parts(evidence: Evidence, pair: Pair) -> list[str]:
-    """Where the error is confined to, and what it is there; the smallest places first."""
+    """The parts to which the error is confined, and its nature there; the smallest first."""
     if pair.wrong.sum() == 1 and pair.significant.sum() > 2:
         index = [int(k) for k in np.unravel_index(int(pair.wrong.argmax()), pair.wrong.shape)]
         return [f"only one entry of those compared is wrong: {place(evidence.labels, index)}"]
@@ -151,7 +152,7 @@ def _parts(evidence: Evidence, pair: Pair) -> list[str]:
 
 
 class Confined(NamedTuple):
-    """Some parts of a tensor, and what can be said of them and of no others."""
+    """Some parts of a tensor, and what is true of them only."""
 
     size: int
     where: np.ndarray  # bool
@@ -159,7 +160,8 @@ class Confined(NamedTuple):
 
 
 def _wrong_parts(pair: Pair, family: Family) -> tuple[Family, Family, np.ndarray] | None:
-    """The wrong parts, the right ones, and where the wrong ones are: in full, or nearly so."""
+    """The wrong parts, the right ones, and a mask of the wrong ones: entirely wrong, or nearly
+    so."""
     wrong = [part for part in family if pair.wrong[part.where].any()]
     right = [part for part in family
              if not pair.wrong[part.where].any() and pair.significant[part.where].any()]
@@ -193,7 +195,7 @@ def _confined(
 
 
 def _healthy(pair: Pair, family: Family) -> Confined | None:
-    """The right parts, where they are the smaller share; their size in entries that tell."""
+    """The right parts, if they are the smaller share; their size counts significant entries."""
     found = _wrong_parts(pair, family)
     if found is None:
         return None
@@ -203,7 +205,7 @@ def _healthy(pair: Pair, family: Family) -> Confined | None:
 
 
 def _varied(pair: Pair, family: Family, named: Sequence[tuple[str, float]]) -> list[str]:
-    """A factor of its own for each part."""
+    """The phrase where each part has a factor of its own."""
     said = []
     for part in family:
         own = pair.at(part.where)
@@ -218,7 +220,7 @@ def _varied(pair: Pair, family: Family, named: Sequence[tuple[str, float]]) -> l
 
 
 def _exact_zeros(pair: Pair) -> list[str]:
-    """Some entries dropped, in no pattern that has a name."""
+    """The phrase where some entries are zero, without a named pattern."""
     wrong = pair.wrong
     if (wrong & (pair.analytic != 0)).any() or not (pair.significant & ~wrong).any():
         return []
@@ -227,7 +229,7 @@ def _exact_zeros(pair: Pair) -> list[str]:
 
 
 def _scattered(evidence: Evidence, pair: Pair) -> list[str]:
-    """What can always be said."""
+    """The phrase of last resort: how many entries are wrong."""
     zero = pair.known & (np.abs(pair.numeric) <= pair.allowed)
     if not (pair.wrong & ~zero).any() and (pair.significant & ~pair.wrong).any():
         return ["it is wrong only where the numerical gradient is zero"]
@@ -237,7 +239,7 @@ def _scattered(evidence: Evidence, pair: Pair) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names in a row; those that begin alike share the beginning."""
+    """A list of names; a common first part is written once."""
     if len(names) > LISTED:
         return f"{_listed(names[:LISTED - 1])} and {len(names) - LISTED + 1} more"
     heads = {name.rsplit(" ", 1)[0] for name in names}

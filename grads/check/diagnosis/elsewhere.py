@@ -1,5 +1,5 @@
-"""Gradients that are wrong here and right elsewhere: for symmetric matrices (W for its transpose,
-2 W for W + W^T), or beside a place where several kinks meet and no slope is that of either side.
+"""Gradients that are wrong at these values and right at others: right for symmetric matrices (W in
+place of its transpose, 2 W of W + W^T), or right beside a point where several kinks meet.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from grads.check.case import Case, dense
 from grads.check.differentiate import along
 from grads.check.evaluate import Evaluator
 
-NEAR = 1e-2  # relative size of a change to another point, beyond the kinks at this one
+NEAR = 1e-2  # relative distance to other points, beyond the kinks at this one
 POINTS = 3
-UNSURE = 1e-3  # relative error of a derivative that still confirms
-CLOSE = 1e-6  # relative difference of two derivatives that are the same
+UNSURE = 1e-3  # relative error up to which a derivative confirms
+CLOSE = 1e-6  # relative difference of two derivatives that count as equal
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -37,7 +37,7 @@ def symmetric(inputs: Arrays) -> list[str]:
 def right_where_symmetric(
     case: Case, evaluate: Evaluator, upstream: Arrays, name: str
 ) -> list[str]:
-    """A hint where the wrong gradient of `name` is right once a square input is symmetric."""
+    """A hint if the wrong gradient of `name` is right with a square input made symmetric."""
     for matrix in square(evaluate.inputs):
         value = evaluate.inputs[matrix]
         if matrix == name or np.array_equal(value, value.T):
@@ -51,7 +51,7 @@ def right_where_symmetric(
 
 
 def right_nearby(case: Case, evaluate: Evaluator, upstream: Arrays, name: str) -> bool:
-    """Whether the gradient of a tensor is right at some random points close by."""
+    """Whether the gradient of a tensor is right at some random points nearby."""
     rng = np.random.default_rng(2)
     for _ in range(POINTS):
         inputs = {key: a + NEAR * np.maximum(1.0, np.abs(a)) * rng.normal(size=a.shape)

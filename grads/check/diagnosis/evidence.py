@@ -1,10 +1,9 @@
-"""What is known about one wrong gradient, and when an explanation of it is accepted.
+"""The data on one wrong gradient, and the criterion by which an explanation is accepted.
 
 An explanation such as "it is the transpose" is tested by a repair of the analytic gradient. It is
-accepted when the repaired gradient is right wherever the numerical one is known, and when that is
-no accident: an entry that was wrong by d and is now right to within r is worth log10(d / r) digits,
-and the wrong entries together must be worth DIGITS, after the best one has been given away for each
-number that was fitted.
+accepted if the repaired gradient is right wherever the numerical one is known, and if that is
+significant: an entry that was wrong by d and is now right to within r counts log10(d / r) digits,
+and the wrong entries together must have DIGITS, not counting the best one for each fitted number.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import numpy as np
 
 from grads.check.case import Labels
 
-DIGITS = 7.0  # one chance in ten million, of a few hundred explanations that are tried
-CLEAR = 100  # times what is allowed: an entry this large would show a fault
+DIGITS = 7.0  # a chance of 1e-7 each, for a few hundred explanations that are tried
+CLEAR = 100  # times the allowed difference: from this size on an entry is significant
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 Array = np.ndarray
@@ -30,10 +29,10 @@ class Evidence(NamedTuple):
     name: str
     analytic: Array
     numeric: Array  # same shape
-    allowed: Array  # same shape: the absolute difference that is still right
+    allowed: Array  # same shape: the allowed absolute difference
     labels: Labels | None = None
     alone: Mapping[str, tuple[Array, Array]] = NONE  # output -> analytic, numeric through it alone
-    inputs: Mapping[str, Array] = NONE  # of the whole case, as the next two
+    inputs: Mapping[str, Array] = NONE  # of the whole case, like the next two
     all_labels: Mapping[str, Labels] = NONE
     facts: Mapping[str, Any] = NONE  # "ids", "lengths", "padding"
     others: Mapping[str, Array] = NONE  # numerical gradients of the other tensors
@@ -51,7 +50,7 @@ class Evidence(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """An analytic and a numerical gradient, and what may lie between them."""
+    """An analytic and a numerical gradient, and the allowed difference."""
 
     analytic: Array
     numeric: Array
@@ -59,7 +58,7 @@ class Pair(NamedTuple):
 
     @property
     def known(self) -> Array:
-        """Where there is something to compare with."""
+        """Where the numerical gradient was computed."""
         return np.isfinite(self.numeric)
 
     @property
@@ -69,7 +68,7 @@ class Pair(NamedTuple):
 
     @property
     def wrong(self) -> Array:
-        """Where the analytic gradient is wrong for certain."""
+        """Where the analytic gradient is certainly wrong."""
         return ~(self.gap <= self.allowed)
 
     @property
@@ -78,13 +77,14 @@ class Pair(NamedTuple):
         return self.known & (np.abs(self.numeric) > CLEAR * self.allowed)
 
     def at(self, where: Any) -> Pair:
-        """A part of it."""
+        """The pair of a part of the tensor."""
         return Pair(self.analytic[where], self.numeric[where], self.allowed[where])
 
     def accepts(self, repaired: Array, stretch: float = 1.0, fitted: int = 0) -> bool:
-        """Whether `repaired` (NaN: not compared) is right, and right by more than chance.
+        """Whether `repaired` (NaN: not compared) is right, and significantly so.
 
-        `stretch` is what the repair did to the rounding of the analytic gradient.
+        stretch: the factor by which the repair amplifies the rounding of the analytic gradient;
+        fitted: how many numbers the repair fits.
         """
         both = self.known & np.isfinite(repaired)
         limit = (self.allowed * (1 + stretch))[both]
@@ -96,7 +96,7 @@ class Pair(NamedTuple):
 
 
 def make_pair(analytic: Array, numeric: Array, allowed: Array) -> Pair:
-    """In float64; nothing is compared beyond the rounding of the largest entry."""
+    """A pair in float64; the allowed difference is at least the rounding of the largest entry."""
     a, n = (np.asarray(part).real.astype(np.float64) for part in (analytic, numeric))
     if a.shape != n.shape:
         raise ValueError(f"analytic: expected the shape of numeric, {n.shape}, got {a.shape}")
@@ -108,13 +108,13 @@ def make_pair(analytic: Array, numeric: Array, allowed: Array) -> Pair:
 
 
 def digits(before: Array, after: Array, fitted: int = 0) -> float:
-    """The decimal digits gained over all entries, the best `fitted` of them given away."""
+    """The decimal digits gained over all entries, not counting the best `fitted` of them."""
     gained = np.sort(np.log10(np.maximum(before / after, 1.0)), axis=None)
     return float(gained[: max(gained.size - fitted, 0)].sum())
 
 
 def lengths_of(evidence: Evidence) -> Array | None:
-    """(B,) real steps of each batch item, where the facts tell."""
+    """(B,) real steps of each batch item; None if unknown."""
     lengths = evidence.facts.get("lengths")
     return None if lengths is None else np.asarray(lengths).reshape(-1)
 
@@ -149,7 +149,7 @@ def padding_of(evidence: Evidence) -> Array | None:
 
 
 def sizes(evidence: Evidence) -> list[tuple[str, float]]:
-    """Names and values of the factors that a forgotten mean or sum leaves behind."""
+    """Names and values of the factors that a wrong mean or sum causes."""
     found: dict[str, set[int]] = {"T": set(), "B": set(), "S": set(), "rows": set()}
     letters = {"time": "T", "batch": "B", "position": "S", "row": "rows"}
     tensors = {**evidence.inputs, evidence.name: evidence.analytic}
@@ -166,7 +166,7 @@ def sizes(evidence: Evidence) -> list[tuple[str, float]]:
         found["B"].add(lengths.size)
         found["the number of real steps"] = {int(lengths.sum())}
     named = [(name, value) for name, values in found.items() for value in sorted(values)]
-    if not labelled:  # whose axes are not known by name
+    if not labelled:  # the axes have no labels
         lengths_by_axis = {size: f"the length of axis {axis} of {name}"
                            for name, value in reversed(list(evidence.inputs.items()))
                            for axis, size in enumerate(np.shape(value)) if size > 2}

@@ -1,4 +1,4 @@
-"""Names for places in a tensor, from its labels: entries in words, and the parts it falls into."""
+"""Names for positions and parts of a tensor, from its labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from grads.check.case import Block, Labels
 from grads.check.diagnosis.evidence import Evidence, grid_axes
 
-# Where an axis's own name is not how one counts along it.
+# Axes whose indices have another name than the axis.
 WORDS = {"batch": "batch item", "gate": "gate row"}
 LONGEST = 100  # an axis with more indices is not examined index by index
 
@@ -45,12 +45,12 @@ def _place_on(labels: Labels, axis: int, k: int) -> str:
 
 
 def word(axis: str) -> str:
-    """How one counts along an axis: "batch item"."""
+    """The name of an index along an axis: "batch item"."""
     return WORDS.get(axis, axis)
 
 
 def restricted(block: Block) -> tuple[int, ...]:
-    """The axes along which a block is less than the whole."""
+    """The axes along which a block is smaller than the tensor."""
     return tuple(axis for axis, part in enumerate(block.where) if part != slice(None))
 
 
@@ -67,7 +67,7 @@ def block_name(labels: Labels, block: Block) -> str:
 
 
 def block_families(labels: Labels | None, ndim: int) -> list[list[Block]]:
-    """The blocks that cut the same axes, family by family."""
+    """The blocks grouped by the axes that they divide."""
     found: dict[tuple[int, ...], list[Block]] = {}
     for block in labels.blocks if labels is not None and len(labels.axes) == ndim else ():
         if restricted(block):
@@ -76,7 +76,7 @@ def block_families(labels: Labels | None, ndim: int) -> list[list[Block]]:
 
 
 def implied(shape: tuple[int, ...]) -> Iterator[Labels]:
-    """The equal blocks that an unlabelled tensor may be stacked of: 4, 3 or 2 along each axis."""
+    """The equal blocks of which an unlabelled tensor may be stacked: 4, 3 or 2 along each axis."""
     axes = ("row", "column", *(f"axis {k}" for k in range(2, len(shape))))[:len(shape)]
     for axis, size in enumerate(shape):
         for number in (4, 3, 2):
@@ -97,7 +97,7 @@ def axis_name(labels: Labels | None, axis: int, ndim: int) -> str:
 
 
 def families(evidence: Evidence) -> list[Family]:
-    """All the ways a tensor falls into parts: blocks, indices of an axis, steps from the end."""
+    """All ways to divide a tensor into parts: blocks, indices of an axis, last steps."""
     labels, shape = evidence.labels, evidence.analytic.shape
     found = []
     for blocks in block_families(labels, len(shape)):
@@ -119,7 +119,7 @@ def families(evidence: Evidence) -> list[Family]:
 
 
 def _ends(evidence: Evidence) -> list[Family]:
-    """The last real step of each batch item, for lengths that differ, and all other places."""
+    """The last real step of each batch item, and all other positions, if lengths differ."""
     axes = grid_axes(evidence)
     if axes is None or len(set(axes[2].tolist())) < 2:
         return []

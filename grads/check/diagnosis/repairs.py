@@ -1,4 +1,4 @@
-"""Explanations of a whole wrong gradient: each is a repair, accepted when it makes it right.
+"""Explanations of a wrong gradient: each is a repair, accepted if the repaired gradient is right.
 
 An explanation is a phrase about the gradient, "it ...", without the "it".
 """
@@ -20,13 +20,13 @@ from grads.check.diagnosis.places import (
     restricted,
 )
 
-WELL = 1e4  # condition number of a weight matrix up to which it is inverted
+WELL = 1e4  # largest condition number of a weight matrix that is inverted
 
-Explanation = tuple[str, np.ndarray]  # a phrase, and the gradient if it is true (NaN: says nothing)
+Explanation = tuple[str, np.ndarray]  # a phrase, and the repaired gradient (NaN: unknown)
 
 
 def nature(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
-    """What a gradient, or a part of one, is as a multiple of what it should be."""
+    """The phrase for a gradient, or a part of one, that is zero or a multiple of the right one."""
     if not pair.wrong.any():
         return None
     nothing = pair.known & (np.abs(pair.numeric) <= pair.allowed)
@@ -39,7 +39,7 @@ def nature(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
 
 
 def _multiple(pair: Pair, named: Sequence[tuple[str, float]]) -> str | None:
-    """A constant ratio, by name where it has one."""
+    """The phrase for a constant ratio, with its name if it has one."""
     if _scaled(pair, -1.0):
         return "has the reversed sign (ratio -1)"
     for factor in dict.fromkeys([2.0, 0.5, *(value for _, value in named)]):
@@ -64,7 +64,7 @@ def _in_brackets(names: Sequence[str]) -> str:
     return f" ({' or '.join(names)})" if names else ""
 
 
-# --- the entries are right, their places are not ------------------------------------------------
+# --- right entries at wrong positions -----------------------------------------------------------
 
 
 def repairs(evidence: Evidence, pair: Pair) -> list[str]:
@@ -76,7 +76,7 @@ def repairs(evidence: Evidence, pair: Pair) -> list[str]:
 
 
 def _weights_transposed(evidence: Evidence, pair: Pair) -> Iterator[str]:
-    """A product with the transpose of a square weight: undone, and done with the weight."""
+    """A product with the transpose of a square weight: inverted, and computed with the weight."""
     for name, W in _square_weights(evidence):
         n, stretch = len(W), float(np.linalg.cond(W))
         if not stretch < WELL or pair.numeric.ndim < 2:
@@ -123,7 +123,7 @@ def _the(name: str) -> str:
 
 
 def _shift_phrase(name: str, by: int) -> str:
-    """by = 1: too late, index t holds what belongs to t - 1."""
+    """The phrase of a shift; by = 1: too late, index t holds what belongs to t - 1."""
     sign = "-" if by > 0 else "+"
     if name == "time":
         late = "late" if by > 0 else "early"
@@ -132,7 +132,7 @@ def _shift_phrase(name: str, by: int) -> str:
 
 
 def _shifted(a: np.ndarray, axis: int, by: int) -> np.ndarray:
-    """The shift by `by` undone; NaN where nothing is left to put."""
+    """The shift by `by` undone; NaN at the end."""
     back = np.roll(a, -by, axis).copy()
     edge = [slice(None)] * a.ndim
     edge[axis] = slice(-1, None) if by > 0 else slice(0, 1)
@@ -158,7 +158,7 @@ def _axes_exchanged(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
 
 
 def _blocks_transposed(evidence: Evidence, pair: Pair) -> Iterator[Explanation]:
-    """The wrong square blocks of a matrix transposed, each in its place."""
+    """The wrong square blocks of a matrix transposed, each within itself."""
     labels = evidence.labels
     for blocks in block_families(labels, 2) if pair.analytic.ndim == 2 else ():
         repaired, names = pair.analytic.copy(), []
@@ -227,7 +227,7 @@ def _moved_blocks(evidence: Evidence, pair: Pair) -> Iterator[str]:
 
 
 def _moved(pair: Pair, blocks: Sequence[Block]) -> dict[str, str]:
-    """Which block holds which other's gradient; empty unless that explains all that is wrong."""
+    """Block -> the block whose gradient it holds; empty unless that explains all wrong entries."""
     sources = [_source(pair, blocks, block) for block in blocks]
     inside = np.zeros(pair.analytic.shape, dtype=bool)
     for block in blocks:
@@ -279,7 +279,7 @@ def _constant(pair: Pair) -> Iterator[str]:
 
 
 def copies(evidence: Evidence, pair: Pair) -> list[str]:
-    """Other tensors' gradients, or another output's, in the place of this one or added to it."""
+    """Other tensors' gradients, or another output's, in place of this one or added to it."""
     found = []
     for name, other in evidence.others.items():
         if np.shape(other) != pair.analytic.shape or not np.isfinite(other).any():
@@ -304,7 +304,7 @@ def _summed_copies(evidence: Evidence, pair: Pair) -> Iterator[str]:
 
 
 def _outputs_missing(evidence: Evidence, pair: Pair) -> list[str]:
-    """An output whose part is right alone, and left out or counted twice among the others."""
+    """An output whose contribution is right alone, but missing or doubled in the sum."""
     parts = {output: numeric for output, (_, numeric) in evidence.alone.items()}
     whole = sum(parts.values(), np.zeros(pair.analytic.shape))
     known = pair.known & np.isfinite(whole)
@@ -314,7 +314,7 @@ def _outputs_missing(evidence: Evidence, pair: Pair) -> list[str]:
     found = []
     for output, part in parts.items():
         if evidence.pair_alone(output).wrong.any():
-            continue  # then that is what there is to say
+            continue  # then that is the explanation
         if pair.accepts(pair.analytic + part):
             found.append(f"lacks what comes through output {output}")
         elif pair.accepts(pair.analytic - part):

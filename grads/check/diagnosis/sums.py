@@ -1,4 +1,4 @@
-"""Which term of a sum is missing: the time steps and batch items that a weight's gradient adds up.
+"""Missing terms of a sum: the time steps and batch items over which a weight's gradient is summed.
 
 The gradient of a matrix is a sum of outer products, dW = sum_k dz_k x_k^T. If one group of terms is
 wrong (a time step, a batch item), the rows of the difference lie in the span of that group's x_k
@@ -17,21 +17,21 @@ from grads.check.case import Labels
 from grads.check.diagnosis.evidence import DIGITS, Evidence, Pair, padding_of
 from grads.check.diagnosis.places import block_families, block_name, restricted, word
 
-UNNAMED = ("axis 0", "axis 1")  # of inputs without labels
+UNNAMED = ("axis 0", "axis 1")  # names of the axes of inputs without labels
 SUMMED = ("time", "batch", "row", "position", *UNNAMED)  # axes that a weight's gradient sums over
-MOST = 500  # groups that are tried, one by one
+MOST = 500  # most groups that are tried
 RANK = 1e-9  # singular values below this part of the largest are rounding
 
 
 class Group(NamedTuple):
-    """Some of the terms: their name and an orthonormal basis of their span."""
+    """A group of terms: their name and an orthonormal basis of their span."""
 
     name: str
     basis: np.ndarray  # (rank, width)
 
 
 def missing_terms(evidence: Evidence, pair: Pair) -> list[str]:
-    """Phrases for the one group of terms that is wrong, or that alone is there."""
+    """Phrases for the one group of terms that is wrong, or that is the only one in the gradient."""
     if pair.analytic.ndim != 2:
         return []
     found = []
@@ -49,7 +49,7 @@ def missing_terms(evidence: Evidence, pair: Pair) -> list[str]:
 
 
 def _column_blocks(evidence: Evidence) -> Iterator[tuple[str, slice]]:
-    """The whole width and each column block, with the words that follow a phrase about it."""
+    """The whole width and each column block, with the words to be added to a phrase about it."""
     yield "", slice(None)
     for blocks in block_families(evidence.labels, 2):
         for block in blocks if restricted(blocks[0]) == (1,) else ():
@@ -119,7 +119,8 @@ def _inside(rows: np.ndarray, part: Pair, group: Group) -> bool:
 
 
 def _lie_in(rows: np.ndarray, part: Pair, group: Group, rank: int) -> bool:
-    """The same, beyond chance: each row could have left the span in rank - rank(group) ways."""
+    """As `_inside`, and significant: each row has rank - rank(group) dimensions outside the
+    span."""
     if not rows.size or not _inside(rows, part, group):
         return False
     gained = np.log10(np.maximum(np.linalg.norm(rows, axis=1) / _limits(part), 1.0))
@@ -127,7 +128,7 @@ def _lie_in(rows: np.ndarray, part: Pair, group: Group, rank: int) -> bool:
 
 
 def _limits(part: Pair) -> np.ndarray:
-    """What rounding may leave of a row outside a span."""
+    """The largest remainder of each row outside a span that rounding explains."""
     return 2 * np.sqrt(part.allowed.shape[1]) * part.allowed.max(axis=1)
 
 
@@ -135,7 +136,7 @@ def _limits(part: Pair) -> np.ndarray:
 
 
 def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
-    """A phrase where only those rows of a table are wrong whose id occurs more than once."""
+    """Phrases where only the rows of a table whose id occurs more than once are wrong."""
     ids, rows = evidence.facts.get("ids"), pair.analytic.shape[:1]
     if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iu" or pair.analytic.ndim != 2:
         return []
@@ -164,7 +165,7 @@ def duplicates(evidence: Evidence, pair: Pair) -> list[str]:
 
 
 def _one_share(pair: Pair, ids: np.ndarray, real: np.ndarray, upstream: np.ndarray) -> str | None:
-    """Whether each row holds what one occurrence of its id brings, where that can be told."""
+    """The phrase if each row holds the gradient of a single occurrence of its id; else None."""
     if upstream.shape != (*ids.shape, pair.analytic.shape[1]):
         return None
     flat, shares = ids[real], upstream[real]

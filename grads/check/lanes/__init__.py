@@ -5,8 +5,8 @@ copies side by side (`grads.check.lanes.array`). It serves the kernels, which fi
 `lanes` through `backend`, and a user's own NumPy function. What it cannot do raises LanesError, and
 the caller runs the copies one by one.
 
-Lanes know shapes and axes; what is computed is another matter: complex lanes of a function that
-needs it are computed as continued arrays (`grads.check.continuation`), whose rules these are.
+This package handles shapes and axes only: complex lanes of a function that needs it are computed
+with the rules of continued arrays (`grads.check.continuation`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Function = Callable[[dict[str, Any]], Mapping[str, Any]]  # inputs by name -> ou
 
 
 class LaneUfunc:
-    """A ufunc that goes straight to lanes: NumPy's way of finding that out takes longer."""
+    """A ufunc that calls the lanes' implementation directly, without NumPy's slower dispatch."""
 
     def __init__(self, ufunc: np.ufunc) -> None:
         self.ufunc = ufunc
@@ -54,7 +54,7 @@ class Lanes:
     def __getattr__(self, name: str) -> Any:
         found: Any = getattr(np, name)
         found = LaneUfunc(found) if isinstance(found, np.ufunc) else FUNCTIONS.get(found, found)
-        setattr(self, name, found)  # so that it is found at once from now on
+        setattr(self, name, found)  # cached
         return found
 
     @staticmethod
@@ -81,7 +81,7 @@ class Lanes:
 
 
 def _creation(function: Any) -> Callable[..., LaneArray]:
-    """np.zeros and its kind: one value for all lanes, until lanes are written into it."""
+    """np.zeros and the like: one value for all lanes, until different lanes are written into it."""
     return staticmethod(lambda *args, **kwargs: LaneArray(function(*args, **kwargs)[..., None]))
 
 
@@ -100,13 +100,13 @@ def in_lanes(
     """The outputs of P versions of the inputs, by one call of `f`.
 
     Arguments: f, inputs by name -> outputs by name; inputs by name, NumPy; changed, (P, *shape)
-    by name, the P versions of those that differ, of any dtype; workspace, whose buffers one
-    call after the other may use (a third faster); namespaces, of a user's modules, where
-    arrays are created for lanes; continued, whether complex versions are continued
-    (`grads.check.continuation`). f gets copies. What all versions have in common is computed once.
-    Returns (P, *shape of the output) by name, read-only where all versions gave one result.
-    Raises LanesError where f does what lanes cannot, or fails in any other way; ValueError where
-    `changed` does not fit the inputs.
+    by name, the P versions of those that differ, of any dtype; workspace, whose buffers successive
+    calls share (a third faster); namespaces, of a user's modules, in which array creation is
+    replaced; continued, whether complex versions are continued (`grads.check.continuation`). f
+    gets copies. What all versions have in common is computed once. Returns (P, *shape of the
+    output) by name, read-only where all versions gave one result. Raises LanesError if f uses
+    something that lanes do not support, or fails otherwise; ValueError if `changed` does not fit
+    the inputs.
     """
     P = _versions(inputs, changed)
     arguments = {name: _argument(value, changed.get(name)) for name, value in inputs.items()}
@@ -138,7 +138,8 @@ def _versions(inputs: Mapping[str, Array], changed: Mapping[str, Array]) -> int:
 
 
 def _argument(value: Any, versions: Array | None) -> Any:
-    """What f gets: lanes; or the same in all lanes; or, where it is no number, as it is."""
+    """An argument of f: an array in lanes, the same in all lanes, or unchanged if it is no
+    number."""
     if versions is not None:
         values = np.array(np.moveaxis(versions, 0, -1), order="C")
         return LaneArray(values, _spots(np.asarray(value), values))
@@ -148,7 +149,8 @@ def _argument(value: Any, versions: Array | None) -> Any:
 
 
 def _spots(base: Array, values: Array) -> Spots | None:
-    """Where a matrix differs from lane to lane, if in one entry of each lane at most."""
+    """The entries in which lanes of a matrix differ from `base`, if at most one in each lane; else
+    None."""
     if base.ndim != 2:
         return None
     different = values != base[..., None]                                  # (*shape, P)
@@ -164,7 +166,7 @@ def _spots(base: Array, values: Array) -> Spots | None:
 
 @contextmanager
 def _installed() -> Iterator[None]:
-    """`backend` makes arrays in lanes, and takes plain ones for the same in all lanes."""
+    """Context: `backend` makes arrays in lanes, and treats plain ones as equal in all lanes."""
     if backend.module() is not np:
         raise LanesError(f"lanes run on NumPy only, not within {backend.module().__name__}")
     backend.register(np.ndarray, lanes)

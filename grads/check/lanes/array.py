@@ -1,11 +1,10 @@
 """An array of P lanes: P perturbed copies of one array, evaluated as a batch.
 
 A run in lanes (`grads.check.lanes.in_lanes`) computes P perturbed runs for little more than the
-price of one, because NumPy's cost per call is paid once. The lane axis is hidden: shape, axes and
-indices are those of a single run. It comes last in memory, so that broadcasting, slices and ids
-mean what they mean without it, and inner loops run along the lanes. As long as nothing has told the
-lanes apart, an array is computed and kept once; it is widened by the first write of something that
-differs from lane to lane.
+cost of one, because NumPy's overhead per call is paid once. The lane axis is hidden: shape, axes
+and indices are those of a single run. It is last in memory, so that broadcasting, slices and ids
+work as without it, and inner loops run along the lanes. As long as all lanes are equal, an array is
+computed and stored once; it is widened by the first write of values that differ between lanes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class MissingError(LanesError, AttributeError):
 
 
 class LaneArray:
-    """An array in lanes; made by `grads.check.lanes`. It behaves as NumPy's own, or raises
+    """An array in lanes; made by `grads.check.lanes`. It behaves like NumPy's arrays, or raises
     LanesError.
 
     Operators, functions and most methods are attached by `grads.check.lanes.functions`.
@@ -39,7 +38,7 @@ class LaneArray:
     def __init__(
         self, values: Array, spots: Spots | None = None, borrowed: bool = False
     ) -> None:
-        """`values` (*shape, 1 or P), which no other array writes into unless they are borrowed."""
+        """values: (*shape, 1 or P), private to this array unless borrowed."""
         if type(values) is not np.ndarray:
             values = plain(values)
         if values.shape[-1] == 1 and not values.flags.c_contiguous:
@@ -49,13 +48,13 @@ class LaneArray:
 
     @property
     def values(self) -> Array:
-        """(*shape, 1) where all lanes are the same, else (*shape, P): a view of the memory."""
+        """(*shape, 1) if all lanes are equal, else (*shape, P): a view of the memory."""
         if self._seen is not self._memory.block:
             self._follow()
         return self._view
 
     def _follow(self) -> None:
-        """Find the place of this view in its memory, which has been widened."""
+        """Move this view to its memory's new block after widening."""
         old, new, view = self._seen, self._memory.block, self._view
         P, item = new.shape[-1], old.itemsize
         place, within = divmod(_address(view) - _address(old), item) if view.size else (0, 0)
@@ -67,11 +66,13 @@ class LaneArray:
         self._seen = new
 
     def widen(self, lanes: int) -> None:
-        """Before a write: space for `lanes` different values, here and in all that share memory."""
+        """Before a write: make space for `lanes` different values, also in all arrays that share
+        memory."""
         self._memory.widen(lanes)
 
     def derived(self, values: Array) -> LaneArray:
-        """The LaneArray of `values`, made from this one's: its view, if they share memory."""
+        """The LaneArray of `values`, which were computed from this array's: a view if they share
+        memory."""
         block = self._seen
         owner = block if block.base is None else block.base
         if values.base is not owner and values is not owner:
@@ -84,8 +85,8 @@ class LaneArray:
         return made
 
     def spots(self) -> tuple[Spots, int, tuple[int, ...]] | None:
-        """Where the lanes differ, if in single entries that this view shows no more than once;
-        with the view's offset and strides in an array of one lane, counted in elements."""
+        """The single entries in which lanes differ, if this view contains each at most once; with
+        the view's offset and strides in an array of one lane, in elements. Else None."""
         memory = self._memory
         if memory.spots is None or self.dtype != memory.block.dtype or not self.size:
             return None
@@ -96,14 +97,14 @@ class LaneArray:
         return memory.spots, (_address(self.values) - _address(memory.block)) // unit, strides
 
     def agreed(self, wanted_by: str) -> Array:
-        """The one value that all lanes have; LanesError, naming who asked, if they differ."""
+        """The common value of all lanes. Raises LanesError, naming `wanted_by`, if they differ."""
         values = self.values
         first = values[..., 0]
         if values.shape[-1] > 1 and not (values == first[..., None]).all():
             raise LanesError(f"{wanted_by}: the lanes have different values here")
         return first
 
-    # --- what a NumPy array shows ---------------------------------------------------------------
+    # --- attributes of NumPy arrays -------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -144,7 +145,8 @@ class LaneArray:
         self.imag[...] = value
 
     def _whole(self, part: str) -> None:
-        """LanesError where continued numbers would be taken apart; one run alone knows more."""
+        """Raise LanesError where parts of continued numbers are taken, which a single run can
+        handle."""
         if in_lanes_now() and self.dtype == COMPLEX:
             raise LanesError(f"the {part} part of continued lanes")
 
@@ -179,7 +181,7 @@ class LaneArray:
         values[key if type(key) is int and self.ndim else lane_key(key)] = new
 
     def _set_where(self, mask: LaneArray, value: Any) -> None:
-        """a[mask] = a scalar, where each lane has a mask of its own."""
+        """a[mask] = a scalar, with a separate mask for each lane."""
         if np.ndim(value) or mask.shape != self.shape:
             raise LanesError("assignment by a mask that differs from lane to lane: only of a "
                              "scalar, and by a mask of the array's own shape")
@@ -214,13 +216,13 @@ class LaneArray:
         agreed = self.agreed("conversion to a plain array, or writing into one (np.zeros(n) is "
                              "plain, np.zeros_like(x) is not)")
         found = np.array(agreed, dtype)
-        found.flags.writeable = copy is True  # who means to write into self shall notice
+        found.flags.writeable = copy is True  # read-only: the caller might mean to write into self
         return found
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise LanesError("pickling is not known in lanes")
 
-    # --- how NumPy's functions call us ----------------------------------------------------------
+    # --- dispatch of NumPy's functions -----------------------------------------------------------
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = FUNCTIONS.get(function)
@@ -233,7 +235,7 @@ class LaneArray:
 
 
 def lanes_of(*operands: Any) -> int:
-    """P if a value differs from lane to lane, else 1."""
+    """P if an operand differs between lanes, else 1."""
     lanes = 1
     for x in operands:
         if type(x) is LaneArray:
@@ -242,8 +244,8 @@ def lanes_of(*operands: Any) -> int:
 
 
 def operand(x: Any) -> Any:
-    """What NumPy computes with: values with the lane axis, or a scalar as it is. Complex values
-    are continued ones where the function is (`grads.check.continuation`)."""
+    """The operand for NumPy: values with the lane axis, or a scalar unchanged. Complex values are
+    Continued arrays if the run is continued (`grads.check.continuation`)."""
     if type(x) is LaneArray:
         values = x._view if x._seen is x._memory.block else x.values
         return values.view(Continued) if values.dtype is COMPLEX and in_lanes_now() else values
@@ -255,7 +257,7 @@ def operand(x: Any) -> Any:
 
 
 def check_cast(value: Any, dtype: np.dtype[Any]) -> None:
-    """LanesError where an assignment would drop imaginary parts."""
+    """Raise LanesError if an assignment would drop imaginary parts."""
     if dtype.kind != "c" and np.iscomplexobj(value):
         raise LanesError("a complex value is written into a real array")
 

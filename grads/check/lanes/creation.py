@@ -1,7 +1,7 @@
 """Arrays that a user's function creates while it runs in lanes.
 
-A plain `np.zeros(n)` cannot receive lanes, so names of NumPy in the globals of the user's functions
-are replaced for the time of a run, as in a continued one (`grads.check.continuation.namespace`).
+A plain `np.zeros(n)` cannot hold lanes, so names of NumPy in the globals of the user's functions
+are replaced during a run, as in a continued run (`grads.check.continuation.namespace`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _lanes(made: Any) -> Any:
 
 
 def _created(function: Any) -> Callable[..., Any]:
-    """np.zeros and its kind."""
+    """np.zeros and the like."""
 
     @wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -70,7 +70,7 @@ def _has_lanes(a: Any) -> bool:
 
 @cache
 def _replacements() -> Replacements:
-    """NumPy's creating functions, and NumPy with ours."""
+    """The replacements for NumPy's array creation."""
     ours = {name: _created(getattr(np, name)) for name in CREATING}
     ours |= {name: _array(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
     return by_identity([*((getattr(np, name), one) for name, one in ours.items()),
@@ -79,7 +79,7 @@ def _replacements() -> Replacements:
 
 @contextmanager
 def created(namespaces: list[Namespace], continued: bool) -> Iterator[None]:
-    """Arrays are created for lanes in a user's namespaces; continued, whether complex ones are."""
+    """Context: create arrays in lanes in a user's namespaces; continued: create complex ones."""
     runs.append(Run(lanes=continued))
     try:
         with replaced(namespaces, _replacements()):

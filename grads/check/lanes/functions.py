@@ -1,4 +1,4 @@
-"""NumPy's functions on arrays in lanes: reductions, shapes, copies, and the methods made of them.
+"""NumPy's functions on arrays in lanes: reductions, shapes, copies, and the corresponding methods.
 
 Each is NumPy's own, called on values whose last axis counts lanes; what is not here raises
 LanesError. Axes given by the user count from the front, so they mean the same axes.
@@ -21,12 +21,12 @@ from grads.check.lanes.ufuncs import apply
 
 
 def flat(a: LaneArray, axis: int | None) -> tuple[LaneArray, int]:
-    """The array and its axis; without an axis all elements in a row."""
+    """The array and its axis; flattened if the axis is None."""
     return (reshape(a, -1), 0) if axis is None else (a, one_axis(a, axis))
 
 
 def reduction(function: Any) -> Callable[..., Any]:
-    """np.sum and its like."""
+    """np.sum and the like."""
 
     def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
         a = as_lanes(a)
@@ -40,7 +40,7 @@ def reduction(function: Any) -> Callable[..., Any]:
 
 
 def extremum(ufunc: np.ufunc) -> Callable[..., Any]:
-    """np.max and its like, which take no dtype."""
+    """np.max and the like, which take no dtype."""
     reduce = reduction(ufunc.reduce)
     return lambda a, axis=None, out=None, **kwargs: reduce(a, axis, None, out, **kwargs)
 
@@ -212,7 +212,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
 
 
 def like(function: Any) -> Callable[..., LaneArray]:
-    """np.zeros_like and its kind: one value for all lanes, until lanes are written into it."""
+    """np.zeros_like and the like: one value for all lanes, until different lanes are written into
+    it."""
 
     def make(prototype: Any, *args: Any, dtype: Any = None, shape: Any = None) -> LaneArray:
         shape = np.shape(prototype) if shape is None else tuple(np.atleast_1d(shape).tolist())
@@ -263,7 +264,7 @@ FUNCTIONS.update({
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> Any:
-    """A shape or an order of axes that a method was given as one argument or as several."""
+    """A shape or an order of axes, given to a method as one argument or as several."""
     return arguments[0] if len(arguments) == 1 else arguments
 
 

@@ -13,26 +13,26 @@ from backend.workspace import Workspace
 
 Array = NDArray[Any]
 PLAIN = "a plain array cannot receive lanes (np.zeros(n) is plain, np.zeros_like(x) is not)"
-_pool: list[Workspace] = []  # the last is what arrays are widened in, see `drawing_from`
+_pool: list[Workspace] = []  # the last one is in use, see `drawing_from`
 
 
 class LanesError(Exception):
-    """The function does something that cannot be done for all lanes at once."""
+    """The function uses something that cannot be done for all lanes at once."""
 
 
 class Spots(NamedTuple):
-    """An array (*shape, P) of which each lane differs from a common base in one entry or none."""
+    """An array (*shape, P), each lane of which differs from a common base in at most one entry."""
 
     base: Array  # shape
-    entries: Array  # (N,) flat positions of what differs
-    lanes: Array  # (N,) in which lane, no lane twice
+    entries: Array  # (N,) flat positions of the differences
+    lanes: Array  # (N,) their lanes, distinct
     change: Array  # (N,) value minus base
 
 
 class Memory:
-    """The values that an array and its views share: (*shape, 1), later perhaps (*shape, P).
+    """The values that an array and its views share: (*shape, 1), or (*shape, P) after widening.
 
-    Borrowed values are a plain array's, which has no lanes.
+    Borrowed values belong to a plain array, which cannot be widened.
     """
 
     __slots__ = ("block", "borrowed", "spots")
@@ -54,7 +54,7 @@ class Memory:
 
 @contextmanager
 def drawing_from(workspace: Workspace) -> Iterator[None]:
-    """Arrays are widened into buffers of `workspace`, which outlives a run and recycles them."""
+    """Context: widen arrays into buffers of `workspace`, which are recycled between runs."""
     _pool.append(workspace)
     try:
         yield

@@ -11,7 +11,7 @@ from grads.check.lanes.memory import PLAIN, Array, LanesError
 
 
 def as_lanes(x: Any) -> LaneArray:
-    """A LaneArray of anything that NumPy takes for an array."""
+    """A LaneArray of anything that NumPy can convert to an array."""
     if isinstance(x, LaneArray):
         return x
     return LaneArray(np.asarray(x)[..., None], borrowed=isinstance(x, np.ndarray))
@@ -33,7 +33,7 @@ def one_axis(a: LaneArray, axis: int, more: int = 0) -> int:
 
 
 def writable(out: Any, lanes: int) -> Array:
-    """The values of `out`, where so many lanes can be written."""
+    """The values of `out`, widened for `lanes` lanes."""
     if type(out) is LaneArray:
         out.widen(lanes)
         return out.values

@@ -1,4 +1,4 @@
-"""Matrix products of arrays in lanes: matmul and what is made from it, einsum."""
+"""Matrix products of arrays in lanes: matmul, functions based on it, and einsum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grads.check.lanes.array import LaneArray
 from grads.check.lanes.memory import Array, LanesError
 from grads.check.lanes.operands import as_lanes, deliver
 
-BLAS = 4096  # multiplications in a lane's product from which copies for BLAS are worth while
+BLAS = 4096  # multiplications in a lane's product from which copies for BLAS pay
 
 
 def matmul(a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -69,8 +69,8 @@ def _times(weight: Array, a: Array) -> Array:
 
 def _with_spots(a: Array, b: LaneArray) -> Array | None:
     """a (..., m, k, lanes) times b (k, n), of which one entry differs in each lane: the product
-    with what the lanes have in common, and what the entry adds to one column. None if b is not
-    so. Each lane's own b would have to be read otherwise."""
+    with the common base, plus the entry's contribution to one column, so that the b of each lane
+    need not be read. None if b is not of this form."""
     where = b.spots()
     if where is None:
         return None

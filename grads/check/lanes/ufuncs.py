@@ -14,12 +14,12 @@ from grads.check.lanes.memory import Array, LanesError
 from grads.check.lanes.operands import as_lanes, axes, deliver, one_axis, writable
 from grads.check.lanes.products import matmul
 
-SMALL = 1e-9  # its square vanishes beside 1 in float64
-FEW = 64  # elements too few to be worth a search
+SMALL = 1e-9  # its square is below the rounding of 1 in float64
+FEW = 64  # fewer elements are not searched for
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
-    """What NumPy calls for a ufunc, or one of its methods, with a LaneArray among its arguments."""
+    """Called by NumPy for a ufunc, or one of its methods, with a LaneArray among its arguments."""
     if method == "__call__":
         if "out" not in kwargs:
             return apply(ufunc, inputs, **kwargs)
@@ -75,8 +75,8 @@ def add_at(ufunc: np.ufunc, a: Any, key: Any, value: Any = None) -> None:
 
 
 def _complex(ufunc: np.ufunc, slope: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    """`ufunc` of x + i y as f(x) + i y f'(x), exact where y^2 vanishes beside 1, as it does in a
-    complex step; there NumPy's own, several times slower, gives the same."""
+    """`ufunc` of x + i y as f(x) + i y f'(x), exact where y^2 is below rounding, as in a complex
+    step; NumPy's complex function is several times slower, with the same result."""
 
     def compute(z: Array, out: Array | None = None, **kwargs: Any) -> Array:
         same = isinstance(z, np.ndarray) and (out is None or out.dtype == z.dtype)

@@ -1,6 +1,6 @@
 """Decoders of any unit: without attention, with Luong's, and with Bahdanau et al.'s.
 
-A decoder takes h_bar and its own first states to the loss, and back.
+A decoder maps h_bar and its initial states to the loss; and backward.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from grads.stepper.assembled.units import (
 
 
 class Decoded(NamedTuple):
-    """What a decoder computed, by time step."""
+    """The values of a decoder, by time step."""
 
     h: Any
     c: Any
-    above: Any  # what the prediction reads: h~_t, h_t; of RNNsearch nothing
-    a: Any  # weights over the source; nothing without attention
+    above: Any  # the input of the prediction: h~_t or h_t; empty in RNNsearch
+    a: Any  # weights over the source; empty without attention
     p: Any
     l: Any
 
@@ -59,7 +59,7 @@ def decode(
     model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
 ) -> tuple[Any, Decoded]:
-    """Without attention: Algorithm 3 after t = m_x; h_{t-1} may be fed as h~_{t-1} is."""
+    """Without attention: Algorithm 3 after t = m_x; h_{t-1} may be fed in place of h~_{t-1}."""
     W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
     P = fed_rows(parameters, W)
     W_hy, b_hy = parameters["output.W_hy"], bias(parameters, "output.b")
@@ -162,7 +162,7 @@ def decode_attending_grad(
 
 
 def the_last(s_prev: Array, h: Array, alignment: Any) -> tuple[Array, Array]:
-    """c_i = ->h_S at every step ("if we fix c_i to ->h_Tx"), with all the weight on it."""
+    """c_i = ->h_S at every step ("if we fix c_i to ->h_Tx"), with weight 1 on it."""
     alpha = np.eye(h.shape[1])[:, -1:]
     c = h @ alpha
     return c, alpha
@@ -221,7 +221,7 @@ def decode_reading(
     model: Any, parameters: Mapping[str, Array], y: Sequence[int], h_bar: Array, h_0: Layers,
     c_0: Layers,
 ) -> tuple[Any, Decoded]:
-    """The unit reads [E y_{i-1}; c_i]; c_i is found with s_{i-1}, or fixed; A.2.2."""
+    """The unit reads [E y_{i-1}; c_i]; c_i is from the query s_{i-1}, or fixed; A.2.2."""
     W_e, (W, b) = parameters["decoder.W_e"], stack_of(parameters, "decoder")
     alignment, output = alignment_of(parameters), output_of(parameters)
     s, none = {0: h_0[1]}, c_0[1]

@@ -1,4 +1,5 @@
-"""The put-together models as the tracer knows them: which backward belongs to which forward."""
+"""The declarations of the assembled models for the tracer: which backward belongs to which
+forward."""
 
 from __future__ import annotations
 

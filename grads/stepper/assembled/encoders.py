@@ -1,7 +1,7 @@
-"""Encoders of any unit, from one end or from both, and where the decoder starts.
+"""Encoders of any unit, in one or two directions, and the decoder's initial states.
 
-An encoder returns h_bar (He, S), the top states of its positions as columns, and its ends by
-layer: the last states [h; c] as one column; from both ends [->h_S; <-h_1; ->c_S; <-c_1].
+An encoder returns h_bar (He, S), the top states of its positions as columns, and its ends by layer:
+the last states [h; c] as one column; if bidirectional, [->h_S; <-h_1; ->c_S; <-c_1].
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Columns = dict[Any, Array]
 
 
 class Encoded(NamedTuple):
-    """What an encoder computed."""
+    """The values of an encoder."""
 
     g: Any  # states: by position and layer; of both ends ->h by (layer, position), ...
     k: Any  # cells
     more: Any  # of both ends: <-h, <-c and the layers' inputs v
 
 
-# --- from one end -------------------------------------------------------------------------------
+# --- one direction ------------------------------------------------------------------------------
 
 
 def encode(
@@ -75,13 +75,13 @@ def encode_grad(
     return {"encoder.W_e": dW_e, **named(Stack(dW, db), "encoder")}
 
 
-# --- from both ends -----------------------------------------------------------------------------
+# --- two directions -----------------------------------------------------------------------------
 
 
 def encode_both(
     unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int]
 ) -> tuple[Array, Layers, Encoded]:
-    """Layer by layer from both ends; a layer above reads [->h_s; <-h_s] of the layer below."""
+    """Bidirectional, layer by layer; each layer reads [->h_s; <-h_s] of the layer below."""
     S, W_e = len(x), parameters["encoder.W_e"]
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
     v, right, left, right_c, left_c = {}, {}, {}, {}, {}
@@ -108,7 +108,7 @@ def encode_both_grad(
     unit: str, H: int, parameters: Mapping[str, Array], x: Sequence[int], encoded: Encoded,
     dh_bar: Array, d_ends: Layers,
 ) -> dict[str, Array]:
-    """The gradients of the encoder from both ends, from the top layer down."""
+    """The gradients of the bidirectional encoder, from the top layer down."""
     S, W_e, (right, right_c, (left, left_c, v)) = len(x), parameters["encoder.W_e"], encoded
     (right_W, right_b), (left_W, left_b) = (stack_of(parameters, "encoder", end) for end in ENDS)
     dW_e, L, C = np.zeros_like(W_e), len(right_W), CELLS[unit] * H
@@ -140,13 +140,13 @@ def encode_both_grad(
             **named(Stack(dleft_W, dleft_b), "encoder", LEFT)}
 
 
-# --- where the decoder starts -------------------------------------------------------------------
+# --- the decoder's initial state -----------------------------------------------------------------
 
 
 def hand_over(
     H: int, parameters: Mapping[str, Array], ends: Layers
 ) -> tuple[Layers, Layers]:
-    """h_0 and c_0 by layer: the encoder's last states as they are (section 2.3)."""
+    """h_0 and c_0 by layer: the encoder's last states, unchanged (section 2.3)."""
     h_0 = {l: ends[l][:H] for l in ends}
     c_0 = {l: ends[l][H:] for l in ends}
     return h_0, c_0
@@ -190,7 +190,7 @@ def bridge_grad(
 def first_state(
     H: int, parameters: Mapping[str, Array], ends: Layers
 ) -> tuple[Layers, Layers]:
-    """s_0 = tanh(W_s <-h_1 + b_s), of ->h_S where the encoder reads from one end."""
+    """s_0 = tanh(W_s <-h_1 + b_s), with ->h_S if the encoder has one direction."""
     W_s, b_s, last = parameters["bridge.W_s"], bias(parameters, "bridge.b"), ends[1][-H:]
     a_s = W_s @ last + b_s                                       # W_s <-h_1
     s_0 = np.tanh(a_s)                                           # (Bahdanau A.2.2 initial)

@@ -38,14 +38,14 @@ class Model(NamedTuple):
     context: str = ""  # of CONTEXTS, where the decoder reads a context
     layer: str = ""  # of OUTPUTS, there
     deep_state: str = ""  # "before" or "now": whether the output reads s_{i-1} or s_i (erratum 18)
-    query: str = "state"  # or "state-word": what the score is asked with (Nair and Shah, 7.2)
+    query: str = "state"  # "state" or "state-word": the query of the score (Nair and Shah, 7.2)
 
 
 class TranslatorTrace(NamedTuple):
     """What the forward pass computed."""
 
     encoded: Any
-    h_bar: Array  # (He, S), in the order that attention counts in
+    h_bar: Array  # (He, S), in the order of attention
     ends: Layers
     run: Any  # of the decoder
     model: Model

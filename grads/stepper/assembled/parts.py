@@ -1,4 +1,4 @@
-"""Which parts a trained model is put together from."""
+"""The parts of which a trained model is assembled."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from nmt.models.translator import ModelConfig
 
 
 def variant_of(config: ModelConfig, reverse_source: bool) -> Variant:
-    """How a_t is made; a global a_t may stay in the order in which the encoder reads, but where
-    the score is of positions."""
+    """The attention variant. Global attention may keep the encoder's reading order, unless the
+    score
+    depends on positions."""
     placed = config.attention.startswith("local") or config.score == "location"
     score = "concat-identity" if config.concat_identity else config.score
     return Variant(score, config.attention, config.window, reverse_source and placed,
@@ -39,7 +40,7 @@ def search(config: RNNSearchConfig) -> Model:
 
 
 def stacked(config: Any) -> str:
-    """How deep a stack is, and of what."""
+    """The depth and the unit of a stack, in words."""
     return f"{config.layers} layer{'s' * (config.layers > 1)} of {config.unit}"
 
 
@@ -51,7 +52,7 @@ def described_transformer(config: TransformerConfig) -> str:
 
 
 def described(config: Any) -> str:
-    """What a model is, for a page's title."""
+    """A model in words, for a page's title."""
     if isinstance(config, RNNSearchConfig):
         kind = "RNNsearch" if config.searches else "RNNencdec"
         score = ", score of state and word" if config.asks_with_word else ""

@@ -1,8 +1,9 @@
 """Recurrent units in one form, and a stack of them: one time step, forward and backward.
 
-A unit takes h_{t-1}, c_{t-1} and an input to h_t, c_t; c has no rows where a unit has no cell. Its
-weights W (G, in + H) and b are the kernels': the gates' rows below each other, the input's columns
-before the state's.
+A unit maps h_{t-1}, c_{t-1} and an input to h_t, c_t; c has no rows if a unit has no cell. Its
+weights W (G, in + H) and b are the kernels': the gates' rows stacked, the input's columns before
+the
+state's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from grads.derivations.rnn import rnn, rnn_grad
 
 
 class Part(NamedTuple):
-    """A part of a model and its backward; tables of them say by which name they are chosen."""
+    """A part of a model and its backward; tables map names to parts."""
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
@@ -63,7 +64,7 @@ def gru_step_grad(
 
 
 def gates(W: Array, b: Array | float, width: int) -> gated.Unit:
-    """The weights of r, z and the candidate, which stand below each other in W (3H, in + H)."""
+    """The weights of r, z and the candidate, which are stacked in W (3H, in + H)."""
     W_r, W_z, W_h = np.split(W[:, :width], 3)
     U_r, U_z, U_h = np.split(W[:, width:], 3)
     b_r, b_z, b_h = np.split(b + np.zeros((len(W), 1)), 3)

@@ -1,1 +1,2 @@
-"""How a function is traced: its source rewritten, its assignments recorded, replayed, verified."""
+"""Tracing a function: its source is rewritten, its assignments are recorded, replayed and
+verified."""

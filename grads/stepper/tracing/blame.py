@@ -1,7 +1,7 @@
-"""Which of a user's gradient variables make what the backward returns wrong.
+"""Finding the variables of a user's backward that make its results wrong.
 
-Those that differ from their derivative, paired by name or by a guess, and whose correction makes
-something returned right.
+They are the variables that differ from their derivative, where forward variables are paired by name
+or by a guess, and whose correction makes a result right.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ COMPLETE = "complete here, and {:.1e} from d loss / d {}"
 Made = Mapping[Origin, tuple[Partner | None, Numbers | None]]  # of each variable, by its name
 
 
-class Judged(NamedTuple):
-    """What the best guess at a line's variable has shown."""
+class BestGuess(NamedTuple):
+    """The result of the best guess at a line's variable."""
 
     guess: dict[Origin, tuple[Candidate, Numbers]]
     first: Origin | None  # of its assignments that differs from the derivative
@@ -40,11 +40,11 @@ class Judged(NamedTuple):
 
 
 class Blame:
-    """Looks for what is to blame in one backward.
+    """Finds the faulty variables of one backward.
 
-    Arguments: pair, the gradients beside their derivatives; given, what the backward is called
-    with; parts, makes the trace of the forward in which the parts of expressions are recorded.
-    Attribute: made, the pairs by name and their numbers, to be set before it is asked.
+    Arguments: pair, the gradients beside their derivatives; given, the backward's arguments;
+    parts, a function that makes the trace of the forward with the parts of expressions.
+    Attribute: made, the pairs by name and their numbers, to be set before use.
     """
 
     def __init__(self, pair: Compared, given: Sequence[Any], parts: Callable[[], Trace]) -> None:
@@ -57,8 +57,8 @@ class Blame:
                                [one.status for one in pair.results], pair.status)
 
     def guilty(self, differing: dict[Origin, tuple[Any, Any]]) -> set[Origin]:
-        """Of the variables that differ from their derivative those that make a result wrong: by
-        line; and all entries of one array, where they go wrong before."""
+        """Among the variables that differ from their derivative, those that make a result wrong:
+        line by line, and all entries of one array if these are wrong earlier."""
         if not self.mending.needed:
             return set()
         exact = {origin: numbers.exact(self.floor) for origin, (_, numbers) in differing.items()
@@ -79,8 +79,8 @@ class Blame:
         return len({self.backward.steps[origin[0]].site for origin in origins}) == 1
 
     def filled(self, origins: Sequence[Origin]) -> dict[Origin, str]:
-        """The last of the assignments to parts of an array that makes a result wrong once it is
-        filled, and what is to be said of it."""
+        """The last assignment to parts of an array that, once filled, makes a result wrong; and its
+        message."""
         found: dict[Origin, str] = {}
         if not self.mending.needed:
             return found
@@ -115,19 +115,19 @@ class Blame:
 
     def carried(self, origins: Sequence[Origin], before: Origin | None
                 ) -> dict[Origin, tuple[Candidate, Numbers]]:
-        """The line that goes wrong first of those that, paired by a guess, make a result wrong, if
-        it does before the first one that is known to: all variables that it assigns, where several
-        do (`dright, dleft = ...`).
+        """The first of the lines that, paired by a guess, make a result wrong, if it is before the
+        first
+        one found by name: with all variables that it assigns (`dright, dleft = ...`).
 
-        What it is compared with is a guess, but that its correction makes a result right is none.
-        A line that is right by its name or by another guess is not taken: what is made of it may
-        be wrong.
+        The pairing is a guess, but that the correction makes a result right is measured. A line
+        that is right by name or by another guess is not taken: something computed from it may be
+        wrong.
         """
         if not self.mending.needed:
             return {}
-        judged = [self.judged(line) for line in self.lines(origins)
+        guesses = [self.best_guess(line) for line in self.lines(origins)
                   if (before is None or line[0] < before) and not all(map(self.is_right, line))]
-        found = [one for one in judged if one.first is not None and not one.is_right
+        found = [one for one in guesses if one.first is not None and not one.is_right
                  and (before is None or one.first < before)]
         first = min((one.first[0] for one in found if one.first), default=None)
         return {origin: pair for one in found if one.first and one.first[0] == first
@@ -138,9 +138,9 @@ class Blame:
         numbers = self.made[origin][1]
         return numbers is not None and numbers.status == "verified"
 
-    def judged(self, line: list[Origin]) -> Judged:
+    def best_guess(self, line: list[Origin]) -> BestGuess:
         """The guess at a line's variable that makes most results right, the named ones first."""
-        best, right = Judged({}, None, 0, False), {True: False, False: False}
+        best, right = BestGuess({}, None, 0, False), {True: False, False: False}
         for made in self.attempts(line):
             is_named = all(one.named for one, _ in made.values())
             if best.is_named and not is_named and len(best.guess) == len(line):
@@ -151,7 +151,7 @@ class Blame:
             right[is_named] |= whole and not wrong and self.says_something(made)
             mended = self.mending.by(wrong) if wrong else 0
             if mended and (mended, len(made)) > (best.mended, len(best.guess)):
-                best = Judged(made, min(wrong), mended, False, is_named)
+                best = BestGuess(made, min(wrong), mended, False, is_named)
         return best._replace(is_right=right[True] or (right[False] and not best.is_named))
 
     def attempts(self, line: list[Origin]) -> Iterator[dict[Origin, tuple[Candidate, Numbers]]]:

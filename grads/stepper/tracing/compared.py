@@ -1,4 +1,5 @@
-"""The gradients of a user's backward beside their derivatives: numbers, and what follows of each.
+"""The gradients of a user's backward compared with their derivatives: numbers, and a status for
+each.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from grads.stepper.tracing.pairing import AssignedGradient, Pairing, Pairs, Part
 from grads.stepper.tracing.returned import returned_gradients
 from grads.stepper.tracing.verify import bumps_of, chosen
 
-ROUNDING = 1e-6  # of the largest gradient: what is below is compared as if it were as large
+ROUNDING = 1e-6  # part of the largest gradient, the floor of relative errors
 
 
 class Numbers(NamedTuple):
-    """The derivative for one gradient variable, and what follows."""
+    """The derivative for one gradient variable, and the resulting status."""
 
     where: np.ndarray  # entries (flat) that were compared
     found: Derivative
@@ -53,7 +54,7 @@ class Compared:
                         for one in self.returned]
 
     def numbers(self, partner: Partner, value: np.ndarray, shape: tuple[int, ...]) -> Numbers:
-        """The derivatives for a gradient of this value, which is kept perhaps in part."""
+        """The derivatives for a gradient of this value, of which perhaps only a part is kept."""
         where = chosen(np.asarray(value), self.most)
         bump = bumps_of(partner, np.shape(value), shape, where)
         found = derivative(self.forward, bump, self.arguments, self.loss, self.named,
@@ -62,11 +63,12 @@ class Compared:
         return Numbers(where, found, status, error)
 
     def verdict(self, found: Derivative, value: Any, where: np.ndarray) -> tuple[str, float]:
-        """What follows for a gradient of this value from the derivative of some entries."""
+        """The status and the error of a gradient of this value, by the derivative of some
+        entries."""
         return found.verdict(np.asarray(value, float).ravel()[where], self.floor, self.precision)
 
     def status(self, number: int, value: Any) -> str:
-        """What another value of a gradient returned would be, by its number."""
+        """The status that the returned gradient with this number would have with another value."""
         numbers = self.results[number]
         return self.verdict(numbers.found, value, numbers.where)[0]
 

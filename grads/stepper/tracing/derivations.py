@@ -1,4 +1,4 @@
-"""The derivations as the tracer knows them: what to run, on what, how names belong together."""
+"""The table of derivations for the tracer: functions, examples, and pairs of names."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ SHARES = {
 }
 
 
-# --- steps: the loss is what comes from above, times what the step returns ----------------------
+# --- single steps: the loss is sum(upstream gradient * output) ----------------------------------
 
 
 def of_first(example: Example, result: Any) -> Any:
-    """The loss of a step, of which the first thing returned goes on."""
+    """The loss of a step whose first result is passed on."""
     return (example.upstream * result[0]).sum()
 
 

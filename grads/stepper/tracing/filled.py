@@ -1,4 +1,4 @@
-"""Arrays of a user's backward that are filled part by part, or written over where they were given.
+"""Arrays of a user's backward that are filled part by part, and arguments that it overwrites.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from grads.stepper.tracing.values import at, is_array
 
 
 def held(trace: Trace, assignments: Sequence[Origin]) -> np.ndarray | None:
-    """The array that these assignments filled, as the run has left it; None if none is known."""
+    """The array that these assignments filled, at the end of the run; None if it is not known."""
     step, root = trace.steps[assignments[0][0]], root_of(trace.target(assignments[0]).name)
     for origin, value in trace.alive.items():
         one = trace.steps[origin[0]]

@@ -1,9 +1,9 @@
-"""Guesses at what a line of a user's backward is the gradient of, where no name tells.
+"""Guesses of the forward variable that a line of a user's backward differentiates, without a name.
 
-A gradient that is carried from step to step belongs to the variable of another iteration than the
-one it is assigned in; `dz` to what stands inside a tanh, which no variable holds; `da` to several
-variables joined. A guess accuses nobody: it counts where it is confirmed by the numbers
-(`grads.stepper.tracing.blame`).
+A gradient that is passed from step to step belongs to the variable of another iteration than its
+own; `dz` to the argument of a tanh, which no variable holds; `da` to several variables joined. A
+guess
+alone proves nothing: it counts only if the numbers confirm it (`grads.stepper.tracing.blame`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SITES = 3  # lines that assign one variable of the forward, each of which may be
 
 
 class Candidate(NamedTuple):
-    """What a gradient may be the gradient of: a place in a trace of the forward."""
+    """A candidate for the forward variable of a gradient: a position in a trace of the forward."""
 
     trace: Trace
     partner: Partner  # its name is the text of an expression where no variable holds it
-    named: bool  # whether it has the name that the gradient speaks of
+    named: bool  # whether it has the name that the gradient's name refers to
 
 
 Guess = dict[Origin, Candidate]  # one for each assignment of a line
@@ -123,9 +123,9 @@ class Guesses:
 
     def orders(self, line: Sequence[Origin], trace: Trace, sequence: list[Origin]
                ) -> Iterator[dict[Origin, Origin]]:
-        """Ways to lay a line's assignments beside what the forward assigned: in the same
-        iterations; the last first, all or with the last one left out; call by call; the only one,
-        or the last, for what a sum comes to."""
+        """Ways to pair a line's assignments with those of the forward: by the same iterations; in
+        reverse, all or without the last one; call by call; or, for a complete sum, with the only
+        one or the last."""
         yield self.same_iterations(line, trace, sequence)
         if len(sequence) > 1:
             yield dict(zip(line, reversed(sequence), strict=False))

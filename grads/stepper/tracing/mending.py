@@ -1,4 +1,4 @@
-"""Runs a user's backward with a variable corrected: does that make what it returns right?"""
+"""Runs a user's backward with a variable corrected, to see whether that makes its results right."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Put(Replay):
 
 
 class Mending:
-    """A backward that returns something wrong, to be run again.
+    """A backward with a wrong result, to be run again.
 
-    Arguments: given, what it is called with; returned, its gradients, and statuses, what is known
-    of each; verdict, the status of another value of one of them, by its number.
+    Arguments: given, its arguments; returned, its gradients, and statuses, that of each; verdict, a
+    function that returns the status of another value of one of them, by its number.
     """
 
     def __init__(self, backward: Trace, given: Sequence[Any], returned: Sequence[Returned],
@@ -40,8 +40,8 @@ class Mending:
 
     def by(self, assigned: Mapping[Origin, np.ndarray],
            read: Mapping[int, np.ndarray] | None = None) -> int:
-        """How many wrong results become right with these values in the place of what is assigned
-        there or (by numbers of readings) read; 0 if a right one becomes wrong."""
+        """How many wrong results become right with these values in place of the assigned ones or of
+        those read (by number of the reading); 0 if a right one becomes wrong."""
         replay = Put(self.backward, [], np.zeros(0))
         for origin, value in assigned.items():
             target = self.backward.target(origin)

@@ -1,7 +1,7 @@
 """The methods of a user's classes: which are followed, and how a class gets the rewritten ones.
 
-An object may be made by the forward and used by the backward, each of which is rewritten for
-itself. So the class stays the user's, and has rewritten methods only while a program runs.
+An object may be made by the forward and used by the backward, which are rewritten separately. So
+the class itself is kept, and has rewritten methods only while a program runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def methods_of(classes: Iterable[type]) -> dict[FunctionType, type]:
 @contextmanager
 def installed(methods: Mapping[FunctionType, type], copies: Mapping[FunctionType, FunctionType]
               ) -> Iterator[None]:
-    """Within it the classes have the copies of their methods."""
+    """Context: the classes have the copies of their methods."""
     for one, kind in methods.items():
         setattr(kind, one.__name__, copies[one])
     try:

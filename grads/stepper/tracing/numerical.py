@@ -1,9 +1,9 @@
 """The derivative of a user's function by two methods, and whether they agree.
 
-A derivation is written for complex steps; a user's function may write into arrays of real numbers,
-or take absolute values, of which a complex step tells nothing. So the derivative is taken by
-differences of real numbers too. Both methods are the checker's (`grads.check.differentiate`);
-here they run along entries of a variable inside the function.
+A derivation is written for complex steps; a user's function may write into real arrays, or take
+absolute values, for which a complex step is invalid. So the derivative is also taken by real
+differences. Both methods are the checker's (`grads.check.differentiate`); here they run along
+entries of a variable inside the function.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from grads.stepper.tracing.values import is_array
 AGREE = 1e-5  # relative difference of two methods that agree
 EPS = float(np.finfo(np.float64).eps)
 NOISE = 1  # roundings of a loss, in units of its precision
-SURE = 1e-4  # relative error estimate up to which differences decide anything
+SURE = 1e-4  # relative error estimate above which differences are undecided
 EXACT = 1e-8  # relative error of a gradient verified by complex step
-EPSILONS = 2.0**10  # the same of one in float32, in units of its precision
+EPSILONS = 2.0**10  # likewise in float32, in units of its precision
 ROUGH = 1e-6  # relative error of one verified by differences, where they are no worse
 
 
@@ -35,20 +35,20 @@ class Derivative(NamedTuple):
 
     complex_step: np.ndarray  # NaN where the function cannot be run with complex numbers
     real: np.ndarray
-    estimate: float  # of the error of `real`, absolute; large at a kink
+    estimate: float  # estimated absolute error of `real`; large at a kink
 
     def scale(self, floor: float) -> float:
-        """The size of the derivative, that errors are relative to."""
+        """The size of the derivative, to which errors are relative."""
         return max(float(np.nan_to_num(np.abs(self.real)).max(initial=0.0)), floor)
 
     def agree(self, floor: float) -> bool:
-        """Whether both methods were taken and say the same."""
+        """Whether both methods could be used and agree."""
         allowed = AGREE * self.scale(floor) + 10 * self.estimate
         return self.sure(floor) and bool(np.all(
             np.abs(self.complex_step - self.real) <= allowed))
 
     def sure(self, floor: float) -> bool:
-        """Whether the differences have settled; they do not at a kink."""
+        """Whether the differences have converged; they do not at a kink."""
         return self.estimate <= SURE * self.scale(floor)
 
     def verdict(self, analytic: np.ndarray, floor: float, precision: float) -> tuple[str, float]:
@@ -56,7 +56,7 @@ class Derivative(NamedTuple):
 
         Arguments: analytic, the gradient of the same entries; floor, the size that smaller
         gradients are compared to; precision, of the numbers that were computed with.
-        Undecided where the differences do not settle, as at a kink.
+        Undecided if the differences do not converge, as at a kink.
         """
         agree = self.agree(floor)
         exact, allowed = (self.complex_step, EXACT) if agree else (self.real, ROUGH)
@@ -76,8 +76,8 @@ class Losses(Probe):
     """The loss along entries of one variable, for the methods of the checker.
 
     Arguments: run, from numbers of entries and a step for each to the losses; size, the entries
-    themselves; base, the loss; precision, of the numbers that it is computed with. What the steps
-    are added to is in float64: only a loss that float32 can hold was rounded to it all the same.
+    themselves; base, the loss; precision, of the numbers that it is computed with. The perturbed
+    entries are float64, so that only a loss that float32 can represent counts as rounded to it.
     """
 
     def __init__(self, run: Callable[[np.ndarray, np.ndarray], np.ndarray], lines: np.ndarray,

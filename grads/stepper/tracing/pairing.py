@@ -2,7 +2,7 @@
 
 `dX`, assigned in a backward function, belongs to `X` in the forward function that it is the
 backward of, called in the same iterations of the same loops: `do` in `lstm_grad` at t = 2 to `o` in
-`lstm` at t = 2. Where names do not follow this rule a derivation says so in its table.
+`lstm` at t = 2. Names that do not follow this rule are in a derivation's table.
 
 A weight is used in every iteration of a loop, and its gradient is a sum that grows in every
 iteration of the backward's loop. After iterations 4 and 3 of the backward it is the
@@ -27,15 +27,15 @@ from grads.stepper.tracing.replay import Places, assigned
 
 @dataclass(frozen=True)
 class Pairing:
-    """How the names of a backward belong to those of a forward."""
+    """The pairing of a backward's names with a forward's."""
 
     partners: Mapping[str, str]  # backward function -> the forward function it differentiates
     pairs: Mapping[str, str] = field(default_factory=dict)  # "function.gradient" -> see below
     shares: Mapping[str, str] = field(default_factory=dict)  # "function.gradient" -> reason
 
-    # A pair is written "T" for another name, "T:first columns" for a part (PARTS), "h in v" for
-    # what reaches h through the statement that assigns v. A share is a part of a gradient that
-    # no forward variable stands for; the gradient it is added to is verified.
+    # A pair is written "T" for another name, "T:first columns" for a part (PARTS), "h in v" for the
+    # gradient of h through the statement that assigns v. A share is a part of a gradient without a
+    # forward variable; the gradient that it is added to is verified.
 
 
 class Partner(NamedTuple):
@@ -114,7 +114,7 @@ class Pairs:
         return before.frame == step.frame and before.targets[target.same_as[1]].name == target.name
 
     def gradient(self, step: Step, i: int, namesakes: list[Origin]) -> AssignedGradient:
-        """What is to be verified of one gradient."""
+        """One gradient, and how it is to be verified."""
         target, origin = step.targets[i], (step.number, i)
         completed = self.completed(step, target, origin, namesakes)
         zero = not np.any(np.asarray(target.value))
@@ -159,14 +159,14 @@ class Pairs:
     # --- partners
 
     def forward_name(self, step: Step, target: Target) -> str | None:
-        """The forward variable that a gradient's name speaks of."""
+        """The forward variable that a gradient's name refers to."""
         root, listed = root_of(target.name), self.listed(step, target)
         if listed:
             return re.split(" in |:", listed)[0] + target.name[len(root):]
         return target.name[1:].lstrip("_") if root.startswith("d") and len(root) > 1 else None
 
     def listed(self, step: Step, target: Target) -> str:
-        """What the table of pairs says of a gradient, or nothing."""
+        """The entry of a gradient in the table of pairs; "" if there is none."""
         return self.pairing.pairs.get(f"{step.function}.{root_of(target.name)}", "")
 
     def frame_of(self, step: Step) -> int | None:
@@ -226,7 +226,7 @@ class Pairs:
         return self.forward.steps[origin[0]]
 
     def whole(self, origin: Origin) -> Partner | None:
-        """A forward variable with all its entries; None for what a starred target gathers."""
+        """A forward variable with all its entries; None for a starred target."""
         variable = self.steps(origin).targets[origin[1]]
         if variable.place is None or variable.shape is None:
             return None

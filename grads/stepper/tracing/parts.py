@@ -1,7 +1,7 @@
 """Gives a name to every part of a function's expressions, so that a trace has their values.
 
 `h[t] = np.tanh(x[t] @ W.T + b)` becomes `h[t] = np.tanh((_part_2 := (_part_0 := x[t]) @ ...))`: a
-user's `dz` is the gradient of what stands inside tanh, which no variable holds.
+user's `dz` is the gradient of the argument of tanh, which no variable holds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Parts(ast.NodeTransformer):
     # --- expressions
 
     def expression(self, node: ast.expr) -> ast.expr:
-        """An expression and its parts with names; what is no variable's has none."""
+        """An expression with names for itself and its parts, as far as they depend on variables."""
         chain = chain_of(node)
         if not isinstance(node, WRAPPED) or (chain and chain[0].id not in self.names):
             return self.inside(node)

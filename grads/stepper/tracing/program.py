@@ -1,4 +1,4 @@
-"""Instrumented copies of functions: what the rewriter made, compiled beside the originals."""
+"""Instrumented copies of functions: the rewriter's output, compiled beside the originals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The listener that records a trace: every assignment, what it read, and where that came from."""
+"""The listener that records a trace: every assignment, what it read, and where that was
+assigned."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from grads.stepper.tracing.values import (
     text_of,
 )
 
-STEPS = 100_000  # assignments and loop iterations after which a function is taken not to end
+STEPS = 100_000  # assignments and loop iterations after which a run is stopped
 
 Loops = tuple[tuple[str, int], ...]
 Origin = tuple[int, int]  # number of a step, number of its target
@@ -37,7 +38,7 @@ class Target(NamedTuple):
 
     name: str  # with the values of its indices: "h[2]", "h[2][1]" for layer 1 of a step's layers
     written: str  # as the source has it: "h[t]"
-    value: Any  # as it was then: array, number, string, list; the first entries of a large array
+    value: Any  # its value then: array, number, string, list; the first entries of a large array
     shape: tuple[int, ...] | None  # in full; None for what is neither array nor number
     sliced: bool  # whether `value` has only the first entries along each axis
     same_as: Origin | None  # an earlier target whose very numbers these are
@@ -89,7 +90,7 @@ class Reading(NamedTuple):
     frame: int
     own_loops: Loops
     chain: int  # number of the expression that reads it
-    known: dict[str, tuple[Origin, Path]]  # what the frame's names were then: `Frame.known`
+    known: dict[str, tuple[Origin, Path]]  # the frame's names at that time: `Frame.known`
 
 
 class Frame:
@@ -299,7 +300,7 @@ def path_of(parts: Iterable[str], indices: Path) -> Path:
 
 
 def owner_of(value: Any) -> Any:
-    """Whose memory an array is a view of; the value itself, if of none."""
+    """The array that a view refers to; the value itself if it is no view."""
     while isinstance(value, np.ndarray) and value.base is not None:
         value = value.base
     return value

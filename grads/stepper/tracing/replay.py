@@ -1,8 +1,8 @@
 """Runs a traced function again with some of its variables perturbed, many perturbations at once.
 
 A perturbation is added where a variable is assigned, or each time it is read in chosen iterations
-of a loop. All perturbations of one run are lanes (`grads.check.lanes.array`) of the arrays they
-touch; where the function does what lanes cannot, it is run once for each.
+of a loop. All perturbations of one run are lanes (`grads.check.lanes.array`) of the arrays that
+they affect; where lanes do not support the function, it is run once for each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grads.stepper.tracing.values import Path, changed, is_array, spread
 
 
 class Places(NamedTuple):
-    """Where one variable passes by: its assignments, or its readings. All are perturbed alike."""
+    """The assignments or the readings of one variable, all of which get the same perturbation."""
 
     steps: tuple[tuple[int, Path], ...] = ()  # number of a step, place in the value it assigned
     readings: tuple[tuple[int, Path], ...] = ()  # number of a reading, place in the variable
@@ -65,12 +65,12 @@ def rerun(
     width = sum(len(bump.entries) for bump in bumps)
     steps = np.broadcast_to(step, (width,))
     try:
-        with warnings.catch_warnings():  # a complex number cut to a real one has lost its step
+        with warnings.catch_warnings():  # a complex number cast to a real one has lost its step
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             values = lanes_of(loss(Replay(trace, bumps, steps).run(arguments, named)), width)
     except UserError:
         raise
-    except Exception:  # what lanes led to, or the function's own: a run alone will tell
+    except Exception:  # caused by lanes or by the function: a single run will show which
         values = np.array([alone(trace, one, steps[k], arguments, named, loss)
                            for k, one in enumerate(singles(bumps))])
     ends = np.cumsum([len(bump.entries) for bump in bumps])
@@ -128,7 +128,7 @@ class Replay:
                 self.readings[number].append((path, lanes))
 
     def without_lanes(self) -> Replay:
-        """The same with plain arrays, for a width of 1."""
+        """A replay with plain arrays, for a width of 1."""
         for table in (self.steps, self.readings):
             for number, bumps in table.items():
                 table[number] = [(path, lanes.values[..., 0]) for path, lanes in bumps]
@@ -181,11 +181,11 @@ class Replay:
         return value
 
     def other(self, old: Any, added: Any) -> Any:
-        """What stands for a value that is perturbed."""
+        """The value with its perturbation."""
         return plus(old, added)
 
     def same_path(self, number: int, here: int) -> None:
-        """UserError unless the run is where the trace was."""
+        """Raise UserError unless the run follows the same path as the trace."""
         site = self.sites[number]
         steps = self.trace.steps
         if here >= len(steps) or (steps[here].file, steps[here].line) != (site.file, site.line):

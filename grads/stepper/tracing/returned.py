@@ -1,7 +1,7 @@
-"""Which argument of the forward each gradient that a user's backward returns is the gradient of.
+"""The forward's argument that each gradient returned by a user's backward belongs to.
 
 The gradients are returned as `grads check` takes them: in the order of the inputs, or by their
-names. A returned array is known by its memory, so that its own name in the backward is free.
+names. A returned array is identified by its memory, so that its name in the backward is arbitrary.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def forward_names(forward: Trace, count: int) -> list[str]:
 
 
 def argument_of(path: Path, result: Any, names: list[str], arguments: tuple[Any, ...]) -> Path:
-    """The place among the arguments of a leaf of what was returned."""
+    """The path among the arguments that a leaf of the result belongs to."""
     if isinstance(result, Mapping):
         alone = len(arguments) == 1 and isinstance(arguments[0], Mapping)
         return (0, *path) if alone else (
@@ -70,8 +70,9 @@ def is_real(leaf: Any) -> bool:
 
 
 def completed_at(backward: Trace, path: Path, leaf: Any) -> Origin | None:
-    """The last assignment to the variable that holds what was returned, or into it: known by its
-    memory, else by the name in the return statement."""
+    """The last assignment to the returned variable, or into it; it is identified by its memory,
+    else by
+    the name in the return statement."""
     memory = memory_of(leaf)
     held = [origin for origin, one in backward.memory.items()
             if memory is not None and one == memory

@@ -1,10 +1,10 @@
 """Rewrites a function so that each of its assignments passes through a listener.
 
 `h[t] = rnn(v[t], h[t - 1], T, b)` becomes `h[t] = frame.assign(site, rnn(...), ((t,),))`, with each
-local variable on the right passed through `frame.read`. The user's file stays as it is: the copy
-lives in memory, under the file's name and line numbers, in a copy of its module's names.
+local variable on the right passed through `frame.read`. The user's file is not changed: the copy is
+in memory, with the file's name and line numbers, in a copy of its module's namespace.
 
-Left as they are, and run as they are: generators, coroutines, classes and lambdas.
+Generators, coroutines, classes and lambdas are not rewritten.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Rewriter(ast.NodeTransformer):
         self.around: tuple[int, ...] = ()  # loops around the statement being rewritten
 
     def rewrite(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """A frame is entered, parameters and body pass through it, it leaves."""
+        """The function with a frame that is entered, through which parameters and body pass, and
+        that is left."""
         if is_generator(node):
             return node
         self.own = names_of(node)

@@ -42,8 +42,8 @@ class Derivation:
     loss: Callable[[Example, Any], Any] = lambda example, result: result[0]  # of the forward's
     given: Callable[[Example, Any], tuple[Any, ...]] = (  # the backward's arguments
         lambda example, result: (*example.arguments, result[1]))
-    own: bool = False  # a user's own functions, which may write into what they are given
-    settings: tuple[str, ...] = ()  # it has a use for, of those that not every derivation has
+    own: bool = False  # whether the functions are a user's, which may write into their arguments
+    settings: tuple[str, ...] = ()  # the optional settings that it uses
     sentence: str | None = None  # of a translation: where the user gives none
     recurrent: bool = False  # whether a gradient flows back through time
     attentive: bool = False  # whether a decoder attends to the source
@@ -78,8 +78,9 @@ class Derivation:
 
     @property
     def held(self) -> float:
-        """Arrays up to how many numbers its traces hold: what fills a user's array part by part
-        is found in the array."""
+        """The size up to which traces keep arrays: a user's array may be filled part by part, and
+        is then
+        read from the array itself."""
         return math.inf if self.own else HELD
 
     def untouched(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -113,7 +114,7 @@ class Run:
 
     @property
     def variant(self) -> Variant | None:
-        """How attention makes its weights; None for what has no such choice."""
+        """The attention variant; None without attention."""
         given = (*self.example.arguments[:1], *self.example.named.values())
         return next((one for one in given if isinstance(one, Variant)), None)
 
@@ -125,7 +126,8 @@ class Run:
 
     @property
     def loss_said(self) -> str:
-        """What the loss is: a projection where the derivation is of a step, or a user's own."""
+        """The loss in words: for a single step, or a user's function, a projection of the
+        outputs."""
         if self.example.words:
             return "loss"
         if self.example.upstream is None:
@@ -139,8 +141,8 @@ class Run:
     def verifications(
         self, central: bool = True, most: int | None = None, gradients_most: int | None = None
     ) -> list[Verification]:
-        """What is known of every gradient; `most` entries of each are compared, None for all, and
-        of more gradients than `gradients_most` the first and the last of each line."""
+        """The verification of every gradient; `most` entries of each are compared, None for all; if
+        there are more than `gradients_most` gradients, only the first and the last of each line."""
         pairing, named = self.derivation.pairing, self.example.named
         if self.derivation.own:
             return self.own(most).verifications()

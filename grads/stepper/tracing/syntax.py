@@ -1,4 +1,4 @@
-"""What targets and operands are, as syntax: `h`, `h[t]`, `trace.h[t][L]`, tuples of such."""
+"""The syntax of targets and operands: `h`, `h[t]`, `trace.h[t][L]`, tuples of such."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Star(NamedTuple):
 Pattern = Written | Star | tuple["Pattern", ...]
 
 
-# --- what a function's names are ----------------------------------------------------------------
+# --- the names of a function --------------------------------------------------------------------
 
 
 def is_generator(node: ast.FunctionDef) -> bool:

@@ -1,7 +1,7 @@
-"""Values as a trace keeps them: the arrays inside nested containers, copied, sliced where large.
+"""The values kept by a trace: the arrays inside nested containers, copied, and sliced if large.
 
-A leaf is an array or a number, or a whole container that holds neither (a sentence's word
-numbers). The path to it is a tuple of steps: a string ".T" for a field, anything else for a key.
+A leaf is an array or a number, or a whole container that holds neither (the token ids of a
+sentence). The path to it is a tuple of steps: a string ".T" for a field, anything else for a key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Field(str):
 
 
 class Kept(NamedTuple):
-    """A leaf's value as it was then."""
+    """A leaf's value at that time."""
 
     value: Any  # array copied, number, string, container of plain values; a description otherwise
     shape: tuple[int, ...] | None  # of an array or a number, in full
@@ -82,7 +82,8 @@ def at(value: Any, path: Path) -> Any:
 
 
 def changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """A copy of nested containers with the entry at a path changed; the value stays as it is."""
+    """A copy of nested containers with the entry at a path changed; `value` itself is not
+    changed."""
     if not path:
         return change(value)
     step, rest = path[0], path[1:]
@@ -163,7 +164,7 @@ def _plain(value: Any, limit: int) -> Any:
 
 
 def memory_of(value: Any) -> tuple[Any, ...] | None:
-    """What two views of the same numbers have in common; None where that cannot be told."""
+    """A key that is equal for views of the same memory; None if it cannot be determined."""
     if isinstance(value, np.ndarray):
         if not value.size:
             return None
@@ -176,7 +177,7 @@ def memory_of(value: Any) -> tuple[Any, ...] | None:
 
 
 class Given(NamedTuple):
-    """What one target of an assignment gets."""
+    """The value that one target of an assignment gets."""
 
     target: Written
     path: Path | None  # its place in the value assigned; None for what a starred target gathers

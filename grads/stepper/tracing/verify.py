@@ -36,7 +36,7 @@ Loss = Callable[[Any], Any]  # from what the forward returned
 
 
 class Verification(NamedTuple):
-    """What is known of one gradient variable, as one step assigned it."""
+    """The verification of one gradient variable, as assigned by one step."""
 
     name: str  # "dh[2]"
     function: str
@@ -48,7 +48,7 @@ class Verification(NamedTuple):
     status: str  # "verified" | "wrong" | "partial" | "same" | "share" | "zero" | "unpaired";
     # of a user's own function also "undecided" (methods disagree); "other" (another quantity; or
     # left out of many)
-    reason: str  # of what is not verified by itself
+    reason: str  # why it is not verified by itself
     other: Origin | None  # of a partial one where it is completed, of a "same" one the original
     partner: Partner | None  # the forward variable
     analytic: Any  # the gradient as the trace keeps it; None where nothing was compared
@@ -57,7 +57,7 @@ class Verification(NamedTuple):
     shape: tuple[int, ...]  # of the gradient in full
     checked: int  # entries compared
     error: float | None  # largest difference from the complex step, relative to the largest entry
-    central_error: float | None  # the same of the central differences
+    central_error: float | None  # likewise of the central differences
     method: str = "complex step"  # that decided, or "differences": then complex_step holds those
     expression: str = ""  # of the forward that it is compared with, where no variable holds it
 
@@ -91,12 +91,12 @@ def verify(
 ) -> list[Verification]:
     """One line for every gradient that the backward assigned, in order.
 
-    Arguments: pairing, how names belong together; the two traces; arguments and named, what the
-    forward was called with; loss, from the forward's result; central, whether central differences
-    are taken too; most, how many entries of each gradient are compared, None for all that the
-    trace keeps, and then of a sum over time with more than SUMMED entries only the last stage;
-    tolerance, the relative error up to which a gradient is verified; gradients_most, with more
-    gradients than these only the first and the last of each line are compared.
+    Arguments: pairing of names; the two traces; arguments and named, those of the forward; loss,
+    from the forward's result; central, whether central differences are taken too; most, how many
+    entries of each gradient are compared (and of a sum over time with more than SUMMED entries
+    only the last stage), None for all that the trace keeps; tolerance, the relative error up to
+    which a gradient is verified; gradients_most, with more gradients than this, only the first and
+    the last of each line are compared.
     """
     gradients = Pairs(pairing, forward, backward).gradients()
     if most is not None:
@@ -179,7 +179,7 @@ def central_differences(
     forward: Trace, bumps: Sequence[Bumps], arguments: Sequence[Any], loss: Loss,
     named: dict[str, Any],
 ) -> list[np.ndarray]:
-    """The same by central differences."""
+    """For each of the bumps (n,) d loss / d entry, by central differences."""
     ends = [perturbed(forward, bumps, arguments, loss, named, h)
             for h in (CENTRAL_STEP, -CENTRAL_STEP)]
     return [(right - left) / (2 * CENTRAL_STEP) for right, left in zip(*ends, strict=True)]
@@ -271,7 +271,7 @@ def _verification(
 
 def unverified(backward: Trace, origin: Origin, status: str, reason: str,
                other: Origin | None = None) -> Verification:
-    """What is said of a gradient without numbers."""
+    """The verification of a gradient that is not compared."""
     step, target = backward.steps[origin[0]], backward.target(origin)
     return Verification(target.name, step.function, step.line, step.text, step.loops, *origin,
                         status, reason, other, None, None, None, None, target.shape or (), 0,
@@ -279,7 +279,7 @@ def unverified(backward: Trace, origin: Origin, status: str, reason: str,
 
 
 def placed(values: np.ndarray, where: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Values at their places in an array of NaN."""
+    """Values at their positions in an array of NaN."""
     found = np.full(like.size, np.nan)
     found[where] = values
     return found.reshape(like.shape)

@@ -1,9 +1,9 @@
-"""Verifies a user's own backward pass, and accuses nothing that is right.
+"""Verifies a user's own backward pass, without calling right variables wrong.
 
-What the backward returns is known to belong to the inputs: it is right or wrong. Inside, names are
-all there is to go by, and a user's `ds` may be a part of d loss / d s, or the same before it is
-scaled. So a variable inside is called wrong only where something returned is wrong, and the
-backward, run again with the derivative put in that variable's place, returns it right.
+The results of the backward belong to the inputs, so they are right or wrong. Inside, only names
+show what a variable is, and a user's `ds` may be a part of d loss / d s, or be scaled later. So an
+inner variable is called wrong only if a result is wrong, and becomes right when the backward is run
+again with the derivative in place of that variable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINK = "the methods disagree, and the differences do not settle: is there a kink
 
 
 class Own:
-    """One user's forward and backward, run and to be verified."""
+    """The verification of one user's forward and backward."""
 
     def __init__(
         self, pairing: Pairing, forward: Trace, backward: Trace, arguments: Sequence[Any],
@@ -44,7 +44,7 @@ class Own:
         self.written_over = written_over(backward, given) if upstream else None
 
     def notes(self) -> list[str]:
-        """What is to be said of the gradients returned."""
+        """Notes on the returned gradients."""
         names = {status: [one.partner.name for one, numbers in zip(
             self.pair.returned, self.pair.results, strict=True) if numbers.status == status]
             for status in ("verified", "wrong", "undecided")}
@@ -95,8 +95,9 @@ class Own:
 
     def end(self, origin: Origin, returned: Returned, numbers: Numbers, explained: bool
             ) -> Verification:
-        """Of the assignment that completed what was returned; explained, whether another one is
-        known to be wrong."""
+        """The verification of the assignment that completed a result; explained: whether another
+        one
+        is known to be wrong."""
         target, name = self.backward.target(origin), returned.partner.name
         if np.size(target.value) == returned.value.size and not target.sliced:
             if np.array_equal(np.ravel(target.value), np.ravel(returned.value), equal_nan=True):
@@ -112,7 +113,7 @@ class Own:
 
     def said(self, gradient: AssignedGradient, partner: Partner | None, numbers: Numbers | None,
              guilty: bool) -> Verification:
-        """Of any other."""
+        """The verification of any other assignment."""
         origin = gradient.origin
         last = next((one.last for one in self.pair.returned if one.last is not None
                      and same_variable(self.backward, one.last, origin)), None)
@@ -134,15 +135,15 @@ class Own:
                           "the forward has no variable of this name")
 
     def guess(self, origin: Origin, one: Candidate, numbers: Numbers) -> Verification:
-        """Of one whose forward variable was found by its numbers; a part of an expression is no
-        variable of the forward's trace."""
+        """The verification of a gradient whose forward variable was found by its numbers; a part of
+        an expression is no variable of the forward's trace."""
         found = self.compared(origin, one.partner, numbers)
         is_variable = one.trace is self.pair.forward and bool(one.partner.places.steps)
         return found if is_variable else found._replace(
             partner=None, expression=one.partner.name)
 
     def compared(self, origin: Origin, partner: Partner, numbers: Numbers) -> Verification:
-        """A gradient beside its derivative."""
+        """The verification of a gradient by its derivative."""
         analytic = np.asarray(self.backward.target(origin).value, float)
         found, agree = numbers.found, numbers.found.agree(self.floor)
         scale = found.scale(self.floor)

@@ -1,13 +1,12 @@
-"""Tiny trained models that come with the package: what the explorer's pages show unless told else.
+"""Tiny trained models that come with the package: the explorer's pages show them by default.
 
 Each is a run directory of `nmt`, one a derivation: `recipe.yaml`, the vocabularies and
 `best.safetensors`. They were trained on phrases generated from Unicode CLDR (`phrases.py`) by
 
     python -m grads.stepper.trained OUTPUT
 
-which reads the recipes here and writes each model's directory below OUTPUT; `models.json` holds
-what it said of them. The translators read German and write English; the language models read the
-English side.
+which reads the recipes here and writes each model's directory below OUTPUT; `models.json` has facts
+on each. The translators translate German to English; the language models read the English side.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ TEXT = "8 hours ago or Monday"  # the same for the language models
 
 @cache
 def facts() -> dict[str, dict[str, Any]]:
-    """What is known of each model, by the name of its derivation."""
+    """The facts on each model, by the name of its derivation."""
     known: dict[str, dict[str, Any]] = json.loads((DIRECTORY / FACTS).read_text(encoding="utf-8"))
     return known
 
 
 def note(name: str) -> str:
-    """What a page says of its model."""
+    """The note of a page on its model."""
     fact = facts()[name]
     return (f"The weights are those of a tiny model that comes with the package "
             f"(grads/stepper/trained/{name}, {fact['bytes'] / 1000:.0f} kB), trained on "

@@ -28,8 +28,8 @@ LANGUAGE = ("rnn", "lstm")
 
 
 def main(output: Path, names: Sequence[str] = ()) -> None:
-    """Train the models, or those of some names, each in a directory below `output`, which gets
-    `models.json` too."""
+    """Train the models, or those named, each in a directory below `output`, and write `models.json`
+    there."""
     made = dict(facts()) if (DIRECTORY / FACTS).exists() else {}
     for name in names or [path.parent.name for path in sorted(DIRECTORY.glob(f"*/{RECIPE}"))]:
         train = train_language_model if name in LANGUAGE else train_translator
@@ -42,7 +42,7 @@ def main(output: Path, names: Sequence[str] = ()) -> None:
 
 
 def train_translator(recipe: Path, directory: Path) -> None:
-    """German to English."""
+    """Train a translator from German to English."""
     pairs = phrases()
     corpus = ParallelCorpus(pairs[DEV:], evaluation(pairs[:DEV]), None, 0, 0)
     translator_training.train(load_recipe(Recipe, recipe), directory, Observer(), corpus=corpus)
@@ -57,12 +57,12 @@ def train_language_model(recipe: Path, directory: Path) -> None:
 
 
 def evaluation(pairs: list[Pair]) -> EvaluationSet:
-    """Phrases that are not trained on."""
+    """An evaluation set of phrases that are not trained on."""
     return EvaluationSet([source for source, _ in pairs], [" ".join(y) for _, y in pairs], pairs)
 
 
 def described(path: Path) -> dict[str, Any]:
-    """What `models.json` says of a checkpoint."""
+    """The facts on a checkpoint for `models.json`."""
     content = path.read_bytes()
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(),
             "perplexity": checkpoint.load_metadata(path)["scores"]["perplexity"],

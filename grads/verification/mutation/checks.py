@@ -1,10 +1,10 @@
-"""The checks that mutants are shown to: the catalogue's, and those of clipping.
+"""The checks that run on mutants: the catalogue's, and those of clipping.
 
-Element-wise clipping is no gradient, so nothing can be differentiated. Where it acts, the models
-are held to the references in PyTorch (tests/grads/verification/test_reference.py), and a mutant is
-noticed by a change of what those confirmed. An LSTM's dc stays below a limit that every dh has been
-clipped to, but for what reaches its last state from elsewhere: that is a layer of its own, which
-tests/lstm/test_recurrent.py holds to the literal loop.
+Element-wise clipping gives no gradient, so nothing can be differentiated. Where it acts, the models
+are compared with the references in PyTorch (tests/grads/verification/test_reference.py), and a
+mutant is detected by a change of the confirmed numbers. In a model an LSTM's dc stays below the
+limit to which every dh is clipped, unless its last state gets a gradient from elsewhere: that is
+tested with a single layer, which tests/lstm/test_recurrent.py compares with a literal loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grads.verification.mutation.record import Check
 from lstm.cells import CELLS
 from lstm.recurrent import recurrent_backward, recurrent_forward
 
-ACTING = 0.01  # a limit of clipping within many elements of dh and dc
+ACTING = 0.01  # a limit of clipping that many elements of dh and dc exceed
 
 
 def checks() -> list[Check]:

@@ -1,7 +1,7 @@
-"""Mutants that compute the same, or what no gradient check is there to tell: the reason of each.
+"""Mutants that compute the same, or that gradient checks need not detect, each with its reason.
 
-A key is a mutant's name, or what names of several begin with: a function, or a function and what is
-changed in it.
+A key is a mutant's name, or a common prefix of several: a function, or a function and the changed
+code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the checks say about each mutant: the first that complains ends it.
+"""Running the checks on each mutant until one fails.
 
-Every mutant runs in a process of its own, so that one that never ends, that takes the interpreter
-down or that leaves something behind in a cache harms nobody.
+Every mutant runs in a process of its own, so that an endless loop, a crash of the interpreter or a
+changed cache has no effect on others.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from grads.check.report import Report
 from grads.verification.mutation.injection import injected
 from grads.verification.mutation.record import Check, Mutant, Numbers, Recording, poisoned
 
-LIMIT = 5.0  # seconds of the processor a check may take beside forty times what its numbers take
-SAME = 1e-12  # relative to a tensor's largest entry: the same but for rounding
+LIMIT = 5.0  # seconds of CPU time a check may take beyond forty times that of its numbers
+SAME = 1e-12  # relative to a tensor's largest entry: differences by rounding
 NOT_RUN = "no check runs the line"
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant."""
+    """The outcome of a mutant."""
 
     mutant: Mutant
     by: str  # gradient, a kind of finding, reference, exception, time; "" if it survived
-    check: str  # which one complained; of a survivor, how many did not
+    check: str  # the check that failed; for a survivor, how many did not
     seconds: float
 
     @property
     def killed(self) -> bool:
-        """Whether a check complained."""
+        """Whether a check failed."""
         return bool(self.by)
 
 
@@ -61,7 +61,7 @@ def running(mutant: Mutant, recording: Recording) -> list[int]:
 def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> Outcome:
     """The outcome of one mutant, from a process of its own.
 
-    A check whose numbers have not changed cannot complain; the others differentiate.
+    A check whose numbers have not changed cannot fail; the others differentiate.
     """
     started, order = time.perf_counter(), running(mutant, recording)
 
@@ -92,14 +92,14 @@ def _executed(mutant: Mutant, checks: Sequence[Check], recording: Recording) -> 
 
 
 def _unnoticed(run: int, changed: int) -> str:
-    """What there is to say of a survivor."""
+    """The note on a survivor."""
     if not run:
         return NOT_RUN
     return f"{run} checks run the line, the numbers of {changed or 'none'} change"
 
 
 def same(check: Check, numbers: Numbers) -> bool:
-    """Whether a check computes these numbers, but for rounding."""
+    """Whether a check computes these numbers, up to rounding."""
     try:
         found = check.numbers()
     except Exception:
@@ -113,7 +113,7 @@ def same(check: Check, numbers: Numbers) -> bool:
 
 
 def complaint(check: Check) -> str:
-    """What a check complains of whose numbers have changed; "" of nothing.
+    """How a check with changed numbers fails; "" if it passes.
 
     exception, gradient, a kind of finding, or reference where no other numbers are right.
     """
@@ -139,7 +139,7 @@ def kind_of(report: Report) -> str:
 def sample(mutants: Sequence[Mutant], number: int, seed: int = 0) -> list[Mutant]:
     """A fixed choice of mutants, stratified over modules and operators.
 
-    A stratum gives one before any other gives two, and so on; which comes first is drawn.
+    Every stratum gives one mutant before any gives two, and so on, in random order.
     """
     rng = random.Random(seed)
     strata: dict[tuple[str, str], list[Mutant]] = {}

@@ -1,4 +1,4 @@
-"""A changed function in the place of the original, for a while."""
+"""Replacing a function temporarily by a changed one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, that it
 def injected(path: str, source: str) -> Iterator[None]:
     """Run with another source of the function at a dotted path.
 
-    The function's code is changed in place, so whoever has imported or stored it has the mistake
-    too; it is one function of the process, so not for threads. Raises ValueError where the path
-    names no Python function, and where the source is none or needs other outer variables.
+    The function's code is changed in place, so that modules that have imported or stored it are
+    affected too; not thread-safe. Raises ValueError if the path names no Python function, if the
+    source is none, or if it needs other outer variables.
     """
     function = find(path)
     changed = compiled(function, source)
@@ -38,7 +38,7 @@ def injected(path: str, source: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: str, old: str, new: str) -> Iterator[None]:
-    """Run with `new` where `old` stands in the source of the function at a dotted path.
+    """Run with `old` replaced by `new` in the source of the function at a dotted path.
 
     Raises ValueError unless `old` occurs exactly once; else as `injected`.
     """

@@ -1,8 +1,8 @@
 """Mistakes of a backward pass, as operators over its syntax tree.
 
-An operator takes a place in a function and yields what could stand there by mistake. Index
-arithmetic, shapes, dtypes, integer constants and error messages stay as they are; of an index only
-time steps, halves and masks change.
+An operator takes a place in a function and yields mistaken replacements for it. Index arithmetic,
+shapes, dtypes, integer constants and error messages are not changed; of indices only time steps,
+halves and masks are.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def wrong_time(p: Place) -> Iterator[ast.AST]:
 
 
 def swapped_names(p: Place) -> Iterator[ast.AST]:
-    """Another name that the same call or loop gave: a gate for a gate, a step for the next."""
+    """Another name assigned by the same call or loop: a gate for a gate, a step for the next."""
     n = p.node
     if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in p.facts.partners:
         yield ast.Name(p.facts.partners[n.id], ast.Load())

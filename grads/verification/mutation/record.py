@@ -1,6 +1,6 @@
 """Which functions of the product belong to the backward passes, and which check runs which line.
 
-Found by running the checks once under a tracer, so that nobody keeps a list.
+Found by running the checks once under a tracer, so that no list has to be maintained.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from grads.verification.mutation.syntax import called, names_in, parse
 ROOT = Path(__file__).parents[3]
 PRODUCT = ("backend", "lstm", "attention", "nmt")
 BACKWARD, FORWARD = ("backward", "gradient"), ("forward", "loss")
-IN_FORWARD = ("loop",)  # operators for a forward pass: blocks of it that nothing reaches
+IN_FORWARD = ("loop",)  # operators for a forward pass: blocks that are not reached
 
 
 Numbers = Mapping[str, np.ndarray]
 
 
 class Check(NamedTuple):
-    """Something that must notice a mistake."""
+    """A check that must detect a mistake."""
 
     name: str
     numbers: Callable[[], Numbers]  # outputs and gradients that it compares, computed once
@@ -58,7 +58,7 @@ class Mutant(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """What the checks run and find."""
+    """The functions, lines and numbers of the checks."""
 
     functions: dict[str, set[str]]  # dotted path -> passes in which it ran: backward, forward, ""
     lines: list[set[tuple[str, int]]]  # of each check: file and line
@@ -96,9 +96,9 @@ def _is_function(path: str, code: CodeType) -> bool:
 
 
 class Tracer:
-    """Notes the functions and lines of some files, and inside which pass they run.
+    """Records the functions and lines of some files, and inside which pass they run.
 
-    A pass begins where a function's name says so; what that calls belongs to it.
+    A pass begins at a function with its name; everything that this calls belongs to it.
     """
 
     def __init__(self, files: tuple[str, ...]) -> None:
@@ -154,7 +154,7 @@ def _pass_named(name: str) -> str:
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """Fresh memory holds NaN, so that what should have been written does not stay unnoticed."""
+    """Context: fill new memory with NaN, so that missing writes are detected."""
     before = np.empty, np.empty_like
 
     def filled(array: Any) -> Any:
@@ -193,10 +193,10 @@ def mutants(functions: dict[str, set[str]]) -> list[Mutant]:
 
 
 def operators_for(path: str, passes: set[str]) -> list[str]:
-    """What is changed in a function: everything, only its loops, or nothing.
+    """The operators for a function: all, only those for loops, or none.
 
-    Everything in what runs in backward passes only, and in helpers of both passes that go through
-    blocks or write into arrays; of a forward pass the loops.
+    All for functions that run in backward passes only, and for helpers of both passes that go
+    through blocks or write into arrays; those for loops in a forward pass.
     """
     passes = passes - {""}
     named = _pass_named(path.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""docs/mutants.md: how many mutants there are, what kills them, why the others live."""
+"""docs/mutants.md: the number of mutants, which checks kill them, why the others survive."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def summary(outcomes: Sequence[Outcome], equivalents: Mapping[str, str]) -> str:
 def problems(
     outcomes: Sequence[Outcome], equivalents: Mapping[str, str], whole: bool = True
 ) -> list[str]:
-    """What is wrong: survivors without a reason, and reasons of which no survivor is left.
+    """The problems: survivors without a reason, and reasons without a survivor.
 
-    whole: whether the outcomes are those of all mutants; of a sample the latter cannot be said.
+    whole: whether the outcomes are those of all mutants; for a sample, the second kind is unknown.
     """
     alive = [o for o in outcomes if not o.killed]
     needed = {found[0] for o in alive if (found := reason(o.mutant.name, equivalents))}

@@ -43,9 +43,9 @@ def run(number: int | None = None, jobs: int = 1,
 
 
 def check_mistake(name: str) -> Report:
-    """What is said of one of the papers' mistakes by the first derivation that it changes.
+    """The report on one of the papers' mistakes for the first derivation that it changes.
 
-    Raises ValueError where it changes none.
+    Raises ValueError if it changes none.
     """
     mistake = MISTAKES[name]
     for check in checks_of_derivations():

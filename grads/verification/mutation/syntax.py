@@ -1,4 +1,4 @@
-"""Functions as syntax trees: their places, and what their names stand for."""
+"""Functions as syntax trees: their places, and the roles of their names."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 
 class Facts(NamedTuple):
-    """What the names of a function stand for."""
+    """The roles of a function's names."""
 
     sizes: frozenset[str]  # dimensions
     steps: frozenset[str]  # loop variables and whole-number arguments
-    partners: dict[str, str]  # name -> the next name that the same call or loop gave
+    partners: dict[str, str]  # name -> the next name assigned by the same call or loop
     bound: dict[str, int]  # name -> line of its first assignment; arguments: 0
 
 
 class Place(NamedTuple):
-    """A node and where it hangs."""
+    """A node and its position in the tree."""
 
     node: Any
     parent: Any
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     facts: Facts
 
     def put(self, node: ast.AST) -> None:
-        """Hang another node there."""
+        """Replace the node."""
         if self.number is None:
             setattr(self.parent, self.field, node)
         else:
@@ -72,7 +72,7 @@ def places(node: Any, statement: Any, in_index: bool, facts: Facts) -> Iterator[
 
 
 def _is_check(node: ast.AST) -> bool:
-    """Whether a statement does nothing but complain."""
+    """Whether a statement only raises an error."""
     return isinstance(node, ast.If) and all(isinstance(n, ast.Raise) for n in node.body)
 
 
@@ -88,7 +88,7 @@ def names_in(node: ast.AST) -> set[str]:
 
 
 def facts_of(definition: ast.FunctionDef) -> Facts:
-    """Read off the assignments, loops and arguments."""
+    """The roles of names, from assignments, loops and arguments."""
     arguments = [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]
     steps = {a.arg for a in arguments if a.annotation and ast.unparse(a.annotation) == "int"}
     sizes: set[str] = set()

@@ -1,4 +1,4 @@
-"""Every architecture once more, in PyTorch: the oracle of the tests, the peer of the benchmarks.
+"""Reference implementations of all architectures in PyTorch: for tests, and as peers in benchmarks.
 
 Written from the papers alone, forward only; the gradients are PyTorch's own. Nothing in the product
 imports this package. Letters: B batch, S source length, T target or sequence length, E embedding,

@@ -18,13 +18,13 @@ from grads.verification.reference.tokens import Parameters, real
 
 
 class Attention(NamedTuple):
-    """How a_t is made."""
+    """The attention variant."""
 
     score: str  # a name in SCORES
     window: str = "global"  # global, local-m or local-p
     D: int = 0  # local: words on either side of p_t
-    renormalise: bool = False  # local-p: a_t is made to sum to one (erratum 8)
-    reverse_source: bool = False  # the encoder read the source from its end (erratum 9)
+    renormalise: bool = False  # local-p: a_t is divided by its sum (erratum 8)
+    reverse_source: bool = False  # the encoder read the source in reverse (erratum 9)
 
 
 class Memory(NamedTuple):
@@ -33,7 +33,7 @@ class Memory(NamedTuple):
     states: Tensor  # (B, S, He), hbar
     keys: Tensor  # (B, S, A), the score's share of hbar
     padding: Tensor | None  # (B, 1, S) bool; None where nothing is padded
-    position: Tensor  # (B or 1, 1, S), s: which word of the sentence as it is written, from 0
+    position: Tensor  # (B or 1, 1, S), s: the position of each word in written order, from 0
     lengths: Tensor  # (B, 1)
 
 
@@ -121,7 +121,7 @@ def top_part(a: Tensor, memory: Memory) -> Tensor:
 def remember(
     attention: Attention, w: Parameters, hbar: Tensor, lengths: Tensor, H: int
 ) -> Memory:
-    """The memory of source states hbar (S, B, He) behind which lengths (B,) leave padding."""
+    """The memory of source states hbar (S, B, He), padded after lengths (B,)."""
     states, j = hbar.transpose(0, 1).contiguous(), torch.arange(len(hbar))
     position = lengths[:, None] - 1 - j if attention.reverse_source else j[None]  # erratum 9
     padding = ~real(lengths, len(hbar)).T[:, None]

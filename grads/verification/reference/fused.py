@@ -6,7 +6,7 @@
 | `.W` = [W_x W_h] | `weight_ih` and `weight_hh` |
 | one bias `.b` | `bias_ih`; `bias_hh` is zero |
 
-Its GRU is another function than Bahdanau's (erratum 17), and has no place here.
+PyTorch's GRU is another function than Bahdanau's (erratum 17), and is not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grads.verification.reference.tokens import Parameters, State
 
 
 class Kernels(NamedTuple):
-    """What runs a layer and a step of one kind of unit."""
+    """PyTorch's kernels for a layer and for a step of one kind of unit."""
 
     layer: Callable[..., Any]
     step: Callable[..., Any]
@@ -55,7 +55,7 @@ def fused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
 
 
 def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
-    """What `fused` was given, of its result or of gradients under the same names."""
+    """The inverse of `fused`, for its result or for gradients under the same names."""
     found: dict[str, Tensor] = {}
     for name, value in parameters.items():
         layer, _, kind = name.rpartition(".")
@@ -70,7 +70,7 @@ def unfused(unit: str, parameters: Parameters) -> dict[str, Tensor]:
 
 
 def reordered(unit: str, rows: Tensor) -> Tensor:
-    """An LSTM's blocks i, f, o, h_hat as i, f, h_hat, o; undone by itself."""
+    """An LSTM's blocks i, f, o, h_hat as i, f, h_hat, o; its own inverse."""
     if unit != "lstm":
         return rows
     i, f, o, h_hat = rows.chunk(4)
@@ -83,7 +83,7 @@ def is_fused(parameters: Parameters, name: str) -> bool:
 
 
 def fused_weights(config: Any, parameters: Parameters, name: str) -> list[Tensor]:
-    """A layer's as PyTorch's kernels take them: weights, and both biases, the second zero.
+    """A layer's parameters for PyTorch's kernels: weights, and both biases, the second zero.
 
     Raises ValueError for a configuration that clips gradients, which the kernels do not.
     """

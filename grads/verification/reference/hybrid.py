@@ -71,7 +71,7 @@ def loss(
 def represent(
     config: Any, parameters: Parameters, x: Tensor, groups: Sequence[Spelled], masks: Masks
 ) -> Tensor:
-    """x (S, B, E) with the vector of a word's characters wherever the word stands."""
+    """x (S, B, E) with the vector made of a word's characters at each position of the word."""
     vectors = x.flatten(0, 1)                                    # (S B, E)
     like = of_width(config, x.shape[2])
     for g, (word, places, words) in enumerate(groups):
@@ -88,7 +88,7 @@ def represent(
 def seeds_of(
     config: Any, parameters: Parameters, h_tilde: Tensor, joined: Sequence[Tensor]
 ) -> Tensor:
-    """The first hidden state of a speller at each step and sentence, (T, B, H)."""
+    """The initial hidden state of a speller at each step and sentence, (T, B, H)."""
     if config.path == "same":
         return h_tilde
     return torch.tanh(F.linear(torch.stack(list(joined)), parameters[f"{TARGET}.W_c"]))  # (5.6)
@@ -123,7 +123,7 @@ def first_states(like: Any, layers: int, seed: Tensor) -> list[State]:
 
 
 def of_width(config: Any, width: int) -> Any:
-    """What `recurrent.stack` reads of a configuration, for states of another width."""
+    """The fields of a configuration that `recurrent.stack` reads, with another width."""
     return SimpleNamespace(unit=config.unit, clip_elements=config.clip_elements, hidden_size=width)
 
 

@@ -96,7 +96,7 @@ def vectors(config: Any, parameters: Parameters, source: Source) -> Tensor:
 def encode_vectors(
     config: Any, parameters: Parameters, x: Tensor, lengths: Tensor, masks: Masks
 ) -> tuple[Tensor, list[State]]:
-    """The same from the words' vectors x (S, B, E); lengths: (B,), on the host."""
+    """`encode` from the words' vectors x (S, B, E); lengths: (B,), on the host."""
     hbar, last = stack(config, parameters, "encoder", config.layers, x, None, masks,
                        lengths=lengths, bidirectional=config.bidirectional)
     if not config.bridge:
@@ -142,7 +142,7 @@ def decode(
     config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
     attend: Attend | None,
 ) -> tuple[Tensor, Sequence[Tensor]]:
-    """What the output layer reads and what W_c reads, after their masks; x: (T, B, E).
+    """The inputs of the output layer and of W_c, after dropout; x: (T, B, E).
 
     h~_1 .. h~_T (T, B, H), and of each step [c_t; h_t] (B, He + H); without attention h_1 .. h_T
     (T, B, H) twice.
@@ -155,7 +155,7 @@ def decode_at_once(
     config: Any, parameters: Parameters, x: Tensor, first: list[State], masks: Masks,
     attend: Attend | None,
 ) -> tuple[Tensor, Sequence[Tensor]]:
-    """`decode` where no step reads what the one before predicted from."""
+    """`decode` without input feeding: all steps at once."""
     h, _ = stack(config, parameters, "decoder", config.layers, x, first, masks)
     if attend is None:
         h = drop(h, masks, "decoder.joined")
@@ -200,7 +200,8 @@ def step_feeding(
     cells: list[Step], W_c: Tensor | None, x: Tensor, states: list[State], h_tilde: Tensor,
     attend: Callable[[Tensor], Tensor] | None, masks: Masks,
 ) -> tuple[list[State], Tensor, Tensor]:
-    """Every layer's state at time t, h~_t (B, H), and what it is made of: [c_t; h_t] or h_t.
+    """Every layer's state at time t, h~_t (B, H), and its input [c_t; h_t], or h_t without
+    attention.
 
     cells: of each layer, from `recurrent.cell`. x: (B, E), the embedding of y_{t-1}. h_tilde:
     h~_{t-1}. attend: from h_t (B, H) to c_t (B, He), or None. masks: of time t.

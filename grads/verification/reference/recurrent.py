@@ -51,7 +51,7 @@ class Cell(NamedTuple):
     """A kind of recurrent unit."""
 
     step: Callable[[Tensor, State, Matrices], State]
-    states: int  # how many a unit carries from step to step
+    states: int  # how many arrays its state has
     blocks: tuple[int, ...]  # of the rows of W_h that each of its products with a state has
 
 
@@ -67,8 +67,8 @@ def zero_state(config: Any, x: Tensor) -> State:
 def step(config: Any, a: Tensor, state: State, W_h: Matrices) -> State:
     """The next state.
 
-    With `clip_elements` every element of dh_t is clipped on the way back, and of the dc_{t-1} that
-    this step hands to the one before (2.2.2).
+    With `clip_elements` the backward clips every element of dh_t, and of the dc_{t-1} passed to the
+    step before (2.2.2).
     """
     limit = config.clip_elements
     if limit is None:
@@ -89,7 +89,7 @@ def clipped(x: Tensor, limit: float) -> Tensor:
 
 
 class Weights(NamedTuple):
-    """Of one layer and direction."""
+    """The weights of one layer and direction."""
 
     W_x: Tensor  # (blocks x H, width of the input)
     W_h: Matrices  # (blocks x H, H) in all
@@ -148,8 +148,8 @@ def stack(
 
     config: its unit, hidden_size and clip_elements are read. x: (T, B, E). first: a layer's
     states before the first step, None for zero. lengths: (B,), on the host, of sequences padded
-    behind.
-    Directions are joined, forward first, in what the next layer reads and in the last states.
+    behind. Directions are joined, forward first, in what the next layer reads and in the last
+    states.
     """
     if lengths is not None and (lengths == len(x)).all():
         lengths = None  # nothing is padded

@@ -1,6 +1,6 @@
 """Token ids: what a batch holds, dropout masks beside it, and the loss of predicted tokens.
 
-This is the one place that knows the fields of a batch.
+This is the only module here that reads the fields of a batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BOUNDARY = 1  # "_" among characters: ends a word, and starts the spelling of on
 
 
 class Source(NamedTuple):
-    """A side that is read, padded behind each sentence."""
+    """A source side, padded after each sentence."""
 
     ids: Tensor  # (S, B)
     lengths: Tensor  # (B,), on the host
@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The side that is predicted, padded likewise."""
+    """The target side, padded likewise."""
 
     inputs: Tensor  # (T, B) ids: y_{t-1}
     outputs: Tensor  # (T, B) ids: y_t
@@ -37,11 +37,11 @@ class Target(NamedTuple):
 
 
 class Spelled(NamedTuple):
-    """Words of a side that stand for <unk>, of one group of lengths, and where they stand."""
+    """The words behind <unk> on a side, of one group of lengths, and their positions."""
 
-    characters: Target  # (L, N); read after a boundary, predicted with one behind
+    characters: Target  # (L, N); the inputs begin with a boundary, the targets end with one
     places: Tensor  # (M,) t B + b
-    words: Tensor  # (M,) which of the N words stands there
+    words: Tensor  # (M,) index of the word at each position
 
 
 def read_source(batch: Any, like: Tensor) -> Source:

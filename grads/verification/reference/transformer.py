@@ -49,16 +49,16 @@ def sinusoids(steps: int, width: int, like: Tensor) -> Tensor:
 
 
 def attention(
-    w: Parameters, name: str, x: Tensor, memory: Tensor, heads: int, dead: Tensor | None,
+    w: Parameters, name: str, x: Tensor, memory: Tensor, heads: int, masked: Tensor | None,
     masks: Masks,
 ) -> Tensor:
-    """(B, T, d) of x (B, T, d) and memory (B, S, d); dead, bool, broadcast to (B, n, T, S)."""
+    """(B, T, d) of x (B, T, d) and memory (B, S, d); masked, bool, broadcast to (B, n, T, S)."""
     q = F.linear(x, w[f"{name}.W_q"], w[f"{name}.b_q"])
     k = F.linear(memory, w[f"{name}.W_k"])
     v = F.linear(memory, w[f"{name}.W_v"], w[f"{name}.b_v"])
     q, k, v = (one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in (q, k, v))
     e = q @ k.mT / q.shape[-1] ** 0.5
-    a = (e if dead is None else e.masked_fill(dead, -torch.inf)).softmax(-1)  # (Nguyen 1.8)
+    a = (e if masked is None else e.masked_fill(masked, -torch.inf)).softmax(-1)  # (Nguyen 1.8)
     a = drop(a.flatten(0, 1), masks, f"{name}.inner").unflatten(0, e.shape[:2])
     return F.linear((a @ v).transpose(1, 2).flatten(2), w[f"{name}.W_o"], w[f"{name}.b_o"])
 
@@ -70,10 +70,10 @@ def feed_forward(w: Parameters, name: str, x: Tensor, masks: Masks) -> Tensor:
 
 
 def stack(
-    config: Any, w: Parameters, side: str, ids: Tensor, dead: Tensor | None, masks: Masks,
+    config: Any, w: Parameters, side: str, ids: Tensor, masked: Tensor | None, masks: Masks,
     source: tuple[Tensor, Tensor | None] | None = None,
 ) -> Tensor:
-    """The output (B, T, d) of encoder or decoder; source: what the latter attends to, its dead."""
+    """The output (B, T, d) of encoder or decoder; source: what the latter attends to, its mask."""
     x = w[f"{side}.W_e"][ids.T] * config.hidden_size**0.5
     x = drop(x + sinusoids(x.shape[1], x.shape[2], x), masks, side)
     for layer in range(config.encoder_layers if source is None else config.decoder_layers):
@@ -85,7 +85,7 @@ def stack(
             if kind == "feed_forward":
                 z = feed_forward(w, name, read, masks)
             else:
-                memory, hidden = source if kind == "source" and source else (read, dead)
+                memory, hidden = source if kind == "source" and source else (read, masked)
                 z = attention(w, name, read, memory, config.heads, hidden, masks)
             x = x + drop(z, masks, name)                        # (Nguyen 3.2)
             x = x if config.pre_norm else norm(config.norm, w, f"{name}.norm", x)

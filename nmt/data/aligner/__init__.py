@@ -1,9 +1,9 @@
 """Word alignment of a parallel corpus without a translation model, by EM in both directions.
 
-`align` runs IBM Model 1 (`model1`), then an HMM (`hmm`), in both directions that are trained to
-agree (`agreement`); `symmetrise` joins the two results; `eflomal` hands the corpus to that program
-instead. All are deterministic but eflomal, which samples. Memory at the peak: about 130 bytes for
-each source word beside each target word of the same pair.
+`align` runs IBM Model 1 (`model1`), then an HMM (`hmm`), in both directions, which are trained to
+agree (`agreement`); `symmetrise` joins the two results; `eflomal` runs that program instead. All
+are deterministic except eflomal, which samples. Peak memory: about 130 bytes for each pair of a
+source and a target word of the same sentence pair.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from nmt.data.aligner.symmetrise import swapped
 from nmt.data.aligner.word_pairs import Floats, Words, word_pairs
 
 METHODS = ("model1", "hmm")
-Links = list[list[Link]]  # of each sentence pair
+Links = list[list[Link]]  # the links of each sentence pair
 Tell = Callable[[int, int], None]  # iterations of EM done, and in all
 
 
 @dataclass(frozen=True)
 class AlignerOptions:
-    """How the corpus is aligned.
+    """Options of the aligner.
 
-    method: "model1", or "hmm", which Model 1 starts. model1_iterations, hmm_iterations: of EM.
-    null: p_0 of the HMM, the probability that a target word has no source word. uniform: share of
-    1 / I in the HMM's jumps. Half of either, or twice the HMM's iterations, moves error rates by a
-    point or two.
+    method: "model1", or "hmm", which is initialised by Model 1. model1_iterations, hmm_iterations:
+    of EM. null: p_0 of the HMM, the probability that a target word has no source word. uniform: the
+    weight u of 1 / I in the HMM's jumps. Halving null or uniform, or doubling hmm_iterations,
+    changes error rates by a point or two.
     """
 
     method: str = "hmm"
@@ -44,18 +44,18 @@ class AlignerOptions:
         for name in ("model1_iterations", "hmm_iterations"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        for name in ("null", "uniform"):  # at 0 a word could be without any origin
+        for name in ("null", "uniform"):  # at 0 a target word could have probability 0
             if not 0.0 < getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: expected 0 < {name} < 1, got {getattr(self, name)}")
 
     @property
     def iterations(self) -> int:
-        """Of both models."""
+        """Iterations of EM of both models."""
         return self.model1_iterations + (self.hmm_iterations if self.method == "hmm" else 0)
 
 
 class _Direction:
-    """One direction's model: targets from sources."""
+    """The model of one direction: targets generated from sources."""
 
     def __init__(self, sources: Words, targets: Words, options: AlignerOptions) -> None:
         self.corpus = word_pairs(sources, targets)
@@ -63,7 +63,7 @@ class _Direction:
         self._jumps = hmm.even_jumps(self.corpus, options.null, options.uniform)
 
     def expect(self, by_hmm: bool) -> Floats:
-        """An E-step's posteriors; the HMM's jumps are new after it."""
+        """The posteriors of an E-step, which also updates the HMM's jumps."""
         if not by_hmm:
             return model1.expectation(self.corpus, self._table)
         posteriors, self._jumps = hmm.expectation(self.corpus, self._table, self._jumps)
@@ -80,8 +80,8 @@ def align(
     """Links of both directions: each target word's source word, each source word's target word.
 
     sources, targets: words of each sentence; a pair with an empty side has no links. tell: called
-    after each iteration of EM. Returns for each pair links (source word, target word) in both
-    results, each by the most probable posterior of its direction; `symmetrise` joins them.
+    after each iteration of EM. Returns two results, each with the links (source word, target word)
+    of every pair, by the highest posterior of its direction; `symmetrise` joins them.
     Raises ValueError if the numbers of sentences differ.
     """
     if len(sources) != len(targets):

@@ -1,9 +1,10 @@
-"""Two directions trained to agree.
+"""Alignment by agreement: the two directions are trained together.
 
 Source: Liang, Taskar and Klein (2006): in each iteration of EM the posteriors of both
 directions are multiplied, p(a_j = i) p(b_i = j), before the M-steps, so that either learns most
-from links that the other believes too. It is what the Berkeley aligner does, which the thesis used
-(section 3.3.1).
+from links that the other finds probable too. The Berkeley aligner, which the thesis used (section
+3.3.1), does
+the same.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from nmt.data.aligner.word_pairs import Floats, Ints, WordPairs
 
 
 class Agreement:
-    """Where the entries of one direction stand in the other's flat arrays.
+    """The index of each entry of one direction in the other's flat arrays.
 
-    forward, backward: the same corpus, sources beside targets and targets beside sources.
+    forward, backward: the same corpus as (sources, targets) and as (targets, sources).
     """
 
     def __init__(self, forward: WordPairs, backward: WordPairs) -> None:
@@ -28,9 +29,9 @@ class Agreement:
                         _places(backward, offsets, (np.ones_like(targets), targets)))
 
     def multiply(self, forward: Floats, backward: Floats) -> None:
-        """Put the products into both flat arrays of posteriors, in place.
+        """Replace both flat arrays of posteriors by their products, in place.
 
-        What is left of each word's probability goes to NULL, so that it is still 1 in all.
+        The rest of each word's probability is given to NULL, so that the sum is still 1.
         """
         product = np.ones(self._size)
         both = (forward, backward)
@@ -46,7 +47,7 @@ class Agreement:
 
 
 def _lengths(corpus: WordPairs) -> tuple[Ints, Ints]:
-    """Words of each pair's source and target; 0 and 0 where a side is empty."""
+    """The numbers of words of each pair's source and target; 0 and 0 where a side is empty."""
     sources, targets = np.zeros(corpus.number, np.int64), np.zeros(corpus.number, np.int64)
     for group in corpus.groups:
         sources[group.pairs] = group.width - 1
@@ -56,10 +57,10 @@ def _lengths(corpus: WordPairs) -> tuple[Ints, Ints]:
 
 
 def _places(corpus: WordPairs, offsets: Ints, strides: tuple[Ints, Ints]) -> Ints:
-    """Of each flat entry its place in a table of all (source word, target word), or -1 for NULL.
+    """The index of each flat entry in a table of all (source word, target word), or -1 for NULL.
 
-    offsets: where each pair's table begins. strides: of each pair, from one row's word to the
-    next, and from one word of the other side to the next.
+    offsets: where each pair's table begins. strides: of each pair, between the words of a row, and
+    between rows.
     """
     flat = np.full(len(corpus.types), -1, np.int64)
     along, across = strides

@@ -1,4 +1,5 @@
-"""The aligner eflomal (Östling and Tiedemann 2016), called as a program; it samples, unseeded."""
+"""The aligner eflomal (Östling and Tiedemann 2016), run as a program; it samples, without a
+seed."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def align_by_eflomal(
 
 
 def _program() -> str:
-    """Where the program is: on the path, or beside this Python."""
+    """The path of the program: on PATH, or beside this Python."""
     beside = str(Path(sys.executable).parent)
     found = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=beside)
     if found is None:
@@ -54,7 +55,7 @@ def _one_word(word: str) -> str:
 
 
 def _run(command: list[str]) -> None:
-    """Run eflomal. Raises UserError with the last line that it says if it fails."""
+    """Run eflomal. Raises UserError with the last line of its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["nothing said"]

@@ -1,9 +1,9 @@
-"""The HMM alignment model: where a target word comes from depends on the word before it.
+"""The HMM alignment model: the source position of a target word depends on that of the word before.
 
 Source: Vogel et al. (1996), with the empty word as in Och and Ney (2003). A state is
 the position of the last aligned source word, 0 before any, i for the i-th word. From position k a
-target word comes
-    from NULL with probability p_0, and the position stays k;
+target word is generated
+from NULL with probability p_0, and the position stays k;
     else from word i with probability (1 - p_0) p(i | k, I), and the position is i.
 p(i | k, I) depends on the jump i - k only (Vogel), and is interpolated with 1 / I:
     p(i | k, I) = (1 - u) c(i - k) / sum_i' c(i' - k) + u / I.
@@ -36,7 +36,7 @@ class Jumps:
 
 
 def even_jumps(corpus: WordPairs, null: float, uniform: float) -> Jumps:
-    """All jumps alike."""
+    """The initial jumps: all with the same weight."""
     longest = max((group.width - 1 for group in corpus.groups), default=0)
     return Jumps(np.ones(2 * longest + 1), null, uniform)
 
@@ -60,14 +60,14 @@ def expectation(corpus: WordPairs, table: Floats, jumps: Jumps) -> tuple[Floats,
 
 
 def _places(length: int, size: int) -> np.ndarray:
-    """Where the jump from k = 0 .. I to i = 1 .. I stands among `size` weights; (I + 1, I)."""
+    """The index among `size` weights of the jump from k = 0 .. I to i = 1 .. I: (I + 1, I)."""
     return np.arange(1, length + 1) - np.arange(length + 1)[:, None] + size // 2
 
 
 def _alphas(
     group: Group, table: Floats, matrix: Floats, null: float
 ) -> tuple[Floats, list[Floats]]:
-    """The recursion forward. Of each target word: p(position before it | words before it) and
+    """The forward recursion. For each target word: p(position before it | words before it) and
     p(word | words before it).
 
     table: t(f_j | NULL), t(f_j | e_1) .. of each row, (rows, I + 1).
@@ -91,8 +91,9 @@ def _betas(
     group: Group, table: Floats, matrix: Floats, null: float, before: Floats,
     scales: list[Floats],
 ) -> Floats:
-    """The recursion backward: posteriors, written over `table`, and the expected number of each
-    jump, (I + 1, I)."""
+    """The backward recursion: posteriors, written over `table`, and the expected number of each
+    jump,
+    (I + 1, I)."""
     expected = np.zeros_like(matrix)
     later = np.empty((0, group.width))  # p(words after | position) / p(words after | words before)
     for rows, scale in zip(reversed(list(group.steps())), reversed(scales), strict=True):

@@ -1,4 +1,4 @@
-"""One alignment out of the two directions' (Och and Ney 2003; Koehn et al. 2005).
+"""Symmetrisation of the alignments of two directions (Och and Ney 2003; Koehn et al. 2005).
 
 Each function takes the links (source word, target word) of both directions for one sentence pair:
 `forward`, where a target word has one source word at most, and `backward`, where a source word has
@@ -21,7 +21,7 @@ def swapped(links: Iterable[Link]) -> list[Link]:
 
 
 def intersection(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
-    """Links that both directions have: few, mostly right."""
+    """Links that both directions have: high precision, low recall."""
     return sorted({*forward} & {*backward})
 
 
@@ -43,7 +43,7 @@ def grow_diag(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
 
 
 def grow_diag_final_and(forward: Iterable[Link], backward: Iterable[Link]) -> list[Link]:
-    """`grow_diag`, then links far from all others.
+    """`grow_diag`, then links of words that have none yet.
 
     Source: Koehn et al. (2005), FINAL-AND: of each direction in turn, the links whose
     source and target word both have none.
@@ -78,7 +78,7 @@ def _grow(links: set[Link], both: set[Link]) -> None:
 
 
 def _linked(links: Iterable[Link]) -> tuple[set[int], set[int]]:
-    """Source and target words that have a link."""
+    """The source words and the target words that have a link."""
     return {source for source, _ in links}, {target for _, target in links}
 
 

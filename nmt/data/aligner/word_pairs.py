@@ -1,10 +1,10 @@
-"""A parallel corpus laid out for EM: every source word beside every target word.
+"""The arrays of a parallel corpus for EM: an entry for each source and target word of a pair.
 
-The models of this package ask, for each target word of each sentence pair, which source word it
-comes from. Their numbers are rows of I + 1 entries: NULL, the empty word of Brown et al. (1993),
-in column 0, then the I source words. Pairs whose sources are equally long make a group, so that
-nothing is padded: row after row of the first target words of all pairs, then of the second ones,
-for those pairs that have one, and so on.
+The models of this package have a distribution over source words for each target word of each
+sentence pair: a row of I + 1 entries, NULL, the empty word of Brown et al. (1993), in column 0,
+then the I source words. Pairs whose sources have the same length form a group, so that nothing is
+padded: the rows of the first target words of all its pairs come first, then those of the second
+words of the pairs that have one, and so on.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NULL = 0  # id of the empty source word
 class Group:
     """Sentence pairs with sources of I words, those with the longest targets first."""
 
-    pairs: Ints  # (n,) their numbers in the corpus
-    begin: int  # of their first entry in the flat arrays
+    pairs: Ints  # (n,) their indices in the corpus
+    begin: int  # index of their first entry in the flat arrays
     width: int  # I + 1
-    active: list[int]  # for each target position, how many pairs have a word there; never rising
+    active: list[int]  # for each target position, how many pairs have a word there; non-increasing
 
     @property
     def rows(self) -> int:
-        """Target words of all pairs."""
+        """The number of target words of all pairs."""
         return sum(self.active)
 
     def of(self, flat: NDArray[Any]) -> NDArray[Any]:
@@ -51,13 +51,14 @@ class Group:
 
 @dataclass(frozen=True)
 class WordPairs:
-    """A corpus as groups, and the distinct pairs of words that stand together in it."""
+    """A corpus as groups, and its types: the distinct (source word, target word) that occur
+    together."""
 
     groups: list[Group]
-    types: NDArray[np.int32]  # flat: which distinct pair a source and a target word are
-    source_of_type: Ints  # (types,) source word of each distinct pair; NULL among them
-    targets_of_source: Floats  # (source words,) distinct target words beside each source word
-    number: int  # sentence pairs of the corpus, those with an empty side too
+    types: NDArray[np.int32]  # flat: the type of each entry
+    source_of_type: Ints  # (types,) the source word of each type; may be NULL
+    targets_of_source: Floats  # (source words,) number of types of each source word
+    number: int  # number of sentence pairs, including those with an empty side
 
     def sums(self, weights: Floats) -> Floats:
         """Weights of the flat entries, added up for each type."""
@@ -69,12 +70,13 @@ class WordPairs:
 
 
 def _sums(places: NDArray[Any], weights: Floats, size: int) -> Floats:
-    """Weights added up by place; `bincount` gives integers for no weights at all."""
+    """Weights summed by index; floats even for no weights at all, where `bincount` gives
+    integers."""
     return np.bincount(places, weights, size).astype(np.float64, copy=False)
 
 
 def word_pairs(sources: Words, targets: Words) -> WordPairs:
-    """Lay out a corpus; pairs with an empty side have no entries."""
+    """The arrays of a corpus; pairs with an empty side have no entries."""
     x, _ = _ids(sources, first=NULL + 1)
     y, vocabulary = _ids(targets, first=0)
     lengths: dict[int, list[int]] = {}

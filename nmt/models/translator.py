@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attention.attention import Memory, memory_forward, memory_select
+from attention.attention import memory_forward
 from attention.scores import CONTENT, SCORES, WINDOWS, Variant
+from attention.several import AnyMemory, memories_select
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
@@ -42,7 +43,7 @@ from nmt.models.decoder import (
     decoder_step,
     decoder_weights,
 )
-from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
+from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.fixnorm import brought_backward, brought_forward, check_length
 
@@ -126,9 +127,9 @@ class ModelConfig:
 
 class TranslatorCache(NamedTuple):
     parameters: Mapping[str, Array]
-    encoder: EncoderCache
+    encoder: Any  # EncoderCache, of two encoders a tuple
     bridge: BridgeCache | None
-    memory: Memory | None
+    memory: AnyMemory | None
     decoder: Any
     output: Any = None  # OutputCache, once the words are predicted
     length: Any = None  # NormCache of h~, where it is brought to a length
@@ -139,7 +140,7 @@ class SearchState(NamedTuple):
 
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
-    memory: Memory | None  # of the B sentences
+    memory: AnyMemory | None  # of the B sentences
     t: int = 1  # the time step to come, of all hypotheses: local-m looks there
 
 
@@ -196,10 +197,16 @@ class Translator(Model):
         `decoder.joined`; in the author's code what is fed, `decoder.fed`, and nothing after the
         top layer (erratum 29). `output.sample`: of `lstm.sampled`.
         """
-        config, B = self.config, len(batch.indices)
+        config = self.config
         sample = sample_of(config, batch, self.target_size, rng, dtype)
         if config.dropout == 0.0:
             return sample or None
+        return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
+                         for site, shape in self._mask_shapes(batch).items()}
+
+    def _mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
+        """The dropout masks' shapes, by site."""
+        config, B = self.config, len(batch.indices)
         E, H, He = config.embedding_size, config.hidden_size, self.source.width
         S, T = len(batch.sources[0].ids), len(batch.target_in)
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
@@ -208,8 +215,7 @@ class Translator(Model):
             shapes["decoder.joined"] = (T, B, H if config.attention == "none" else He + H)
         elif config.input_feeding:
             shapes["decoder.fed"] = (T, B, H)
-        return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
-                         for site, shape in shapes.items()}
+        return shapes
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
@@ -234,7 +240,7 @@ class Translator(Model):
         """What the output layer reads, h~ (T, B, H), and the cache of all below it."""
         config = self.config
         memory, initial, encoder_cache, bridge_cache = self._read(
-            parameters, batch.sources[0], noise)
+            parameters, batch.sources, noise)
         forward: Any = input_feeding_forward if config.input_feeding else decoder_forward
         h, decoder_cache = forward(
             "decoder", parameters, batch.target_in, initial, memory, config.unit, noise,
@@ -262,19 +268,25 @@ class Translator(Model):
             d_initial, dstates, gradients = decoder_backward(
                 dh, memory, cache.decoder, parameters, config.clip_elements, d_joined
             )
-        d_last = [[state] for state in d_initial]
-        if cache.bridge is not None:
-            d_last, more = bridge_backward(d_initial, cache.bridge)
-            gradients |= more
-        return gradients | encoder_backward(dstates, d_last, cache.encoder, config.clip_elements)
+        return gradients | self._read_backward(dstates, d_initial, cache)
+
+    def _read_backward(
+        self, dstates: Any, d_initial: list[State], cache: TranslatorCache
+    ) -> Gradients:
+        """From the gradients of the encoder's states and of the decoder's first ones."""
+        clip, d_last = self.config.clip_elements, [[state] for state in d_initial]
+        if cache.bridge is None:
+            return encoder_backward(dstates, d_last, cache.encoder, clip)
+        d_last, gradients = bridge_backward(d_initial, cache.bridge)
+        return gradients | encoder_backward(dstates, d_last, cache.encoder, clip)
 
     def _read(
-        self, parameters: Mapping[str, Array], source: Side, noise: Noise
-    ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
+    ) -> tuple[AnyMemory | None, list[State], Any, BridgeCache | None]:
         """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
         states, padding, last, encoder_cache = encoder_forward(
-            "encoder", parameters, source, self.source, noise, self.workspace, self.characters,
-            tuple(self.factors)
+            "encoder", parameters, sources[0], self.source, noise, self.workspace,
+            self.characters, tuple(self.factors)
         )
         memory = None if self.config.attention == "none" else memory_forward(
             states, padding, self.variant, parameters, "attention")
@@ -289,7 +301,7 @@ class Translator(Model):
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
         """Algorithm 5, line 1, for a batch of `rows` sentences."""
-        memory, layers, _, _ = self._read(parameters, sources[0], {})
+        memory, layers, _, _ = self._read(parameters, sources, {})
         h_tilde = None
         if self.config.input_feeding:
             h_tilde = array_module(layers[0][0]).zeros_like(layers[0][0])
@@ -327,8 +339,8 @@ class Translator(Model):
         layers = select_states(state.layers, on_device)
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
         memory = state.memory
-        if memory is not None and len(sentences) != memory.hbar.shape[0]:
-            memory = memory_select(memory, to_device(sentences))
+        if memory is not None and len(sentences) != memory.sentences:
+            memory = memories_select(memory, to_device(sentences))
         return SearchState(layers, h_tilde, memory, state.t)
 
 

@@ -22,6 +22,7 @@ from grads.verification.reference.tokens import (
     Parameters,
     Source,
     State,
+    Target,
     drop,
     negative_log_likelihood,
     read_masks,
@@ -49,7 +50,15 @@ def loss(
     source, target, masks = read_source(batch, W_e), read_target(batch, W_e), read_masks(noise, W_e)
     hbar, first = encode(config, parameters, source, masks)
     attend = attention(config, parameters, hbar, source.lengths, reverse_source)
-    x = F.embedding(target.inputs, W_e)                          # (T, B, E)
+    return predict(config, parameters, target, first, masks, attend)
+
+
+def predict(
+    config: Any, parameters: Parameters, target: Target, first: list[State], masks: Masks,
+    attend: Attend | None,
+) -> Tensor:
+    """The loss of a decoder that starts from `first`: a scalar."""
+    x = F.embedding(target.inputs, parameters["decoder.W_e"])    # (T, B, E)
     h_tilde, _ = decode(config, parameters, x, first, masks, attend)
     if config.output_norm is not None:
         h_tilde = config.output_norm * F.normalize(h_tilde, dim=-1, eps=1e-5)
@@ -87,15 +96,16 @@ def bridge(W: Tensor, state: State) -> State:
 
 
 def attention(
-    config: Any, parameters: Parameters, hbar: Tensor, lengths: Tensor, reverse_source: bool
+    config: Any, parameters: Parameters, hbar: Tensor, lengths: Tensor, reverse_source: bool,
+    prefix: str = "attention",
 ) -> Attend | None:
-    """c_t of h_t for this source; None for a model without attention."""
+    """c_t of h_t for this source; None for a model without attention. prefix: of its weights."""
     if config.attention == "none":
         return None
     score = "concat-identity" if config.concat_identity else config.score
     how = Attention(score, config.attention, config.window, config.renormalise, reverse_source)
-    w = {name.removeprefix("attention."): W for name, W in parameters.items()
-         if name.startswith("attention.")}
+    w = {name.removeprefix(f"{prefix}."): W for name, W in parameters.items()
+         if name.startswith(f"{prefix}.")}
     memory = remember(how, w, hbar, lengths, config.hidden_size)
     return lambda h, t: context(how, w, memory, h, t)
 

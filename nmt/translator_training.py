@@ -13,6 +13,7 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
+from nmt.base_system import SECOND
 from nmt.data.annotation import is_symbol
 from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary
@@ -20,9 +21,10 @@ from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus
 from nmt.data.corpus import Pair
 from nmt.data.factors import Factors, factor_tables
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
+from nmt.data.sources import parts
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
-from nmt.models.contract import CHARACTERS, character_tables
-from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
+from nmt.models.contract import character_tables
+from nmt.recipe import CHARACTER_PERPLEXITY, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
 from nmt.training.progress import Observer
@@ -34,16 +36,16 @@ def build_vocabularies(corpus: ParallelCorpus, recipe: Recipe) -> dict[str, Voca
 
     Symbols of annotated corpora (`nmt annotate`) stay; `data.max_vocabulary` does not count them.
     """
-    sides = [side_vocabularies([corpus], recipe, side) for side in range(len(System.names))]
+    sides = [side_vocabularies([corpus], recipe, name) for name in System.sides_of(recipe)]
     found = {name: one for own in sides for name, one in own.items()}
     return {name: found[name] for name in System.names_of(recipe)}
 
 
 def side_vocabularies(
-    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: int
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: str
 ) -> dict[str, Vocabulary]:
-    """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
-    the characters too, where its model has them."""
+    """The words of one side, of `System.sides_of`, of all pairs, by the recipe's options; the
+    characters too, where its model has them."""
 
     data, factors = recipe.data, Factors(tuple(getattr(recipe.model, "factors", ())), {})
 
@@ -51,12 +53,12 @@ def side_vocabularies(
         return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
 
     if data.subwords.used:
-        words: Vocabulary = piece_vocabulary(corpora, data, side, factors)
+        words: Vocabulary = piece_vocabulary(corpora, recipe, side, factors)
     else:
         words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
                                  always=is_symbol)
-    found, characters = {System.names[side]: words}, CHARACTERS[side]
-    for place, name in enumerate(factor_tables(recipe.model) if side == 0 else (), 1):
+    found, characters = {side: words}, f"{side}_characters"
+    for place, name in enumerate(factor_tables(recipe.model) if side == "source" else (), 1):
         tags = ([factors.parts(word)[place] for word in pair[0]]
                 for corpus in corpora for pair in corpus.train)
         found[name] = Vocabulary.build(tags)
@@ -65,29 +67,33 @@ def side_vocabularies(
     return found
 
 
-def _forms(pair: Pair, side: int, factors: Factors) -> Sequence[str]:
+def _forms(pair: Pair, side: str, factors: Factors) -> Sequence[str]:
     """One side's words as a vocabulary has them: the source's without their factors."""
-    return list(map(factors.form, pair[0])) if side == 0 and factors.names else pair[side]
+    if side == "target":
+        return pair[1]
+    words = parts(pair[0])[SECOND.index(side) + 1 if side in SECOND else 0]
+    return list(map(factors.form, words)) if factors.names else words
 
 
 def piece_vocabulary(
-    corpora: Sequence[ParallelCorpus], data: DataConfig, side: int, factors: Factors
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: str, factors: Factors
 ) -> PieceVocabulary:
-    """The pieces of one side, by codes of a file, or learned: joint, from both sides of all pairs.
+    """The pieces of one side, by codes of a file, or learned: joint, from all sides of all pairs.
 
     Raises UserError for a file of codes that is none, and as `learn` and `nmt.data.pieces.build`.
     """
-    own, name = data.subwords, System.names[side]
-    counts = [Counter(word for corpus in corpora for pair in corpus.train
-                      for word in _forms(pair, place, factors)) for place in range(2)]
+    data, own = recipe.data, recipe.data.subwords
+    counts = {name: Counter(word for corpus in corpora for pair in corpus.train
+                            for word in _forms(pair, name, factors))
+              for name in System.sides_of(recipe)}
     if own.merges is None:
-        codes = Codes.read(Path(data.directory) / (own.source_codes, own.target_codes)[side])
+        codes = Codes.read(Path(data.directory) / getattr(own, f"{side}_codes"))
     else:
-        learned = counts[0] + counts[1] if own.joint else counts[side]
+        learned = sum(counts.values(), Counter()) if own.joint else counts[side]
         codes = learn({word: n for word, n in learned.items() if not stays_whole(word)},
                       own.merges, "data.subwords.merges")
     return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
-                                                   data.max_vocabulary), name)
+                                                   data.max_vocabulary), side)
 
 
 def train(

@@ -72,7 +72,8 @@ def draw_parameters(rng: Rng, weights: Mapping[str, Weight]) -> dict[str, np.nda
 
 
 def draw_batch(rng: Rng, sources: int, shape: Shape) -> Batch:
-    """A batch of so many sources, each of other lengths; without a source, of streams, which have no end."""
+    """A batch of so many sources, each of other lengths; without any, of streams, without an end.
+    """
     B, targets = shape.batch, shape.targets or tuple(np.roll(shape.lengths, 1).tolist())
     sides = tuple(draw_side(rng, np.roll(shape.lengths, -k).tolist(), shape.words)
                   for k in range(sources))

@@ -209,6 +209,7 @@ class Translator(Model):
         config, B = self.config, len(batch.indices)
         E, H, He = config.embedding_size, config.hidden_size, self.source.width
         S, T = len(batch.sources[0].ids), len(batch.target_in)
+        shapes: dict[str, tuple[int, ...]]
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
         shapes |= {f"decoder.{layer}": (T, B, H if layer else E) for layer in range(config.layers)}
         if config.dropout_sites == "vertical":

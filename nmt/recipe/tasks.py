@@ -49,6 +49,12 @@ class TasksRecipe(TranslationRecipe):
     share: Groups = field(default_factory=dict)  # by part, the groups of tasks that share one
     vocabularies: str = JOINT  # of a shared side
 
+    def __post_init__(self) -> None:
+        for name, own in self.tasks.items():
+            if own.data.train_second_source:
+                raise UserError(f"{TASKS}.{name}: expected a model of one source among several "
+                                "tasks, got one of two (data.train_second_source)")
+
     @property
     def train(self) -> TrainOptions:  # type: ignore[override]
         """The reference's."""

@@ -50,7 +50,7 @@ def combine(W: Tensor, ends: Sequence[State]) -> State:
     h = torch.tanh(torch.cat([end[0] for end in ends], dim=1) @ W.T)       # (Zoph 5)
     cells = [sum(part for end in ends for part in end[k].split(h.shape[1], dim=1))  # (Zoph 6)
              for k in range(1, len(ends[0]))]
-    return (h, *cells)                                                     # type: ignore[arg-type]
+    return (h, *cells)
 
 
 def both(attends: Sequence[Attend | None]) -> Attend | None:

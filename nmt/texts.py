@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -13,6 +13,7 @@ from nmt.base_system import BaseSystem
 from nmt.data.batches import IdPair, Rare, TextBatches, lengths_of
 from nmt.data.bpe import Draw
 from nmt.data.characters import Spelling
+from nmt.data.corpora import tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.factors import Factors
 from nmt.data.pieces import DrawnBatches, DrawnPairs, PieceVocabulary
@@ -41,6 +42,11 @@ class Texts(BaseSystem):
     def target(self) -> Vocabulary:
         """The target's."""
         return self.vocabularies["target"]
+
+    @cached_property
+    def cut_source(self) -> Callable[[str], list[str]]:
+        """The words of a source text: a line, or of several sources a line of each."""
+        return tokenisers(self.recipe.data)[0].tokenise
 
     def batches(
         self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None

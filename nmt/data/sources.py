@@ -16,12 +16,15 @@ from backend.errors import UserError
 BOUNDARY = "\n"  # no line and no word of a text holds it
 
 
+def places(words: Sequence[str]) -> list[slice]:
+    """Where the words of each source stand."""
+    ends = [-1, *(i for i, word in enumerate(words) if word == BOUNDARY), len(words)]
+    return [slice(start + 1, end) for start, end in pairwise(ends)]
+
+
 def parts(words: Sequence[str]) -> list[Sequence[str]]:
     """The words of each source; of one source, the words."""
-    if BOUNDARY not in words:
-        return [words]
-    places = [-1, *(i for i, word in enumerate(words) if word == BOUNDARY), len(words)]
-    return [words[start + 1 : end] for start, end in pairwise(places)]
+    return [words[own] for own in places(words)] if BOUNDARY in words else [words]
 
 
 def joined(sentences: Sequence[Sequence[str]]) -> list[str]:

@@ -3,7 +3,7 @@
 Source: Zoph and Knight (2016), "Multi-Source Neural Translation", the "basic" combination. In each
 layer the encoders' last states h^1, c^1 and h^2, c^2 give the decoder its first:
 
-    h_0 = tanh(W [h^1; h^2]),  c_0 = c^1 + c^2                              (Zoph 5, 6)
+    h_0 = tanh(W [h^1; h^2]),  c_0 = c^1 + c^2                       (Sennrich sources)
 
 and the attentional vector reads a context of each encoder, h~_t = tanh(W_c [c_t^1; c_t^2; h_t]).
 Slides and paper write c for cells and for contexts; it is the cells of an LSTM that are added, as
@@ -78,8 +78,8 @@ def combiner_forward(
         ends = [end for one in of_sources for end in one]
         xp, name = array_module(ends[0][0]), f"{prefix}.{layer}.W"
         joined = xp.concatenate([end[0] for end in ends], axis=1)          # (B, 2 He)
-        h = attentional_forward(joined, parameters[name])                  # (B, H)  (Zoph 5)
-        cells = [sum((end[1] for end in ends[1:]), start=ends[0][1])       # (B, H)  (Zoph 6)
+        h = attentional_forward(joined, parameters[name])                  # (B, H) (Sennrich sources)
+        cells = [sum((end[1] for end in ends[1:]), start=ends[0][1])       # (B, H) (Sennrich sources)
                  for _ in ends[0][1:]]
         states.append((h, *cells))
         cache.append((name, parameters[name], joined, h))
@@ -93,10 +93,10 @@ def combiner_backward(
     d_last: list[list[list[State]]] = [[], []]
     gradients: Parameters = {}
     for (d_h, *d_cells), (name, W, joined, h) in zip(d_states, cache, strict=True):
-        d_joined, dz = attentional_backward(d_h, h, W)                     # (Zoph 5)
-        gradients[name] = matmul(dz.T, joined)
+        d_joined, dz = attentional_backward(d_h, h, W)                     # (2.11) on (Sennrich sources)
+        gradients[name] = matmul(dz.T, joined)                             # (2.12)
         H = h.shape[1]
-        ends = [(d_joined[:, k : k + H], *d_cells)                         # (Zoph 6)
+        ends = [(d_joined[:, k : k + H], *d_cells)                         # c_0 is a sum
                 for k in range(0, joined.shape[1], H)]
         for source, own in enumerate(d_last):
             own.append(ends[source * directions : (source + 1) * directions])

@@ -47,8 +47,8 @@ def loss(
 
 def combine(W: Tensor, ends: Sequence[State]) -> State:
     """h = tanh(W [h^1; h^2]) and c = c^1 + c^2, the directions of c added too."""
-    h = torch.tanh(torch.cat([end[0] for end in ends], dim=1) @ W.T)       # (Zoph 5)
-    cells = [sum(part for end in ends for part in end[k].split(h.shape[1], dim=1))  # (Zoph 6)
+    h = torch.tanh(torch.cat([end[0] for end in ends], dim=1) @ W.T)       # (Sennrich sources)
+    cells = [sum(part for end in ends for part in end[k].split(h.shape[1], dim=1))
              for k in range(1, len(ends[0]))]
     return (h, *cells)
 

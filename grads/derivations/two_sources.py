@@ -1,13 +1,14 @@
-"""Two encoders into one decoder, with attention to both (Zoph and Knight, 2016; Sennrich's slides).
+"""Two encoders into one decoder, with attention to both (Zoph and Knight, 2016).
 
-The "basic" combination: the decoder starts from h_0 = tanh(W [h^1; h^2]) and c_0 = c^1 + c^2 in each
-layer, and the attentional vector reads both contexts. All else is `grads.derivations.attention`.
+The "basic" combination: the decoder starts from h_0 = tanh(W [h^1; h^2]) and c_0 = c^1 + c^2 in
+each layer, and the attentional vector reads both contexts (Sennrich sources). All else is
+`grads.derivations.attention`.
 
 | parameters | shape | |
 |---|---|---|
 | `encoder`, `second_encoder` | as in `grads.derivations.nmt` | of each source |
 | `combiner.{l}.W` | (H, 2H) | W, of layer l from 0 |
-| `attention`, `second_attention` | as in `grads.derivations.attention_step` | scores of each source |
+| `attention`, `second_attention` | as in `.attention_step` | the score of each source |
 | `attention.W_c` | (H, 2 He + H) | reads [c_t^1; c_t^2; h_t] |
 | `decoder`, `output` | as in `grads.derivations.attention` | |
 

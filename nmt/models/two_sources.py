@@ -77,9 +77,9 @@ def combiner_forward(
     for layer, of_sources in enumerate(zip(*last, strict=True)):
         ends = [end for one in of_sources for end in one]
         xp, name = array_module(ends[0][0]), f"{prefix}.{layer}.W"
-        joined = xp.concatenate([end[0] for end in ends], axis=1)          # (B, 2 He)
-        h = attentional_forward(joined, parameters[name])                  # (B, H) (Sennrich sources)
-        cells = [sum((end[1] for end in ends[1:]), start=ends[0][1])       # (B, H) (Sennrich sources)
+        joined = xp.concatenate([end[0] for end in ends], axis=1)  # (B, 2 He)
+        h = attentional_forward(joined, parameters[name])      # (B, H) (Sennrich sources)
+        cells = [sum((end[1] for end in ends[1:]), start=ends[0][1])  # (B, H)
                  for _ in ends[0][1:]]
         states.append((h, *cells))
         cache.append((name, parameters[name], joined, h))
@@ -93,7 +93,7 @@ def combiner_backward(
     d_last: list[list[list[State]]] = [[], []]
     gradients: Parameters = {}
     for (d_h, *d_cells), (name, W, joined, h) in zip(d_states, cache, strict=True):
-        d_joined, dz = attentional_backward(d_h, h, W)                     # (2.11) on (Sennrich sources)
+        d_joined, dz = attentional_backward(d_h, h, W)                     # (2.11)
         gradients[name] = matmul(dz.T, joined)                             # (2.12)
         H = h.shape[1]
         ends = [(d_joined[:, k : k + H], *d_cells)                         # c_0 is a sum

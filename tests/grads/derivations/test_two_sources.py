@@ -1,4 +1,4 @@
-"""Two sources: the kernel's loss and gradients are those of the derivation, sentence by sentence."""
+"""Two sources: the kernel has the derivation's loss and gradients, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_the_kernel_is_the_derivation(options, reverse):
     variant = Variant(config.score, config.attention, 1, reverse)
     total, summed = 0.0, {name: np.zeros_like(W) for name, W in parameters.items()}
     for (first, second), y in PAIRS:
-        x1, x2 = (ids[::-1] if reverse else ids for ids in (first, second))
-        J, trace = two_sources.two_sources_forward(parameters, x1, x2, y, variant=variant)
+        x_1, x_2 = (ids[::-1] if reverse else ids for ids in (first, second))
+        J, trace = two_sources.two_sources_forward(parameters, x_1, x_2, y, variant=variant)
         total += J
-        for name, d in two_sources.two_sources_backward(parameters, x1, x2, y, trace).items():
+        for name, d in two_sources.two_sources_backward(parameters, x_1, x_2, y, trace).items():
             summed[name] += d
     assert_close(loss, total)
     found = {name: dense(d) for name, d in model.backward(cache).items()}
@@ -43,6 +43,6 @@ def test_the_kernel_is_the_derivation(options, reverse):
 def test_the_example_is_a_sentence_in_two_languages():
     request = Request("a b ||| c ||| d e", Sizes(), np.random.default_rng(1), None, {})
     example = two_sources.two_sources_example(request)
-    _, x1, x2, y = example.arguments
-    assert (x1, x2, y) == ([2, 3], [2], [2, 3])
+    _, x_1, x_2, y = example.arguments
+    assert (x_1, x_2, y) == ([2, 3], [2], [2, 3])
     assert list(example.words) == ["encoder.W_e", "second_encoder.W_e", "decoder.W_e"]

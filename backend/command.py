@@ -18,7 +18,7 @@ import backend
 from backend import fused, gemm, progress
 from backend.defects import told
 from backend.errors import Terminated, UserError
-from backend.host import slow_blas
+from backend.host import crowded, slow_blas, use_threads
 from backend.terminal import Terminal, escaped
 
 DEFECT = 70  # exit status after an error that nobody foresaw: sysexits' EX_SOFTWARE
@@ -56,7 +56,7 @@ class PlainParser(argparse.ArgumentParser):
 
 
 class Parser(PlainParser):
-    """One that knows --backend and what goes with it in every place."""
+    """One that knows --backend and --threads in every place, and what goes with them."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": Help, **settings})
@@ -66,6 +66,8 @@ class Parser(PlainParser):
                           help="precision on a GPU (default: float32)")
         self.add_argument("--no-fusing", action="store_true", default=argparse.SUPPRESS,
                           help="no fused kernels on a GPU")
+        self.add_argument("--threads", type=positive, metavar="N", default=argparse.SUPPRESS,
+                          help="of matrix products on a CPU (default: one a core)")
 
 
 # --- types of arguments ---------------------------------------------------------------------------
@@ -123,7 +125,8 @@ def run_command(
 ) -> None:
     """Parse, then call the options' `run`; exit with what it returns.
 
-    `heavy` commands warn where the BLAS is held to slow kernels. Exit statuses as `guarded`.
+    `heavy` commands warn where the BLAS is held to slow kernels, or where its threads would wait
+    for other programs. Exit statuses as `guarded`.
     """
 
     def run() -> int | None:
@@ -131,8 +134,11 @@ def run_command(
         backend.use(getattr(options, "backend", "numpy"))
         gemm.use(getattr(options, "gemm", "float32"))
         fused.use(not getattr(options, "no_fusing", False))
-        if heavy and (warning := slow_blas()):
-            _complain(name, warning, 0)
+        if threads := getattr(options, "threads", None):
+            use_threads(threads)
+        if heavy:
+            for warning in filter(None, (slow_blas(), None if threads else crowded())):
+                _complain(name, warning, 0)
         with progress.shown():
             status: int | None = options.run(options)
         return status

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from backend.errors import UserError
 from backend.switch import module
 
 
@@ -19,6 +20,50 @@ def blas_architecture() -> str | None:
         if pool["user_api"] == "blas":
             return pool.get("architecture")
     return None
+
+
+def use_threads(count: int) -> None:
+    """Make the BLAS compute with so many threads, in this process, from now on.
+
+    Raises UserError for more than it has: OpenBLAS would take fewer without a word.
+    """
+    if (most := cores()) < count:
+        raise UserError(f"--threads: expected at most {most}, the processors of this machine, "
+                        f"got {count}")
+    threadpool_limits(count, user_api="blas")
+
+
+def cores() -> int:
+    """The processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def crowded() -> str | None:
+    """One line where other programs take the processors that the BLAS's threads need.
+
+    Its threads wait for one another by turning, so one that does not get a processor holds up all:
+    with one of two processors taken a training step of two threads took 2.4 times as long, one of
+    one thread no longer than alone.
+    """
+    threads = blas_threads()
+    free = cores() - _load()
+    if threads < 2 or free > threads - 0.5:
+        return None
+    return (f"other programs take part of the {cores()} processors, and {threads} threads would "
+            f"wait for one another: --threads {max(1, round(free))} may be faster")
+
+
+def blas_threads() -> int:
+    """How many threads NumPy's BLAS computes with; 1 if it does not say."""
+    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"),
+               default=1)
+
+
+def _load() -> float:
+    """Processes that were running or ready in the last minute, on average; 0 where none says."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def environment() -> dict[str, Any]:

@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from strict.module import strict
+from threadpoolctl import threadpool_limits
 
 import backend
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+# One thread of the BLAS in tests and what they start: commands give advice where several would wait
+# for other programs, which tests of what is on stderr would find there.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas")
 
 # The same examples each time, so that a verdict can be had twice; HYPOTHESIS_PROFILE=random draws
 # new ones. No deadlines: a loaded machine is no mistake.

@@ -162,8 +162,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=positive, metavar="N",
-                        help="print the N best as 'line ||| translation ||| log_p= X cut= 0 or 1 "
-                             "||| score'; 1: cut at the limit on length")
+                        help="print the N best: 'line ||| translation ||| log_p= X cut= 1 if at "
+                             "the limit on length ||| score'")
     parser.add_argument("--length-normalisation", type=at_least_zero, metavar="ALPHA",
                         help="exponent of lp(e); 0 ranks by log p (default: the recipe's)")
     parser.add_argument("--length-factor", type=above_zero, metavar="ALPHA",
@@ -177,7 +177,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--every-beam", action="store_true",
                         help="the best of all beams up to --beam")
     parser.add_argument("--sparse", action="store_true",
-                        help="multiply by what is left of pruned weights (nmt prune)")
+                        help="skip pruned weights in products (nmt prune)")
     parser.add_argument("--shortlist", type=Path, metavar="DICTIONARY",
                         help="predict only its translations of a batch's words")
     parser.add_argument("--frequent", type=count, metavar="N",

@@ -21,8 +21,7 @@ from nmt.data.pieces import stays_whole
 
 def add_bpe(sub: Any) -> None:
     """`bpe learn`, `bpe apply` and `bpe join`, into the subcommands of `nmt`."""
-    verbs = sub.add_parser("bpe", help="byte pair encoding of files: learn merges, cut words into "
-                                       "pieces, join them (a recipe: data.subwords)")
+    verbs = sub.add_parser("bpe", help="byte pair encoding of files: learn, apply, join")
     verbs = verbs.add_subparsers(dest="bpe_command", required=True, parser_class=Parser)
     learning = verbs.add_parser("learn", help="learn merges from text in words, of all files "
                                               "together, by subword-nmt")

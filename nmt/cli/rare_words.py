@@ -32,8 +32,7 @@ OUTCOMES = {  # of unknown words, as they are reported
 
 def add_rare_words(sub: Any) -> None:
     """`annotate` and `restore`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("annotate", help="mark unknown words with the source words that they "
-                                             "are linked to, before training")
+    parser = sub.add_parser("annotate", help="mark unknown words before training")
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path, nargs="?",
                         help="left out for sentences that are to be translated")
@@ -52,8 +51,7 @@ def add_rare_words(sub: Any) -> None:
                         help="directory for both files under their own names, and "
                              f"{' and '.join(VOCABULARIES)}")
     parser.set_defaults(run=run_annotate)
-    _add_restore(sub.add_parser("restore", help="put words in place of the unknown words of any "
-                                                "system that was trained on annotated text"))
+    _add_restore(sub.add_parser("restore", help="replace the unknown words of annotated text"))
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:

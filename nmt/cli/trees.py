@@ -26,8 +26,7 @@ WORDS, TREES = "words", "trees"  # what the files' names end in
 
 def add_trees(sub: Any) -> None:
     """`trees` and `brackets`, into the subcommands of `nmt`."""
-    parser = sub.add_parser("trees", help="write treebank files as words and linear trees, line "
-                                          "by line, to train on and to evaluate")
+    parser = sub.add_parser("trees", help="write treebank files as words and linear trees")
     parser.description = (
         "Each tree becomes a line of words in SET.words and a line of symbols in SET.trees, SET "
         "being train, dev or test. Documents, one a file, are never split. Without --dev and "
@@ -46,8 +45,7 @@ def add_trees(sub: Any) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="directory to write into")
     parser.set_defaults(run=run_trees)
-    _add_brackets(sub.add_parser("brackets", help="write linear trees with their words in "
-                                                  "brackets, for EVALB and other programs"))
+    _add_brackets(sub.add_parser("brackets", help="write linear trees in brackets, as for EVALB"))
 
 
 def _add_brackets(parser: argparse.ArgumentParser) -> None:

@@ -50,8 +50,6 @@ def average(names: Sequence[str], systems: Sequence[S]) -> S:
                 raise UserError(f"{name}: expected the {what} of {names[0]}, got another")
     made = {name: to_device(array) for name, array in
             mean_parameters([one.stored or one.parameters for one in systems]).items()}
-    if first.parametrized is None:
-        return replace(first, parameters=made)
     return replace(first, stored=made, parameters=first.plain(made))
 
 

@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from backend.command import DEFECT, above_zero, at_least_zero, count, guarded, natural, seconds
+from backend.command import (
+    DEFECT,
+    above_zero,
+    at_least_zero,
+    count,
+    guarded,
+    natural,
+    run_command,
+    seconds,
+)
 from backend.errors import UserError
 from backend.terminal import Console, Terminal, escaped
 
@@ -136,3 +145,15 @@ def test_a_number_that_is_none_is_refused(kind, text):
 
 def test_numbers():
     assert (natural("0"), count("7"), above_zero("1e-300"), at_least_zero("0")) == (0, 7, 1e-300, 0)
+
+
+@pytest.mark.parametrize("given, advised", [(None, True), (1, False)])
+def test_threads_of_a_command(given, advised, monkeypatch, capsys):
+    """`--threads` is obeyed; without it, advice where threads would wait for other programs."""
+    used = []
+    monkeypatch.setattr("backend.command.use_threads", used.append)
+    monkeypatch.setattr("backend.command.crowded", lambda: "--threads 1 may be faster")
+    options = argparse.Namespace(run=lambda options: None, threads=given)
+    run_command("nmt", lambda: options, heavy=True)
+    assert used == [given] * (given is not None)
+    assert ("--threads 1 may be faster" in capsys.readouterr().err) is advised

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from backend import host
+from backend.errors import UserError
 
 
 @pytest.mark.parametrize("pools, expected", [
@@ -47,3 +49,33 @@ def test_warning(coretype, avx512, architecture, warns, monkeypatch):
     monkeypatch.setattr(host, "blas_architecture", lambda: architecture)
     warning = host.slow_blas()
     assert ("unset it" in warning and architecture in warning) if warns else warning is None
+
+
+@pytest.mark.parametrize("threads, load, advice", [
+    (4, 0.2, None),      # nobody else
+    (4, 1.3, "--threads 3"),
+    (4, 9.0, "--threads 1"),
+    (2, 2.4, None),      # two of four are free
+    (1, 9.0, None),      # waits for no other
+])  # fmt: skip
+def test_crowded(threads, load, advice, monkeypatch):
+    monkeypatch.setattr(host, "cores", lambda: 4)
+    monkeypatch.setattr(host, "blas_threads", lambda: threads)
+    monkeypatch.setattr(host.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    said = host.crowded()
+    assert advice in said if advice else said is None
+
+
+def test_threads_are_those_asked_for():
+    before = host.blas_threads()
+    try:
+        host.use_threads(1)
+        assert host.blas_threads() == 1
+    finally:
+        threadpool_limits(before, user_api="blas")
+
+
+def test_more_threads_than_processors(monkeypatch):
+    monkeypatch.setattr(host, "cores", lambda: 2)
+    with pytest.raises(UserError, match=r"--threads: expected at most 2, .* got 3"):
+        host.use_threads(3)

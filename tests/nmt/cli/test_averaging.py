@@ -60,6 +60,17 @@ def test_the_average_is_the_mean_of_what_is_stored(capsys) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 6
 
 
+def test_the_average_of_a_model_whose_parameters_are_what_is_trained() -> None:
+    """Where nothing is parametrized, what is written is the mean, not the first checkpoint."""
+    write_recipe(Path("plain.yaml"), train={"keep": 2}, evaluate={"bleu": False})
+    assert nmt("train", "plain.yaml", "--output", "plain") == 0
+    assert nmt("average", "plain", "--output", "plain-mean") == 0
+    members = [System.open(path).parameters for path in kept(Path("plain"))]
+    for name, array in System.open("plain-mean").parameters.items():
+        np.testing.assert_allclose(array, (members[0][name] + members[1][name]) / 2, atol=1e-7)
+    assert not np.array_equal(members[0]["output.W_hy"], members[1]["output.W_hy"])
+
+
 def test_checkpoints_of_one_run_as_an_ensemble(capsys) -> None:
     """A checkpoint's file stands where a run directory does."""
     pairs = [("one two".split(), "eins zwei".split())]

@@ -82,11 +82,11 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 
 def family_of(entry: catalogue.Entry) -> str:
-    """Architecture, tier, and the value of the option that its choices begin with, but for the
-    UNSPLIT: the page is one screen."""
+    """Architecture, tier, and where all is tiny the value of the option that its choices begin
+    with, but for the UNSPLIT: the page is one screen."""
     choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     option, values = next(iter(choices.items()), ("", ()))
-    split = option not in UNSPLIT and 1 < len(values) <= FAMILIES
+    split = entry.tier == "tiny" and option not in UNSPLIT and 1 < len(values) <= FAMILIES
     value = [f"{option} {entry.options[option]}"] if split else []
     return ", ".join([entry.architecture, *value, entry.tier])
 

@@ -194,17 +194,22 @@ def build(config: TwoSourcesConfig, tables: Tables) -> TwoSources:
 
 
 def variants() -> dict[str, Variants]:
-    """Both attentions with and without feeding, and what else this module's code tells apart."""
+    """Both attentions with and without feeding, and what else this module's code tells apart; the
+    parts' own choices are the translator's."""
     tiny = {
-        "attention": ("global", "local-p", "none"), "input_feeding": (True, False),
-        "unit": ("lstm", "gru"), "layers": (2, 1), "bidirectional": (False, True),
+        "unit": ("lstm", "gru"), "attention": ("global", "local-p", "none"),
+        "input_feeding": (True, False), "layers": (2, 1), "bidirectional": (False, True),
         "dropout": (0.0, 0.3), "clip_elements": (None, NEVER),
         "window": (1,), "hidden_size": (2,), "embedding_size": (3,),
     }
-    real = tiny | {"dropout": (0.3,), "window": (9,), "hidden_size": (24,),
-                   "embedding_size": (20,)}
+    real = {name: values[:1] for name, values in tiny.items()} | {
+        "attention": ("global", "local-p"), "input_feeding": (True, False),
+        "bidirectional": (False, True), "dropout": (0.3,), "window": (9,), "hidden_size": (24,),
+        "embedding_size": (20,)}
     together = ("attention", "input_feeding")
-    return {"tiny": Variants(tiny, together), "real": Variants(real, together)}
+    every = {name: values[:1] for name, values in tiny.items()}
+    return {"tiny": Variants(tiny, together), "real": Variants(real, together),
+            "every": Variants(every)}
 
 
 ARCHITECTURE = Architecture(TwoSourcesConfig, build, variants, sources=2)

@@ -5,7 +5,7 @@
 # derived the backward pass of a recurrent language model, verified it, trained with it, and
 # measured how far a word's influence reaches.
 #
-# Lay `grads/derivations/rnn.py` beside this page. It holds the equations one per line, with their
+# Open `grads/derivations/rnn.py` beside this page. It has the equations one per line, with their
 # numbers. Vectors are columns, $d\mathbf{h}$ is the gradient of the loss with respect to
 # $\mathbf{h}$ and has its shape, and $\circ$ multiplies element by element.
 
@@ -24,14 +24,14 @@ from nmt.data.vocabulary import Vocabulary
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
-# ## A language small enough to know by heart
+# ## A language of six sentences
 #
 # A language model gives a sentence the probability
 #
 # $$p(y) = \prod_{i=1}^{m} p(y_i \mid y_{<i}) \qquad (2.1)$$
 #
-# Six sentences are our whole language. In each the verb agrees with the first noun, which may stand
-# four words before it. So the model has to remember.
+# Our language has only six sentences. In each the verb agrees with the first noun, which may be
+# four words before it. So the model has to remember that noun.
 
 # %%
 SENTENCES = [f"the {noun}{place} {verb}".split()
@@ -60,8 +60,8 @@ names_in, names_out = vocabulary.tokens(x), vocabulary.tokens(y)
 #   \mathbf{s}_t = \mathbf{W}_{hy}\mathbf{h}_t \quad (2.4) \qquad
 #   \mathbf{p}_t = \mathrm{softmax}(\mathbf{s}_t) \quad (2.5)$$
 #
-# $\sigma$ is tanh here, $\mathbf{h}_0 = \mathbf{0}$, and $\mathbf{x}_t$ is the row of the embedding
-# table `W_e` that belongs to the word. The same weights serve at every step. `T` is
+# $\sigma$ is tanh here, $\mathbf{h}_0 = \mathbf{0}$, and $\mathbf{x}_t$ is the word's row of the
+# embedding matrix `W_e`. The same weights are used at every step. `T` is
 # $\mathbf{T}_{rnn} = [\mathbf{W}_{xh}\ \mathbf{W}_{hh}]$. The loss sums over words:
 #
 # $$J = \sum_t l_t, \qquad l_t = -\log \mathbf{p}_t(y_t) \qquad (2.8)$$
@@ -77,7 +77,7 @@ W_xh, W_hh = np.split(parameters["T"], [E], axis=1)
 for t, word in enumerate(x, 1):
     h = np.tanh(W_xh @ parameters["W_e"][word][:, None] + W_hh @ h)        # (2.3)
     assert np.allclose(h, trace.h[t])
-print(f"loss {J:.3f} nats over {len(x)} words; equal chances would cost {len(x) * np.log(V):.3f}")
+print(f"loss {J:.3f} nats over {len(x)} words; with uniform p: {len(x) * np.log(V):.3f}")
 
 # %% [markdown]
 # ## Backward through the prediction
@@ -88,8 +88,8 @@ print(f"loss {J:.3f} nats over {len(x)} words; equal chances would cost {len(x) 
 #   \qquad\Longrightarrow\qquad
 #   d\mathbf{s}_t = \mathbf{p}_t - \mathbf{1}_{y_t} \quad (2.21)$$
 #
-# Read it as a push. Descent moves against the gradient: the right word's score goes up by its
-# missing probability, and each wrong word's goes down by the probability it had taken.
+# Descent moves against the gradient. So it raises the right word's score in proportion to
+# $1 - \mathbf{p}_t(y_t)$, and lowers each wrong word's score in proportion to its probability.
 
 # %%
 t = 3
@@ -105,9 +105,9 @@ axes[0].invert_yaxis()
 plt.show()
 
 # %% [markdown]
-# Algorithm 1 prints this line as $\mathbf{1}_{y_t} - \mathbf{p}_t$, the other way round (erratum 1
-# in `docs/errata.md`). Which is right? Do not argue, check. `check_gradients` differentiates the
-# function by itself and compares.
+# Algorithm 1 prints this line as $\mathbf{1}_{y_t} - \mathbf{p}_t$, with the opposite sign
+# (erratum 1 in `docs/errata.md`). Which is right? A check decides: `check_gradients`
+# differentiates the function numerically and compares.
 
 # %%
 def loss_of_scores(s):
@@ -121,8 +121,8 @@ print(check_gradients(loss_of_scores, [s], [-ds]).wrong[0].hints[0])
 # %% [markdown]
 # ## Lemma 1
 #
-# Everything else rests on one small result. Let $\mathbf{v} = f(\mathbf{W}\mathbf{h})$ and let
-# $d\mathbf{v}$ be known. Put $\mathbf{z} = \mathbf{W}\mathbf{h}$. Each $z_i$ reaches the loss
+# All other gradients follow from one small result. Let $\mathbf{v} = f(\mathbf{W}\mathbf{h})$ and
+# let $d\mathbf{v}$ be known. Put $\mathbf{z} = \mathbf{W}\mathbf{h}$. Each $z_i$ reaches the loss
 # through $v_i$ alone, so $dz_i = f'(z_i)\,dv_i$. Each $h_j$ reaches it through every $z_i$ with
 # weight $W_{ij}$, and $W_{ij}$ through $z_i$ alone with weight $h_j$. Hence
 #
@@ -131,7 +131,7 @@ print(check_gradients(loss_of_scores, [s], [-ds]).wrong[0].hints[0])
 #   d\mathbf{W} = (f'(\mathbf{W}\mathbf{h}) \circ d\mathbf{v})\, \mathbf{h}^\top \quad (2.12)$$
 #
 # To go back through a matrix, multiply by its transpose. The gradient of a matrix is an outer
-# product: what came from above, times what went in from below. With $f$ the identity this is
+# product of the gradient of its output and its input. With $f$ the identity this is
 # Corollary 1 (Eqs. 2.13 and 2.14), and it gives the prediction layer:
 # $d\mathbf{h}_t = \mathbf{W}_{hy}^\top d\mathbf{s}_t$ (2.22) and
 # $d\mathbf{W}_{hy} = d\mathbf{s}_t \mathbf{h}_t^\top$ (2.23).
@@ -165,7 +165,7 @@ print(check_pair(tanh_layer, tanh_layer_backward, inputs))
 # Two things make this *backpropagation through time*. First, $\mathbf{h}_t$ is used twice, for the
 # prediction at $t$ and for the state at $t+1$, so its gradient has two parts. Algorithm 1 adds them
 # in line 4: the vertical part $\mathbf{W}_{hy}^\top d\mathbf{s}_t$, and the recurrent part that
-# line 8 left there one step before. Second, a weight is used at every step, so its gradient is a
+# line 8 computed at step $t+1$. Second, a weight is used at every step, so its gradient is a
 # sum over steps (lines 3, 5 and 6).
 
 # %%
@@ -182,9 +182,9 @@ assert np.allclose(sum(dW_hh.values()), gradients["T"][:, E:])
 print(check_gradients(lambda p: rnn.forward(p, x, y)[0], parameters, gradients))
 
 # %% [markdown]
-# The last column is the verdict: each entry of each parameter is right, to about fourteen digits.
-# Lesson 3 says how the checker knows. The next figure shows the terms of $d\mathbf{W}_{hh}$. Find
-# the one that is exactly zero, and keep it in mind for exercise 2.
+# The last column is the verdict: the gradient of every parameter is right, to about fourteen
+# digits. Lesson 3 explains how the checker finds that out. The next figure shows the terms of
+# $d\mathbf{W}_{hh}$. Find the one that is exactly zero, and keep it in mind for exercise 2.
 
 # %%
 figure, axes = plt.subplots(1, len(x) + 1, figsize=(11, 1.9), sharey=True)
@@ -195,11 +195,11 @@ heat_map(axes[-1], sum(dW_hh.values()), "their sum\ndW_hh", top=top, numbers="")
 plt.show()
 
 # %% [markdown]
-# ## Descent
+# ## Gradient descent
 #
 # $\theta \leftarrow \theta - \eta \nabla J(\theta)$ (2.9), where $J$ sums over all six sentences
-# (2.7). The gradient is ours, by hand. How low can the loss get? A model that knows the language
-# gives each sentence $1/6$, so a sentence costs at least $\log 6$ nats.
+# (2.7), with the gradient above. How low can the loss get? A perfect model gives each sentence the
+# probability $1/6$, so the mean loss of a sentence is at least $\log 6$ nats.
 
 # %%
 def descend(parameters, iterations=300, eta=0.03):
@@ -233,14 +233,15 @@ for t, word in enumerate(y):
 plt.show()
 
 # %% [markdown]
-# The orange frames are the words that did follow. Where the language leaves a choice (`cat` or
-# `cats`, `on` two times in three) the model is undecided as it should be. The verb leaves none:
-# after `mats` it is `sleep`, because the sentence began with `cats`.
+# The orange frames are the words that did follow. Where the language has a choice (`cat` or
+# `cats`, `on` two times in three) the model spreads its probability, as it should. The verb has
+# none: after `mats` it is `sleep`, because the subject is `cats`.
 #
 # ## How far does a word reach?
 #
-# $\lVert \partial l_t / \partial \mathbf{x}_k \rVert$ says how much the loss at step $t$ depends on
-# the word read at step $k$. Start from the loss at $t$ alone and follow line 8 back.
+# $\lVert \partial l_t / \partial \mathbf{x}_k \rVert$ measures how much the loss at step $t$
+# depends on the word read at step $k$. Start from the loss at $t$ alone and apply line 8 step by
+# step.
 
 # %%
 def reach(parameters, trace, dh, t):
@@ -270,7 +271,7 @@ heat_map(axes[0], influence, "influence on the loss before training", names_out,
          signed=False)
 axes[0].set(xlabel="word read", ylabel="word predicted")
 axes[1].plot(right)
-axes[1].set(title="chance of 'sleep' over 'sleeps'", xlabel="iteration", ylim=(0, 1.05))
+axes[1].set(title="p('sleep') among both verbs", xlabel="iteration", ylim=(0, 1.05))
 axes[2].semilogy(far, color=ORANGE)
 axes[2].set(title="influence of 'cats' on their odds", xlabel="iteration")
 plt.show()
@@ -279,14 +280,14 @@ print(f"influence of the noun on the verb: {far[100]:.1e} in iteration 100, "
 assert right[100] < 0.7 and right[-1] > 0.9 and far[100] < far[-1] / 10
 
 # %% [markdown]
-# In the heat map nothing lies above the diagonal: the future has no influence on the past.
+# In the heat map all entries above the diagonal are zero: later words do not influence earlier
+# predictions.
 #
-# The two curves belong together. For a long while the model guesses the verb, one chance in two.
+# Compare the two curves. For many iterations the model guesses the verb, with probability one half.
 # In that time the gradient that reaches the noun is tiny: line 8 has multiplied it three times by
-# $\mathbf{W}_{hh}^\top \mathrm{diag}(\sigma')$. Descent can only use what arrives. Once a little
-# does, it grows, and in a few iterations it is so large that a step overshoots: the spike in the
-# loss. Then agreement is learned. Over longer stretches the signal fades for good, or explodes:
-# that is lesson 2.
+# $\mathbf{W}_{hh}^\top \mathrm{diag}(\sigma')$. Then the gradient grows, and within a few
+# iterations it is so large that a step overshoots: the spike in the loss. After that, agreement is
+# learned. Over longer distances the gradient vanishes or explodes: that is lesson 2.
 #
 # ## Exercise 1: one line of Algorithm 1
 #

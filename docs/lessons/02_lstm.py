@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 2. The LSTM, and why its gradient lasts
 #
-# Section 2.2.2 of the thesis, Eqs. 2.31 to 2.50 and Algorithm 2. You will build a memory by hand,
-# take its gradient apart line by line, measure how far a gradient travels through a vanilla unit
-# and through an LSTM, and see what that is worth in training.
+# Section 2.2.2 of the thesis, Eqs. 2.31 to 2.50 and Algorithm 2. You will set an LSTM cell's
+# weights by hand, go through its gradient line by line, measure how far a gradient reaches through
+# a vanilla unit and through an LSTM, and see the effect in training.
 #
 # Beside this page: `grads/derivations/lstm.py`, one equation per line.
 
@@ -29,19 +29,19 @@ from nmt.training.optimizers import Adam
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
-# ## The trouble with line 8
+# ## The problem with line 8
 #
-# Lesson 1 ended with a gradient that hardly arrived. Leave out all losses but the last. Then line 8
-# of Algorithm 1, taken $K$ times, gives
+# Lesson 1 ended with a gradient that nearly vanished. Leave out all losses but the last. Then line
+# 8 of Algorithm 1, applied $K$ times, gives
 #
 # $$d\mathbf{h}_{t-K} = \prod_{i=1}^{K} \mathbf{W}_{hh}^\top
 #   \mathrm{diag}(\sigma'(\mathbf{T}_{rnn}\mathbf{z}_{t-i+1}))\; d\mathbf{h}_t .$$
 #
 # A product of $K$ similar matrices grows or shrinks like a power. If $\lambda$ is the largest
-# singular value of $\mathbf{W}_{hh}$, then $\lVert d\mathbf{h}_{t-K} \rVert \le
-# (\lambda \max \sigma')^K \lVert d\mathbf{h}_t \rVert$. That is a bound, and no more. Measure it,
-# for several sizes of $\mathbf{W}_{hh}$: an orthogonal matrix times $\rho$, so that $\rho$ is every
-# singular value and the modulus of every eigenvalue.
+# singular value of $\mathbf{W}_{hh}$, then $\lVert d\mathbf{h}_{t-K} \rVert \le (\lambda \max
+# \sigma')^K \lVert d\mathbf{h}_t \rVert$. That is only an upper bound. Measure the norm for several
+# sizes of $\mathbf{W}_{hh}$: an orthogonal matrix times $\rho$, so that $\rho$ is every singular
+# value and the modulus of every eigenvalue.
 
 # %%
 K, H, E = 60, 32, 8
@@ -70,13 +70,13 @@ def rnn_flow(rho):
 # %% [markdown]
 # ## From a sum to an LSTM
 #
-# The cure is a path without a matrix on it. In
+# The remedy is a path on which the gradient meets no matrix. In
 #
 # $$\mathbf{c}_t = \mathbf{c}_{t-1} + \sigma(\mathbf{W}_{xh}\mathbf{x}_t +
 #   \mathbf{W}_{hh}\mathbf{h}_{t-1}), \quad \mathbf{h}_t = \mathbf{c}_t \qquad (2.31, 2.32)$$
 #
 # the gradient of $\mathbf{c}_t$ arrives at $\mathbf{c}_{t-1}$ unchanged, whatever the weights are.
-# But such a memory can only add. Gates let it forget, refuse an input, and keep silent:
+# But such a memory can only add. Gates let it forget, ignore an input, and withhold its output:
 #
 # $$\mathbf{u}_t = [\mathbf{i}_t; \mathbf{f}_t; \mathbf{o}_t; \hat{\mathbf{h}}_t]
 #   = g(\mathbf{T}_x\mathbf{x}_t + \mathbf{T}_h\mathbf{h}_{t-1}) \quad (2.35, 2.38, 2.39)$$
@@ -85,8 +85,9 @@ def rnn_flow(rho):
 #   \mathbf{h}_t = \mathbf{o}_t \circ \tanh(\mathbf{c}_t) \quad (2.37)$$
 #
 # $g$ is the sigmoid on the three gates and tanh on $\hat{\mathbf{h}}$. Let us set the weights of
-# one single cell by hand, so that it is a note to be written, kept, read and wiped. Its input has
-# four numbers: a value, and the wishes to write, to read and to wipe. There is no training here.
+# one single cell by hand, so that it is a memory that can be written, kept, read and erased
+# (wiped). Its input has four numbers: a value, and signals to write, to read and to wipe. There is
+# no training.
 
 # %%
 #                 value write read wipe  h_{t-1}
@@ -109,20 +110,20 @@ for t in steps:
     rows.append([value, *u[:, 0], c[0, 0], h[0, 0]])
 
 figure, axes = plt.subplots(figsize=(10, 2.9))
-heat_map(axes, np.array(rows).T, "a cell set by hand: one column a time step",
+heat_map(axes, np.array(rows).T, "a cell set by hand: one column per time step",
          ["value", "i", "f", "o", "h_hat", "c", "h"],
          [f"{t}\n{wishes.get(t, (0, ''))[1]}" for t in steps])
 plt.show()
 
 # %% [markdown]
-# Follow the row $c$. It takes $\tanh(2 \cdot 0.8)$ when told to, keeps it while noise goes by in
-# the row `value`, and gives it out in $h$ only when asked. When $f = 1$ and $i = 0$ Eq. 2.36 reads
-# $\mathbf{c}_t = \mathbf{c}_{t-1}$: nothing happens to the note, nor to its gradient.
+# Follow the row $c$. At `write` it stores $\tanh(2 \cdot 0.8)$, keeps it while there is noise in
+# the row `value`, and outputs it in $h$ only at `read`. With $f = 1$ and $i = 0$ Eq. 2.36 is
+# $\mathbf{c}_t = \mathbf{c}_{t-1}$: neither the memory nor its gradient changes.
 #
 # ## Algorithm 2, line by line
 #
 # Given $d\mathbf{h}_t$, from the prediction at $t$ and from time $t+1$ (lines 3 to 5 are those of
-# lesson 1), and what $\mathbf{c}_{t+1}$ sent back to $\mathbf{c}_t$:
+# lesson 1), and the part of $d\mathbf{c}_t$ that comes from $\mathbf{c}_{t+1}$:
 #
 # | line | | Eq. | from |
 # |---|---|---|---|
@@ -139,8 +140,8 @@ plt.show()
 # with $d\mathbf{a}_t = g'(\mathbf{T}_{lstm}\mathbf{z}_t) \circ d\mathbf{u}_t$. The printed list
 # ends here. Two lines are missing (erratum 2):
 # $d\mathbf{x}_t = \mathbf{T}_x^\top d\mathbf{a}_t$ (2.47) and
-# $d\mathbf{h}_{t-1} = \mathbf{T}_h^\top d\mathbf{a}_t$ (2.48). Without them nothing goes
-# back in time but $d\mathbf{c}$. And lines 14 and 15 print $\leftarrow$ where a sum over time is
+# $d\mathbf{h}_{t-1} = \mathbf{T}_h^\top d\mathbf{a}_t$ (2.48). Without them only $d\mathbf{c}$
+# goes back in time. And lines 14 and 15 print $\leftarrow$ where a sum over time is
 # meant. `lstm_grad` is lines 7 to 15 with these two.
 
 # %%
@@ -158,8 +159,8 @@ def loss(p):
 print(check_gradients(loss, parameters, gradients))
 
 # %% [markdown]
-# Now take lines away, one at a time, and ask the checker which tensors turn wrong. `broken` is
-# `lstm.backward` with another unit in it.
+# Now remove lines, one at a time, and let the checker find which gradients become wrong. `broken`
+# is `lstm.backward` with another function in place of `lstm_grad`.
 
 # %%
 def broken(unit):
@@ -207,12 +208,12 @@ heat_map(axes, np.array(errors) + 16, "digits lost: 16 + log10 of the relative e
 plt.show()
 
 # %% [markdown]
-# `W_hy` stays right throughout, since nothing below the prediction layer enters it. A missing
-# $d\mathbf{x}_t$ spoils the embeddings alone. Each of the two carried gradients spoils everything
-# that lies before it in time. So a wrong tensor tells where to look: this is how the checker's
-# hints work.
+# The gradient of `W_hy` is always right, since it depends on nothing below the prediction layer.
+# Without $d\mathbf{x}_t$ only the embeddings' gradient is wrong. Without one of the two recurrent
+# gradients everything that depends on earlier time steps is wrong. So the set of wrong tensors
+# shows where to look: the checker's hints work like this.
 #
-# ## How far does the gradient go?
+# ## How far does the gradient reach?
 #
 # Measure both units: $\lVert d\mathbf{h}_{T-k} \rVert$ for the vanilla unit, and
 # $\lVert d\mathbf{c}_{T-k} \rVert$ for an LSTM whose forget gates have biases of $b_f$.
@@ -254,24 +255,24 @@ for place in axes:
 plt.show()
 
 # %% [markdown]
-# Left, straight lines on a logarithmic scale: powers. Up to $\rho = 1$ the gradient vanishes. Far
-# above, it explodes, though more slowly than the bound: large states saturate tanh, and there
-# $\sigma'$ is small. To keep it at one you would have to balance $\mathbf{W}_{hh}$ on a knife's
-# edge.
+# Left: straight lines on a logarithmic scale, so the norm is a power of a factor. Up to $\rho = 1$
+# the gradient vanishes. Far above, it explodes, though more slowly than the bound: large states
+# saturate tanh, and there $\sigma'$ is small. A constant norm would need an exactly balanced
+# $\mathbf{W}_{hh}$.
 #
-# Right, the same decay, but its rate is a *gate*: $d\mathbf{c}_{t-1} = \mathbf{f}_t \circ
-# d\mathbf{c}_t$, line 12. A rate near one is no knife's edge. It is a bias of 4, or an input that
-# asks for it. The dotted line is that path alone; what lies above it came along the other paths.
-# At $b_f = 0$ an LSTM forgets half at each step, so it is often started at $b_f = 1$.
+# Right: the same decay, but its rate is a *gate*: $d\mathbf{c}_{t-1} = \mathbf{f}_t \circ
+# d\mathbf{c}_t$, line 12. A rate near one needs no exact balance, only a bias of 4 or a
+# suitable input. The dotted line is that path alone; the rest comes through the other paths.
+# At $b_f = 0$ an LSTM forgets half at each step, so $b_f$ is often initialised with 1.
 #
 # Exploding gradients have a simpler remedy (section 2.2.2): clip each element of $d\mathbf{h}$ to
 # $[-\tau, \tau]$, or scale the whole gradient down when its norm exceeds $\tau$.
 #
-# ## What it is worth
+# ## The effect in training
 #
-# A task that asks for memory alone: read one of four letters, then thirty of noise, and say which
-# it was. The kernels of `lstm/` do the work now. They run a batch at a time, with rows instead of
-# columns; lesson 6 shows how they follow from the derivation.
+# A task that needs only memory: read one of four letters, then thirty random others, and predict
+# the first. Here we use the kernels of `lstm/`. They compute a batch at a time, with rows instead
+# of columns; lesson 6 shows how they follow from the derivation.
 
 # %%
 V, WIDTH, DELAY, B = 8, 24, 30, 32
@@ -317,16 +318,16 @@ for name, losses in ends.items():
 assert max(ends["LSTM, b_f = 4"]) < 0.1 and min(ends["LSTM, b_f = 0"]) > 1.3
 
 # %% [markdown]
-# Three runs each, from different random numbers; dotted, the loss of a guess, $\log 4$. A gate that
-# forgets half at each step ($b_f = 0$) leaves the letter $2^{-30}$ of its gradient, and none of the
-# three learns. With $f$ near one all of them do. The vanilla unit is a matter of luck: its
-# recurrent matrix starts near the knife's edge, on one side or the other. So it is not the name
-# LSTM that helps. It is a forget gate near one, and the gate is there to be learned, or set.
+# Three runs each, with different seeds; dotted: the loss of a guess, $\log 4$. A gate that forgets
+# half at each step ($b_f = 0$) leaves the letter $2^{-30}$ of its gradient, and none of the three
+# runs learns. With $b_f = 4$, $f$ is near one and all three learn. The vanilla unit depends on its
+# initial recurrent matrix, which is near the balance, on one side or the other. So an LSTM does not
+# help by itself. What helps is a forget gate near one, whether learned or initialised.
 #
 # ## Exercise 1: the cell's gradient
 #
-# Lines 8 and 12 of Algorithm 2. You get $d\mathbf{h}_t$, the part of $d\mathbf{c}_t$ that came
-# back from $t+1$, and $\mathbf{o}_t$, $\mathbf{f}_t$, $\mathbf{c}_t$. Return the whole
+# Lines 8 and 12 of Algorithm 2. You get $d\mathbf{h}_t$, the part of $d\mathbf{c}_t$ that comes
+# from $t+1$, and $\mathbf{o}_t$, $\mathbf{f}_t$, $\mathbf{c}_t$. Return the whole
 # $d\mathbf{c}_t$, and $d\mathbf{c}_{t-1}$.
 
 # %%
@@ -389,9 +390,9 @@ print(f"b_f = {solution_2:.2f}")
 check_exercise_2(solution_2)
 
 # %% [markdown]
-# ## Exercise 3: a unit of your own
+# ## Exercise 3: a unit with coupled gates
 #
-# Save a gate: what is forgotten makes room for what is new,
+# Use one gate for both: the input gate is one minus the forget gate,
 #
 # $$\mathbf{c}_t = \mathbf{f}_t \circ \mathbf{c}_{t-1} +
 #   (1 - \mathbf{f}_t) \circ \hat{\mathbf{h}}_t .$$

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 3. Checking a gradient, and how a check can fool you
 #
-# A backward pass with a mistake still trains, a little worse. So a gradient has to be checked, by
-# something that knows nothing of how it was derived. You will compare three numerical derivatives,
-# meet a kink, and then put seven wrong backward passes before eight checks, most of which sleep.
+# A model with a wrong backward pass often still trains, a little worse. So a gradient has to be
+# checked, by a method that is independent of its derivation. You will compare three numerical
+# derivatives, meet a kink, and then try seven wrong backward passes with eight checks, most of
+# which miss some.
 #
 # Beside this page: `docs/checking-gradients.md` and `grads/check/differentiate.py`.
 
@@ -24,7 +25,7 @@ from nmt.models.language_model import LanguageModel, LanguageModelConfig
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
-# ## Three derivatives by number
+# ## Three numerical derivatives
 #
 # For a step $h$ and a function $L$ of one number:
 #
@@ -34,10 +35,10 @@ threadpool_limits(1)  # the arrays are small: one core is faster than several
 # | central difference | $(L(x+h) - L(x-h)) / 2h$ | $h^2 L''' / 6$ | $\epsilon L / h$ |
 # | complex step | $\mathrm{Im}\, L(x + ih) / h$ | $-h^2 L''' / 6$ | none that grows |
 #
-# The first two subtract numbers that are nearly equal. As $h$ falls the truncation falls and the
-# rounding grows: there is a best step, and a best error. The complex step subtracts nothing. Expand
-# $L(x + ih) = L + ihL' - h^2L''/2 - \dots$: the derivative sits in the imaginary part, apart from
-# $L$. So $h$ may be $10^{-30}$, and truncation is gone.
+# The first two subtract numbers that are nearly equal. As $h$ falls the truncation error falls and
+# the rounding error grows: there is a best step, and a smallest error. The complex step subtracts
+# nothing. Expand $L(x + ih) = L + ihL' - h^2L''/2 - \dots$: the derivative is in the imaginary
+# part, separate from $L$. So $h$ may be $10^{-30}$, where truncation is negligible.
 #
 # We measure it on a real case: the loss of a small LSTM language model, by the fast kernels.
 # $\epsilon$ is $2^{-52}$ in float64 and $2^{-23}$ in float32.
@@ -62,7 +63,7 @@ places = {"rnn.0.W": np.arange(by_hand.size)}
 
 
 def error_of(method, h):
-    """The median relative error over all entries of T."""
+    """The median relative error over all entries of rnn.0.W."""
     found = at_entries(lambda p: {"J": loss(p)}, parameters, {"J": np.ones(())}, places, method,
                        h=h)["rnn.0.W"].value[0]
     return np.median(np.abs(found / by_hand.reshape(-1) - 1)) + 1e-17
@@ -101,11 +102,11 @@ plt.show()
 assert best["complex"] < 1e-13 < best["central"] < best["forward"] < best["float32"]
 
 # %% [markdown]
-# Read it from left to right, from large steps to small. The differences come down along their
-# truncation, slope one and slope two, and go up again along their rounding: a V. The float32 curve
-# turns round so early that a gradient wrong by a tenth of a per cent can pass for right. The
-# complex step comes down and stays. It is what `check_gradients` asks first. What does it ask of
-# you? A function that computes with complex numbers and is analytic.
+# Read it from left to right, from large steps to small. The error of the differences falls with
+# truncation, with slope one and slope two, and rises again with rounding: a V. The float32 curve
+# rises so early that a gradient with an error of a tenth of a per cent can pass as right. The error
+# of the complex step falls and stays low. It is the first method of `check_gradients`. It needs a
+# function that computes with complex numbers and is analytic.
 
 # %%
 v = np.array([0.5, -1.5, 2.0])
@@ -114,15 +115,15 @@ print("complex step", (np.abs(z) * z).imag / 1e-30, "derivative", 2 * np.abs(v))
 print(check_gradients(lambda v: (np.abs(v) * v).sum(), [v], [2 * np.abs(v)]).ok)
 
 # %% [markdown]
-# `abs` of a complex number is its length, which is not analytic, so the complex step by hand came
-# out wrong: half of the derivative. The checker runs the function on arrays whose `abs` is the
+# `abs` of a complex number is its modulus, which is not analytic, so the complex step by hand is
+# wrong here: half of the derivative. The checker runs the function on arrays whose `abs` is the
 # analytic continuation of the real one. And it uses a second method, Ridders' extrapolated central
-# differences: where the two disagree, it decides nothing. Never rely on one method.
+# differences; where the two disagree, the verdict is `undecided`. Never rely on one method.
 #
 # ## Kinks
 #
 # A ReLU has no derivative at zero. A difference across the kink returns a mean of the slopes on
-# both sides, which is neither, and does so for every step that is longer than the distance to it.
+# both sides, which is neither of them, for every step longer than the distance to the kink.
 
 # %%
 def relu(v):
@@ -147,8 +148,8 @@ print(find_kink(lambda p: {"f": relu(p["v"])}, {"v": np.zeros(1)}, {"f": 1.0}, "
 print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])], [np.array([0.0, 0.0, 1.0])]).remarks())
 
 # %% [markdown]
-# The checker looks at both sides, finds that the slope jumps, and calls the entry inconclusive. It
-# does not call it wrong: any slope between the two is as good as any other there.
+# The checker takes differences on both sides, finds that the slope jumps, and reports the entry as
+# inconclusive. It is not wrong: any slope between the two is a valid subgradient there.
 #
 # ## A backward pass to break
 #
@@ -156,7 +157,7 @@ print(check_gradients(relu, [np.array([-1.0, 0.0, 2.0])], [np.array([0.0, 0.0, 1
 # $\mathbf{p}$. Seven mistakes can be switched on.
 
 # %%
-BUGS = ("zeros", "W_hh not transposed", "softmax: second term lost", "tanh' forgotten",
+BUGS = ("zeros", "W_hh not transposed", "softmax: second term missing", "tanh' missing",
         "last step only", "off by 0.1 %", "NaN")
 
 
@@ -201,8 +202,8 @@ check_pair(forward, make_backward(), draw()).raise_if_wrong()
 # %% [markdown]
 # ## Eight checks
 #
-# Here is the checker that everybody has written once: a loop over entries, a central difference, a
-# comparison. Its weak points are its arguments: where it looks, what it sums, how it compares.
+# Here is a simple checker, as many have written it: a loop over entries, a central difference, a
+# comparison. Its weak points are its arguments: the inputs, the upstream gradient, the comparison.
 
 # %%
 def naive(backward, inputs, upstream, close, dtype=np.float64, h=1e-5):
@@ -277,27 +278,28 @@ assert caught[:, -1].all() and not caught[:, :2].any()
 # Read the columns.
 #
 # - **Shapes only.** Zeros have the right shape. So has $\mathbf{W}_{hh}$ without its transpose.
-# - **Against itself.** Stored results of the code under test say that nothing has changed since.
-#   They do not say that it was right. A numerical derivative, another framework, a sum written out
-#   by hand: the second method must be independent of the first.
-# - **The sum of the outputs.** Probabilities sum to one whatever happens, so the gradient of their
-#   sum is zero, and a backward that returns zeros is right. Give every output its own random
-#   weight. `check_pair` does, and tries each output alone besides.
+# - **Against itself.** Stored results of the code under test show that nothing has changed since.
+#   They do not show that it was right. The second method must be independent of the first: a
+#   numerical derivative, another framework, a sum written out by hand.
+# - **The sum of the outputs.** Probabilities always sum to one, so the gradient of their
+#   sum is zero, and a backward that returns zeros passes. Give every output its own random
+#   weight. `check_pair` does, and also checks each output alone.
 # - **One time step.** With $\mathbf{h}_0 = \mathbf{0}$ the gradient of $\mathbf{W}_{hh}$ is zero,
-#   and nothing flows back. Mistakes in time need time.
+#   and nothing flows back in time. Mistakes in the recurrence show only with several steps.
 # - **Small weights and an absolute tolerance.** Near zero tanh is linear, so $\tanh' = 1$. And a
 #   gradient of $10^{-6}$ is close to anything else that small.
-# - **float32.** Its best difference is worth three digits. The small mistake hides below them.
+# - **float32.** Its best difference has about three correct digits. The small mistake is below
+#   them.
 # - **Fail if the error is larger.** NaN is not larger than anything. Write the condition of success
 #   instead: `error <= tolerance` is false for NaN.
 #
-# `check_pair` avoids each of these. It is not magic: it cannot see what its inputs do not reach.
+# `check_pair` avoids each of these. But it cannot check what its inputs do not reach.
 # Give it ragged batches, two layers, and a step more than you think you need.
 #
 # ## Exercise 1: the bottom of the V
 #
 # You differentiate $\sin$ near $x = 1$ in float64 by a central difference. Which step $h$ is about
-# best? Do not try them all: put truncation and rounding equal.
+# best? Do not try them all: set truncation and rounding errors equal.
 
 # %%
 @exercise(1, hint="h^2 / 6 = eps / h, up to factors of about one, with eps = 2e-16")
@@ -328,18 +330,18 @@ check_exercise_1(solution_1)
 # %% [markdown]
 # ## Exercise 2: hide the mistake
 #
-# Be the one who fools the check. Choose $\mathbf{W}_{hh}$, (4, 4) and not diagonal, so that
-# `check_pair` passes the second bug, the forgotten transpose, though it looks at everything.
+# Fool the check yourself. Choose $\mathbf{W}_{hh}$, (4, 4) and not diagonal, so that
+# `check_pair` passes the second bug, the missing transpose.
 
 # %%
 @exercise(2, hint="for which matrices does a transpose change nothing?")
 def check_exercise_2(answer):
     W_hh = np.array(answer, float)
     if W_hh.shape != (4, 4) or np.array_equal(W_hh, np.diag(np.diag(W_hh))):
-        return "expected a (4, 4) matrix with something beside its diagonal"
+        return "expected a (4, 4) matrix with a nonzero entry outside its diagonal"
     W_xh, _, W_hy, x = draw()
     report = check_pair(forward, make_backward(BUGS[1]), [W_xh, W_hh, W_hy, x])
-    return None if report.ok else f"the mistake was seen: {verdict(report)}"
+    return None if report.ok else f"the mistake was found: {verdict(report)}"
 
 
 # %%
@@ -356,10 +358,10 @@ solution_2 = half + half.T  # symmetric; so are the identity, all zeros, all one
 check_exercise_2(solution_2)
 
 # %% [markdown]
-# ## Exercise 3: let the complex step through
+# ## Exercise 3: make a function analytic
 #
-# `length` is right for real vectors, and a complex step by hand cannot pass it. Write it so that it
-# can.
+# `length` is right for real vectors, but a complex step by hand gives a wrong derivative of it.
+# Write it so that the derivative is right.
 
 # %%
 def length(v):

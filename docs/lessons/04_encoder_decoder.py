@@ -2,10 +2,10 @@
 # # 4. Encoder and decoder
 #
 # Section 2.3 of the thesis: Eqs. 2.51 and 2.52, Algorithms 3, 4 and 5. You will follow a gradient
-# from the target sentence into the source, train a translator of dates in seconds, let it speak,
-# and find out where it breaks.
+# from the target sentence into the source, train a translator of dates in seconds, translate with
+# it, and find its limits.
 #
-# Beside this page: `grads/derivations/nmt.py`, and `nmt/models/translator.py` for the fast form.
+# Beside this page: `grads/derivations/nmt.py`, and `nmt/models/translator.py` for the fast code.
 
 # %%
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ threadpool_limits(1)  # the arrays are small: one core is faster than several
 # %% [markdown]
 # ## Sentences to translate
 #
-# Dates of one decade, in English and in Spanish, as Unicode CLDR writes them. It is a small world,
+# Dates of one decade, in English and in Spanish, as Unicode CLDR writes them. It is a small domain,
 # but day and month change places, words are dropped and words are added.
 
 # %%
@@ -59,13 +59,13 @@ print(f"{len(english)} English and {len(spanish)} Spanish words")
 # %% [markdown]
 # ## One long sentence
 #
-# A translator is a language model of the target that was told the source:
+# A translator is a language model of the target, conditioned on the source:
 #
 # $$\log p(y \mid x) = \sum_t \log p(y_t \mid y_{<t}, \mathbf{s}) \quad (2.51) \qquad
 #   J = \sum_{(x, y)} -\log p(y \mid x) \quad (2.52)$$
 #
 # Algorithm 3 writes both sentences in one row, $s = [x, \_, y, \_]$, and runs an LSTM over it. At
-# $t = m_x + 1$ it exchanges the encoder's weights for the decoder's (line 5), and from there on
+# $t = m_x + 1$ it switches from the encoder's weights to the decoder's (line 5), and from there on
 # each state predicts the next word of the row (line 10). The decoder starts from the encoder's last
 # $\mathbf{h}$ and $\mathbf{c}$. That pair is the whole representation $\mathbf{s}$ of the source.
 
@@ -85,10 +85,11 @@ for t in range(1, m_x + 1 + len(y) + 1):
 print(f"J = {J:.3f} nats")
 
 # %% [markdown]
-# During training the decoder reads the *right* word $y_t$, whatever it would have said: teacher
-# forcing. All inputs are known before the first step, and so Algorithm 3 is one forward pass.
+# During training the decoder reads the *right* word $y_t$, whatever it would have predicted:
+# teacher forcing. All inputs are known before the first step, and so Algorithm 3 is one forward
+# pass.
 #
-# The fast form takes a batch of pairs. It must say the same, to the last digits:
+# The fast code takes a batch of pairs. It must compute the same, up to rounding:
 
 # %%
 batch = make_batch([(x, y)], [0], reverse_source=False)
@@ -104,10 +105,9 @@ print(check_gradients(lambda p: model.loss(p, batch)[0], parameters, fast).summa
 # %% [markdown]
 # ## Algorithm 4: where the gradient comes from
 #
-# Go back along the row. On the decoder's side each state gets two gradients: a vertical one from
-# its own prediction (lines 9 and 10), and a recurrent one from the state after it (line 14). On the
-# encoder's side there are no predictions. All its gradient comes through one entry point, from the
-# decoder's first step.
+# Go back along the row. In the decoder each state gets two gradients: a vertical one from
+# its own prediction (lines 9 and 10), and a recurrent one from the state after it (line 14). In the
+# encoder there are no predictions. All its gradient comes from the decoder's first step.
 
 # %%
 def gradients_along(parameters, x, y):
@@ -152,7 +152,7 @@ assert not parts[:m_x, 0].any() and parts[:m_x, 1].all()
 
 # %%
 def fit(model, batches, seed=0, rate=0.01, watch=None):
-    """Trained parameters and the loss per word of each batch; `watch` looks on now and then."""
+    """Trained parameters and the loss per word of each batch; calls `watch` every 60 batches."""
     parameters = model.initial_parameters(np.random.default_rng(seed))
     adam, losses = Adam(rate), []
     for number, batch in enumerate(batches, 1):
@@ -168,7 +168,7 @@ def fit(model, batches, seed=0, rate=0.01, watch=None):
 
 
 def right(model, parameters, pairs, reverse):
-    """The share of sentences that greedy search translates word for word, and what it says."""
+    """The share of sentences that greedy search translates exactly, and its translations."""
     found = greedy(model, parameters, make_sources([x for x, _ in pairs], reverse),
                    SearchOptions())                                        # Algorithm 5
     said = [one.tokens for one in found]
@@ -206,16 +206,16 @@ assert share > 0.8
 #
 # At test time there is no right word to read. The decoder reads its own last word, starting from
 # `_`, takes the most probable next one (line 7), and stops at `_` or after $\alpha m_x$ words. The
-# derivation's `greedy` is the printed algorithm. It says what the batched search said.
+# derivation's `greedy` is the printed algorithm. It gives the same words as the batched search.
 
 # %%
 for (x, _), tokens in list(zip(test, said, strict=True))[:20]:
     assert derivation.greedy(trained, x[::-1]) == tokens[:int(1.5 * len(x))]
 
 # %% [markdown]
-# We gave the source *backwards* (`True` above, and `[::-1]` here). So did many systems of the
+# We reversed the source (`True` above, and `[::-1]` here), like many systems of the
 # thesis. Why? The first word of the target is then read close to the first word of the source, and
-# the gradient has a short way between them. Let us measure it, on a task that is nothing but
+# the gradient has a short path between them. Let us measure the effect on a task that needs only
 # memory: repeat one to ten digits.
 
 # %%
@@ -237,7 +237,7 @@ figure, axes = plt.subplots(figsize=(6.5, 3.2))
 result = {}
 for (units, reverse), style in {(32, False): "o--", (32, True): "o-", (64, True): "s-"}.items():
     result[units, reverse] = learn_digits(units, reverse)
-    label = f"{units} units, source {'reversed' if reverse else 'as it is'}"
+    label = f"{units} units, source {'reversed' if reverse else 'not reversed'}"
     axes.plot(range(1, 11), result[units, reverse], style, label=label,
               color=BLUE if units == 32 else ORANGE)
 axes.set(title="repeat n digits", xlabel="n", ylabel="repeated without a mistake",
@@ -248,10 +248,10 @@ assert sum(result[32, False]) < sum(result[32, True]) < sum(result[64, True])
 
 # %% [markdown]
 # Reversing helps, and more units help. But every curve falls. However long the sentence, it has to
-# pass through one pair of vectors of fixed size: a bottleneck. Twice the units, with some four
-# times the weights, move the cliff and do not remove it. Lesson 5 does.
+# pass through one pair of vectors of fixed size: a bottleneck. Twice the units, with about four
+# times the weights, only move the fall to longer sequences. The attention of lesson 5 removes it.
 #
-# ## Exercise 1: what is read, what is said
+# ## Exercise 1: what is read, what is predicted
 #
 # Given the words $y$ of the target (ids, without `_`, whose id is 1), return two lists: what the
 # decoder reads, and what it has to predict, step by step.
@@ -289,7 +289,7 @@ check_exercise_1(solution_1)
 # ## Exercise 2: greedy is not best
 #
 # A decoder over four words gives the probabilities below; after the second word a sentence ends.
-# Greedy search takes *das* and then *Haus*. Which two words have the highest probability together?
+# Greedy search takes *das* and then *Haus*. Which two words have the highest joint probability?
 
 # %%
 FIRST = {"das": 0.55, "ein": 0.45}
@@ -312,8 +312,8 @@ check_exercise_2(answer_2)
 # %% [markdown]
 # ### Solution
 #
-# Beam search keeps the $K$ best beginnings instead of one, and finds it with $K = 2$. On our dates
-# it has little to mend:
+# Beam search keeps the $K$ best prefixes instead of one, and finds it with $K = 2$. On our dates
+# it improves little:
 
 # %% tags=["solution"]
 solution_2 = ("ein", "Haus")
@@ -342,7 +342,7 @@ def decoder_of(parameters):
 
 
 @exercise(3, hint="the loop runs while t <= alpha m_x and starts from the word 1; the word that "
-          "ends it is not returned")
+          "ends the loop is not returned")
 def check_exercise_3(answer):
     silent = {**trained, "output.W_hy": trained["output.W_hy"].copy()}
     silent["output.W_hy"][1] = -10 * np.abs(silent["output.W_hy"]).max()       # never says _

@@ -2,8 +2,8 @@
 # # 5. Attention
 #
 # Section 4.2 of the thesis: Eqs. 4.5 to 4.7 and input feeding. The thesis prints no backward pass
-# for this chapter, so you will derive one. Then you will train two translators, read what they
-# attend to, and learn to distrust what you read.
+# for this chapter, so you will derive one. Then you will train two translators, read their
+# alignments, and see where alignments mislead.
 #
 # Beside this page: `grads/derivations/attention.py`, `attention/attention.py`,
 # `nmt/models/feeding.py`.
@@ -35,10 +35,10 @@ from nmt.training.optimizers import Adam, gradient_scale
 threadpool_limits(1)  # the arrays are small: one core is faster than several
 
 # %% [markdown]
-# ## Looking back
+# ## Attending to the source
 #
-# Lesson 4 pushed whole sentences through one vector. Keep all the encoder's states
-# $\bar{\mathbf{h}}_1 \dots \bar{\mathbf{h}}_S$ instead, and let each decoder state look them up:
+# Lesson 4 encoded whole sentences in one pair of vectors. Keep all the encoder's states
+# $\bar{\mathbf{h}}_1 \dots \bar{\mathbf{h}}_S$ instead, and let each decoder state attend to them:
 #
 # $$\mathrm{score}(\mathbf{h}_t, \bar{\mathbf{h}}_s) =
 #   \mathbf{h}_t^\top \mathbf{W}_a \bar{\mathbf{h}}_s \ \text{(general)} \qquad
@@ -48,9 +48,9 @@ threadpool_limits(1)  # the arrays are small: one core is faster than several
 #   \tilde{\mathbf{h}}_t = \tanh(\mathbf{W}_c[\mathbf{c}_t; \mathbf{h}_t]) \quad (4.5) \qquad
 #   p(y_t \mid y_{<t}, x) = \mathrm{softmax}(\mathbf{W}_s\tilde{\mathbf{h}}_t) \quad (4.6)$$
 #
-# It is a dictionary that does not decide. A dictionary returns the entry whose key fits; here every
-# entry fits a little, and what comes back is a mean. How sharp the mean is depends on the size of
-# the scores. Multiply $\mathbf{h}_t$ by $\beta$ and watch:
+# It is a soft dictionary lookup. A dictionary returns the entry whose key matches; here every entry
+# matches to a degree, and the result is a weighted mean. How peaked the weights are depends on the
+# size of the scores. Multiply $\mathbf{h}_t$ by $\beta$:
 
 # %%
 rng = np.random.default_rng(4)
@@ -68,9 +68,9 @@ axes[1].set_xlabel("source position s")
 plt.show()
 
 # %% [markdown]
-# At $\beta = 0$ attention is a plain mean, at large $\beta$ nearly a choice. All between is
-# differentiable, and that is the point: the model learns *where* to attend by the same gradient
-# that teaches it what to say.
+# At $\beta = 0$ attention is a plain mean, at large $\beta$ nearly a choice of one position. It is
+# differentiable throughout: the model learns *where* to attend by the same gradient
+# as the rest of its parameters.
 #
 # ## Backward
 #
@@ -81,25 +81,25 @@ plt.show()
 #   [d\mathbf{c}_t; d\mathbf{h}_t] = \mathbf{W}_c^\top d\mathbf{v}$$
 #
 # The context is a product of the matrix $\bar{\mathbf{h}}$, whose columns are the states, with
-# $\mathbf{a}_t$. Corollary 1 gives both sides:
+# $\mathbf{a}_t$. Corollary 1 gives the gradients of both factors:
 #
 # $$d\mathbf{a}_t = \bar{\mathbf{h}}^\top d\mathbf{c}_t \qquad
 #   d\bar{\mathbf{h}} = d\mathbf{c}_t\,\mathbf{a}_t^\top$$
 #
-# The softmax ties the positions together: $\partial a(s)/\partial e(r) = a(s)(\delta_{sr} - a(r))$,
-# since raising one score takes weight from all the others. Summed against $d\mathbf{a}$:
+# The softmax couples the positions: $\partial a(s)/\partial e(r) = a(s)(\delta_{sr} - a(r))$, since
+# raising one score lowers the weights of all the others. Multiplied by $d\mathbf{a}$ and summed:
 #
 # $$d\mathbf{e} = \mathbf{a} \circ (d\mathbf{a} - \mathbf{a}^\top d\mathbf{a})$$
 #
-# In words: a position's score should rise if attending to it would have helped more than what
-# was attended to did on average. Last the scores, a product of three:
+# In words: descent raises a position's score if more weight on it would reduce the loss by more
+# than the average over the current weights. Last the scores, a product of three:
 #
 # $$d\mathbf{h}_t \mathrel{+}= \mathbf{W}_a\bar{\mathbf{h}}\,d\mathbf{e} \qquad
 #   d\bar{\mathbf{h}} \mathrel{+}= \mathbf{W}_a^\top\mathbf{h}_t\,d\mathbf{e}^\top \qquad
 #   d\mathbf{W}_a = \mathbf{h}_t\,(\bar{\mathbf{h}}\,d\mathbf{e})^\top$$
 #
-# Both $\mathbf{h}_t$ and $\bar{\mathbf{h}}$ are used twice, and so collect two gradients each.
-# `attend_grad` is these lines, those of the scores in `grads/derivations/scores.py`.
+# Both $\mathbf{h}_t$ and $\bar{\mathbf{h}}$ are used twice, so the gradient of each is a sum of
+# two. `attend_grad` is these lines; those of the scores are in `grads/derivations/scores.py`.
 
 # %%
 general = Variant("general")
@@ -121,11 +121,12 @@ print(check_pair(attend, attend_backward, inputs))
 # %% [markdown]
 # ## A short path for the gradient
 #
-# Attention is also a short cut. Without it, the loss on the last word of the target reaches the
-# source through every state in between. With it, one product away. Ten different digits in, the
-# same ten out, untrained models, a loss on the last digit alone: how large is the gradient of each
-# source word? All ten differ, so row $k$ of the embedding's gradient is that of position $k$. And
-# the gradient of the first ten losses less that of the first nine is that of the tenth.
+# Attention is also a short path. Without it, the gradient of the last target word's loss reaches
+# the source through every state in between. With it, the path has one matrix product. Take
+# untrained models, ten different digits as source and the same ten as target, and the loss of the
+# last digit alone: how large is the gradient of each source word? All ten differ, so row $k$ of the
+# embedding's gradient is that of position $k$. And the gradient of the tenth loss is that of the
+# first ten losses minus that of the first nine.
 
 # %%
 def translator(attention, units=32, source=12, target=12, **more):
@@ -159,12 +160,12 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# Without attention the first word is the farthest, and its gradient the smallest: it has ten steps
-# of the encoder and ten of the decoder to cross. With attention no word is far.
+# Without attention the first word is the farthest, and its gradient the smallest: it passes ten
+# steps of the encoder and ten of the decoder. With attention all words are equally near.
 #
-# ## What it is worth
+# ## The effect in training
 #
-# The digits of lesson 4, in their own order, with the same 32 units.
+# The digits of lesson 4, not reversed, with the same 32 units.
 
 # %%
 def fit(model, batches, seed=0, rate=0.01):
@@ -211,15 +212,15 @@ plt.show()
 assert share["global"][9] > 0.8 > 0.3 > share["none"][9]
 
 # %% [markdown]
-# The cliff is gone, as far as the lengths of training. Beyond them it is back: nothing in training
-# ever asked this model to attend to position twelve.
+# With attention the share stays high for all lengths seen in training. Beyond them it falls: in
+# training this model never had to attend to position twelve.
 #
 # ## Reading alignments
 #
-# $\mathbf{a}_t$ can be drawn: a row for each word said, a column for each word read. Dates again,
-# and two models: one whose encoder reads forward, and one that reads from both ends, so that a
-# state knows what follows it as well (its two halves are joined, and the decoder starts from a
-# `bridge` of both).
+# $\mathbf{a}_t$ can be drawn: a row for each target word, a column for each source word. Dates
+# again, and two models: one with a forward encoder, and one with a bidirectional encoder, whose
+# states also represent the words that follow (the states of both directions are concatenated, and
+# the decoder starts from a `bridge` of both).
 
 # %%
 def dates(number, seed=1):
@@ -256,18 +257,18 @@ for name, flags in correct.items():
     print(f"{name}: {np.mean(flags):.1%} of {len(test)} dates without a mistake")
 
 # %% [markdown]
-# Follow a row at a time. English says the month before the day and Spanish after, so the path has
-# to cross itself somewhere. The training data do not say which words belong together.
+# Follow a row at a time. English has the month before the day and Spanish after it, so the
+# alignment has to cross. The training data do not say which words correspond.
 #
-# Now doubt it. We know the right links here: weekday 1 to 1, day 3 to 4, month 5 to 3, year 7 to 6
-# (positions from 1). How often does the largest weight stand on the right word?
+# Is the alignment right? We know the right links here: weekday 1 to 1, day 3 to 4, month 5 to 3,
+# year 7 to 6 (positions from 1). How often is the largest weight on the right word?
 
 # %%
 LINKS = {"weekday": (0, 0), "day": (2, 3), "month": (4, 2), "year": (6, 5)}
 
 
 def on_the_right_word(name, maps):
-    """Prints, and returns, how often the largest entry of a row stands on the right word."""
+    """Prints, and returns, how often the largest entry of a row is at the right word."""
     hits = [np.mean([a[row].argmax() == column for a in maps]) for row, column in LINKS.values()]
     print(f"{name:20}", *(f"{word} {hit:4.0%}  " for word, hit in zip(LINKS, hits, strict=True)))
     return hits
@@ -280,12 +281,13 @@ for name in KINDS:
 assert min(map(min, hits.values())) < 0.9
 
 # %% [markdown]
-# All translations counted here are right, and still not every link is. How can a word be right if
-# the model did not attend to it? Because there is more than one road. The state at a comma has read
-# the words before it, and in the second model those after it too. And a decoder that starts from
-# the encoder's last state has the year fresh in mind: it need not attend. An alignment shows where
-# weight was put, not where the information came from. For the latter you have the gradient: that of
-# each word's loss with respect to each source embedding, through all roads.
+# All translations counted here are right, but not every link is. How can a word be right if the
+# model did not attend to its source word? Because there are other paths. The state at a comma
+# depends on the words before it, and in the second model on those after it too. And the decoder
+# starts from the encoder's last state, which has just read the year: it need not attend. An
+# alignment shows where the weight is, not where the information comes from. The gradient shows more
+# of that: the gradient of each word's loss with respect to each source embedding, through all
+# paths.
 
 # %%
 def gradient_map(model, parameters, x, y):
@@ -310,17 +312,17 @@ plt.show()
 
 # %% [markdown]
 # Compare the two tables, and in the figures the rows in which attention misses the right word:
-# there the gradient often finds it. It is not the last word either. The gradient through something
-# saturated is small, though the thing may matter (lesson 1).
+# there the gradient often finds it. It can mislead too: the gradient through a saturated unit is
+# small, though the unit may matter.
 
 # %% [markdown]
 # ## Input feeding
 #
-# A decoder step does not know what the one before attended to. Input feeding (4.2.3) tells it:
-# $\tilde{\mathbf{h}}_{t-1}$ is joined to the embedding as input of step $t$. It costs something
-# besides the wider matrix: without it, all decoder states can be computed first and attention is
-# one batched product over all steps; with it, attention sits inside the time loop. The derivation
-# has both, and its gradient is still the gradient:
+# A decoder step does not know what the one before attended to. Input feeding (4.2.3) passes it on:
+# $\tilde{\mathbf{h}}_{t-1}$ is concatenated to the embedding as input of step $t$. It costs more
+# than the wider matrix: without it, all decoder states can be computed first and attention is
+# one batched product over all steps; with it, attention is inside the time loop. The derivation
+# has both, and the kernel's loss and gradients agree with it:
 
 # %%
 J = {}
@@ -340,13 +342,13 @@ for feeding in (False, True):
 # %% [markdown]
 # ## Exercise 1: padding
 #
-# In a batch a short sentence is padded. Write the softmax over scores $\mathbf{e}$, (S, 1), of
-# which only the first $n$ are real words: padding must get a weight of exactly zero, the others
+# In a batch short sentences are padded. Write the softmax over scores $\mathbf{e}$, (S, 1), of
+# which only the first $n$ belong to words: padding must get a weight of exactly zero, the others
 # must sum to one, and no score may make it overflow.
 
 # %%
-@exercise(1, hint="subtract the largest *real* score, then exp, then nothing behind n; or set the "
-          "scores behind n to minus infinity first")
+@exercise(1, hint="subtract the largest score of a word, then exp, then zeros after n; or set the "
+          "scores after n to minus infinity first")
 def check_exercise_1(answer):
     draw = np.random.default_rng(5)
     for n in (1, 3, 5):
@@ -359,7 +361,7 @@ def check_exercise_1(answer):
             if fault := difference(found, expected, "a"):
                 return fault
             if np.any(found[n:]):
-                return "padding has some weight"
+                return "padding has a nonzero weight"
     return None
 
 
@@ -418,7 +420,7 @@ def solution_2(a, da):
 check_exercise_2(solution_2)
 
 # %% [markdown]
-# ## Exercise 3: two ways into the source
+# ## Exercise 3: two paths into the source
 #
 # $\bar{\mathbf{h}}$, (He, S), is read twice: by the scores $\mathbf{e} = \bar{\mathbf{h}}^\top
 # \mathbf{W}_a^\top \mathbf{h}_t$ and by the context $\mathbf{c}_t = \bar{\mathbf{h}}\mathbf{a}_t$.

@@ -2,8 +2,8 @@
 # # 6. From the derivation to the kernel
 #
 # The derivation of lesson 2 is right, readable, and slow. `lstm/cells/lstm.py` and the loop over
-# time in `lstm/recurrent.py` are the same mathematics, and fast. You will walk from one to the
-# other, verify that nothing has changed, and measure what each step was worth. The thesis has the
+# time in `lstm/recurrent.py` are the same mathematics, and fast. You will go from one to the other
+# step by step, verify that the results agree, and measure what each step gains. The thesis has the
 # first two: mini-batches (section 2.2.1) and one matrix for all gates (Eqs. 2.24 and 2.38).
 #
 # The figures show the timings of one core of *your* machine. They will differ from anyone else's.
@@ -40,7 +40,7 @@ def draw(T, B, H, dtype):
 #
 # ## Form 0: the derivation
 #
-# One example, one time step, columns. This is what we trust.
+# One example, one time step, columns. The other forms are compared with this one.
 
 # %%
 def one_by_one(x, W, dh_out):
@@ -66,11 +66,11 @@ def one_by_one(x, W, dh_out):
 # %% [markdown]
 # ## Form 1: a batch, in rows
 #
-# $B$ examples side by side. A column becomes a row, $\mathbf{T}\mathbf{x}$ becomes
+# $B$ examples at once. A column becomes a row, $\mathbf{T}\mathbf{x}$ becomes
 # $\mathbf{X}\mathbf{T}^\top$, and a matrix that was read for each example is read once for all. The
-# sum over examples, which stood in the loop, moves into the product
+# sum over examples, which was in the loop, moves into the product
 # $d\mathbf{T} = d\mathbf{A}^\top \mathbf{X}$, whose inner index is the example. Here each gate
-# still has two matrices of its own, as Eq. 2.35 writes them: eight products a step.
+# still has two matrices of its own, as in Eq. 2.35: eight matrix products per step.
 
 # %%
 def eight_products(x, W, dh_out):
@@ -108,7 +108,7 @@ def eight_products(x, W, dh_out):
 #
 # Stack the gates: $\mathbf{T}_{lstm}$ is (4H, E + H) and $\mathbf{u}_t = g(\mathbf{T}_{lstm}
 # \mathbf{z}_t)$ (2.38). A block of rows of a product is the product of that block of rows, so the
-# numbers are the same. Two products a step go back, one for each factor (Corollary 1).
+# numbers are the same. The backward has two products per step, one for each factor (Corollary 1).
 
 # %%
 def one_product(x, W, dh_out):
@@ -138,24 +138,25 @@ def one_product(x, W, dh_out):
 
 
 # %% [markdown]
-# ## Form 3: what need not wait leaves the loop
+# ## Form 3: products out of the loop
 #
-# The loop exists because $\mathbf{h}_t$ needs $\mathbf{h}_{t-1}$. What does not need it can go:
+# The loop exists because $\mathbf{h}_t$ needs $\mathbf{h}_{t-1}$. What does not need it can leave
+# it:
 #
 # - $\mathbf{T}_x\mathbf{x}_t$ of all steps is one product *before* the loop, (TB, E) times (E, 4H);
 # - $d\mathbf{T}_x = \sum_t d\mathbf{A}_t^\top \mathbf{X}_t$ is one product *after* it, and
 #   $d\mathbf{T}_h$ another. Stack the $d\mathbf{A}_t$: the sum over time becomes part of the inner
 #   index, as the sum over examples did;
-# - $d\mathbf{x}_t = \mathbf{T}_x^\top d\mathbf{a}_t$ too is one product after it.
+# - $d\mathbf{x}_t = \mathbf{T}_x^\top d\mathbf{a}_t$ is one product after it, too.
 #
-# Two products a step remain, one forward and one backward. They are the recurrence itself.
+# Two products per step remain, one forward and one backward. They are the recurrence itself.
 # `recurrent_forward` and `recurrent_backward` are this form, for any cell; the LSTM's has one more
 # trick:
 #
 # $$\mathrm{sigm}(z) = \tfrac12 \tanh(z / 2) + \tfrac12$$
 #
-# so a single tanh over all four gates will do. Everything is written in place: an array that is not
-# made need not be fetched from memory.
+# so a single tanh computes all four gates. Results are written in place, which saves memory
+# traffic.
 
 # %%
 def sequence(x, W, dh_out, workspace=None):
@@ -166,11 +167,11 @@ def sequence(x, W, dh_out, workspace=None):
 
 
 # %% [markdown]
-# ## Form 4: the same memory again
+# ## Form 4: buffers kept
 #
-# A large new array costs more than its arithmetic: the operating system has to find and clear its
-# pages. A `Workspace` keeps buffers and hands out those without any other reference. The numbers
-# are the same ones at the same addresses.
+# Allocating a large array can cost more than the arithmetic on it: the operating system has to find
+# and clear its pages. A `Workspace` keeps buffers and reuses those without any other reference. The
+# computation is the same.
 
 # %%
 kept_workspace = Workspace()
@@ -185,12 +186,12 @@ FORMS = {"0 derivation, one by one": one_by_one, "1 batch in rows, 8 products": 
          "4 buffers kept": with_buffers}
 
 # %% [markdown]
-# ## Equal, but to what?
+# ## Equal up to rounding
 #
 # The forms do the same additions in another order, and floating-point addition is not associative.
-# So they agree to rounding, not to the bit. The comparison has to say what it allows: some
-# roundings of the largest gradient, in float64 about $10^{-16}$ each. A mistake in a formula is
-# larger by many powers of ten, and that gap is what makes "equal to machine precision" a test.
+# So they agree up to rounding, not bit for bit. The comparison needs a tolerance: some
+# rounding errors of the largest gradient, in float64 about $10^{-16}$ each. A mistake in a formula
+# usually changes the result by many powers of ten more, so the comparison detects it.
 
 # %%
 worst = {}
@@ -225,8 +226,8 @@ print(check_pair(small_forward, small_backward, tiny).summary())
 # %% [markdown]
 # ## Measured
 #
-# Medians over several runs, after one to warm up. float32, as in training; a small case, and a
-# larger one for which form 0 would keep you waiting.
+# Medians over several runs, after one warm-up. float32, as in training; a small case, and a
+# larger one without form 0, which would take too long.
 
 # %%
 def median_time(run, repeats=7):
@@ -266,7 +267,7 @@ for k, (dtype, color) in enumerate({"float64": GREEN, "float32": ORANGE}.items()
                  0.38, color=color, label=dtype)
     axes[2].axvline(np.finfo(dtype).eps, color=color, linestyle=":")
 axes[2].set(xscale="log", xlim=(1e-17, 1e2), xlabel="difference from form 0 in float64",
-            title="digits: the dotted lines are eps")
+            title="precision: the dotted lines are eps")
 axes[2].set_yticks(range(5), [name[0] for name in names])
 axes[2].invert_yaxis()
 axes[2].legend(loc="center right")
@@ -275,15 +276,15 @@ seconds = spent[20, 16, 64]
 assert seconds[names[3]] < seconds[names[0]] / 3
 
 # %% [markdown]
-# The times on the left, and on the right what the haste cost in digits: nothing. By far the most is
+# Left: the times. Right: the differences from form 0, which do not grow. By far the most is
 # gained by form 1, for two reasons. Python and NumPy take about a microsecond for each call,
 # whatever it does, and form 0 makes as many calls for one example as form 1 for all of them. And a
 # product of a matrix with one vector reads each weight for a single multiplication and addition;
-# with $B$ vectors a weight that has been fetched is used $B$ times.
+# with $B$ vectors each weight is used $B$ times once it is in the cache.
 #
-# Form 2 makes fewer calls, which is worth something where the arrays are small. Where they are
+# Form 2 makes fewer calls, which helps if the arrays are small. If they are
 # large it gains little on a CPU: the product that is added to $d\mathbf{T}_{lstm}$ is still a new
-# (4H, E + H) array at every step. Form 3 writes it once. (The thesis names GPUs as its reason for
+# (4H, E + H) array at every step. Form 3 writes it once. (The thesis gives GPUs as its reason for
 # stacking the gates.)
 #
 # Now the second reason alone, and the trick with the tanh:
@@ -320,14 +321,14 @@ print(f"a call of NumPy that adds 1 and 1 takes {1e6 * call:.2f} microseconds")
 assert rates[6] > rates[0]
 
 # %% [markdown]
-# ($B = 1$ has a routine of its own in the library behind NumPy, so $B = 2$ may be slower.) This is
-# why training runs in batches, and beam search too. And it is why a fast kernel has rows where the
-# page has columns: all steps and examples flatten into the rows of one product. In the larger case
-# the products are most of the work, and the other steps have less left to gain.
+# ($B = 1$ has a routine of its own in NumPy's BLAS library, so $B = 2$ may be slower.) This is why
+# training runs in batches, and beam search too. And it is why a fast kernel has rows where the
+# thesis has columns: all steps and examples flatten into the rows of one product. In the larger
+# case the products are most of the work, so the other steps gain less.
 #
 # ## Exercise 1: a sigmoid from tanh
 #
-# Write $\mathrm{sigm}(z)$ with `np.tanh` and no `np.exp`. (A gain on the side: it cannot overflow.)
+# Write $\mathrm{sigm}(z)$ with `np.tanh` and no `np.exp`. (It then cannot overflow.)
 
 # %%
 @exercise(1, hint="tanh(z) runs from -1 to 1, sigm from 0 to 1; and at 0 sigm has slope 1/4, tanh "
@@ -393,8 +394,8 @@ check_exercise_2(solution_2)
 # ## Exercise 3: how fast is that?
 #
 # Count the floating-point operations in the matrix products of one forward pass, as a function of
-# T, B, E, H: a multiplication and an addition count as two. Divided by the time it says how much of
-# the machine is used.
+# T, B, E, H: a multiplication and an addition count as two. Divided by the time this gives the
+# achieved rate.
 
 # %%
 @exercise(3, hint="a product of (m, k) and (k, n) has m n sums of k terms: 2 m k n operations. "

@@ -169,7 +169,8 @@ def on_trained(
     run, keep = fitting(model.derivation, {}, first)
     return RunExample(name, run, settings, keep, [*notes, *decided(name, run), *model.notes, (
         f"A gradient counts as verified up to a relative error of {TRAINED:.0e}: where the "
-        "model is sure of a word, p - 1_y has lost digits."), *sliced(keep)], model)
+        "model is nearly certain of a word, p - 1_y loses digits by cancellation."),
+        *sliced(keep)], model)
 
 
 def decided(name: str, run: Run) -> list[str]:
@@ -194,10 +195,10 @@ def of_package(derivation: Derivation, settings: Settings) -> Trained:
 def sliced(keep: int) -> list[str]:
     """What is to be said where not all numbers are shown."""
     return [] if keep == KEPT[0] else [
-        f"Shown in part: of a tensor with more than {keep} numbers the first entries along each "
-        f"axis; of each gradient at most {VERIFIED} entries are verified, by complex step alone, "
-        f"of a sum over time with more than {SUMMED} entries once it is complete. Of more than "
-        f"{COMPARED} gradients the first and the last of each line are."]
+        f"Shown in part: of a tensor with more than {keep} numbers, the first entries along each "
+        f"axis. At most {VERIFIED} entries of each gradient are verified, by complex step only; "
+        f"those of a sum over time with more than {SUMMED} entries, when it is complete. If there "
+        f"are more than {COMPARED} gradients, the first and the last of each line are verified."]
 
 
 def fitting(

@@ -94,7 +94,7 @@ function scored({ name, step }, one) {
   const alpha = alphaOf(name);
   if (!alpha) return [el("p", { class: "note" }, prose("Score: log p itself, as lp(e) = 1 for α = 0 (Nguyen, section 3.1.3)."))];
   const penalty = loaded.searches[name].steps[step].length_penalty;
-  return [equation("score", "Nguyen, section 3.1.3, after Wu et al.: longer translations have smaller log p. |e| counts the end marker. Within a step all have one length, so log p ranks them; the score ranks what is finished."),
+  return [equation("score", "Nguyen, section 3.1.3, after Wu et al.: longer translations have smaller log p. |e| counts the end marker. All extensions of a step have the same length, so log p ranks them; the score ranks finished hypotheses."),
     el("p", { class: "put-in", title: exact(one.score) }, `${nats(one.score)} = ${nats(one.log_p)} / ${nats(penalty)}  (|e| = ${step + 1}, α = ${alpha})`)];
 }
 
@@ -111,7 +111,7 @@ function said(shown, one) {
   const end = returned ? ` It is ${returned === 1 ? "the translation" : `number ${returned} of those returned`}.` : "";
   return {
     grows: () => `In the beam: number ${inBeam.indexOf(one) + 1} of the ${K} most probable extensions without an end marker. Step ${shown.step + 2} extends it.`,
-    outside: () => `Pruned: outside the beam. ${K} go on, and the least probable of those has log p ${nats(inBeam.at(-1)?.log_p)}; this one has ${nats(one.log_p)}.`,
+    outside: () => `Pruned: outside the beam. ${K} are kept, and the least probable of those has log p ${nats(inBeam.at(-1)?.log_p)}; this one has ${nats(one.log_p)}.`,
     "end outside": () => `Pruned: an end marker counts only among the ${K} best extensions of its step; this one is number ${shown.at + 1}.`,
     finished: () => `Finished: the end marker is among the ${K} best extensions of its step. Score ${nats(one.score)}, number ${number} of the finished ones so far.${end}`,
     surpassed: () => `Finished, and dropped: the ${n === 1 ? "best finished one has" : `${n} best finished ones have`} a score of at least ${nats(worst?.score)}; this one has ${nats(one.score)}.`,
@@ -137,10 +137,10 @@ function bound(name, step) {
   const { ended, reachable, done } = loaded.searches[name].steps[step];
   const { limit } = loaded.searches[name];
   if (step + 1 === limit) return `The limit of ${limit} steps is reached: the search ends.`;
-  if (reachable === null) return "No hypothesis goes on: the search ends.";
+  if (reachable === null) return "No hypothesis remains: the search ends.";
   if (done) return `The best of those in the beam could reach ${nats(reachable)} at most: the search ends.`;
   const more = ended.length < most(name) ? "" : `, more than ${nats(ended.at(-1).score)}`;
-  return `The best of those in the beam can still reach log p / lp(limit) = ${nats(reachable)}${more}: the search goes on, for at most ${limit} steps.`;
+  return `The best of those in the beam can still reach log p / lp(limit) = ${nats(reachable)}${more}: the search continues, for at most ${limit} steps.`;
 }
 
 // --- attention -------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ function bound(name, step) {
 /** A row for each word of the chosen hypothesis: the weights of the step that predicted it. */
 export function showAttention(panel) {
   if (!loaded.data.attention) {
-    panel.replaceChildren(el("h2", {}, "Attention"), el("p", { class: "note" }, "This model has no attention: each step reads the state before it alone."));
+    panel.replaceChildren(el("h2", {}, "Attention"), el("p", { class: "note" }, "This model has no attention: each step reads only the previous state."));
     return;
   }
   if (!panel.firstChild) drawAttention(panel);
@@ -183,5 +183,5 @@ function comparison(beam, greedy) {
   if (beam.words.join(" ") === greedy.words.join(" ") && beam.finished === greedy.finished) return "Greedy search finds the same translation.";
   const more = beam.log_p - greedy.log_p;
   return more >= 0 ? `The beam's translation is exp(${nats(more)}) = ${short(Math.exp(more), 3)} times as probable as that of greedy search.`
-    : `The beam's translation is less probable than that of greedy search, by ${nats(-more)} nats: ${alphaOf("beam") ? "it is ranked by its score" : "greedy search may pass where the beam was pruned"}.`;
+    : `The beam's translation is less probable than that of greedy search, by ${nats(-more)} nats: ${alphaOf("beam") ? "it is ranked by its score" : "greedy search can follow a path that the beam pruned"}.`;
 }

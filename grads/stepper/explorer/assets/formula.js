@@ -66,7 +66,7 @@ function substitution() {
     el("a", { href: `#step=${found.step + 1}${state.variant ? `&break=${state.variant.id}` : ""}` }, `step ${found.step + 1}`), ": ",
     el("code", {}, steps[found.step].text));
   const numbers = found.tree && writtenOut(found.tree, title, tensor, entry, value);
-  const cut = found.tree && !numbers && isCut(found.tree) && el("p", { class: "note" }, "Its terms are not all on this page: the tensors are cut.");
+  const cut = found.tree && !numbers && isCut(found.tree) && el("p", { class: "note" }, "Not all of its terms are on this page: the tensors are shown in part.");
   return [head, elsewhere, numbers, cut].filter(Boolean);
 }
 
@@ -147,7 +147,7 @@ function sumOverTime() {
   const entry = name + place(one.entry, shape);
   const terms = sum.terms.map((term, k) => ({ name: iterations(term.loops), value: term.value[one.entry], done: k < sum.taken }));
   const total = terms.filter((term) => term.done).reduce((all, term) => all + term.value, 0);
-  const broken = isWrong(one.tensor, state.variant) ? ` The bars are those of the right pass; broken, it is ${short(valuesOf(one.tensor, state.variant)[one.entry])}.` : "";
+  const broken = isWrong(one.tensor, state.variant) ? ` The bars show the correct backward pass; with the bug it is ${short(valuesOf(one.tensor, state.variant)[one.entry])}.` : "";
   const open = sum.taken < terms.length ? " Outlined bars are still to come." : "";
   return [el("h3", {}, "Sum over time"),
     bars(terms, total, `${entry} as a sum: ${terms.map((term) => `${term.name} ${short(term.value)}`).join(", ")}`),

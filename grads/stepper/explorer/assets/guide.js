@@ -5,15 +5,15 @@ import { el } from "./format.js";
 
 /** Fill the panel. */
 export function drawGuide(panel) {
-  const kind = data.network.columns.length ? "a network unrolled in time: above its cells, below the line of the algorithm that runs now" : "one step of a network, line by line";
+  const kind = data.network.columns.length ? "a network unrolled in time, with its cells above and the current line of the algorithm below" : "one step of a network, line by line";
   panel.append(el("summary", {}, "How to read this page"), el("div", {},
-    el("p", { class: "note" }, `You see ${kind}, with its equation, its numbers, and the tensors it reads and writes. The forward pass runs to the loss; then the backward pass runs back, and each gradient is compared with a numerical derivative. Each number can be chosen: the page then says what it was computed from.`),
+    el("p", { class: "note" }, `You see ${kind}, with its equation, its numbers, and the tensors it reads and writes. The forward pass runs to the loss; then the backward pass runs, and each gradient is compared with a numerical derivative. Select a number to see what it was computed from.`),
     el("p", { class: "note" }, "A short tour: ", ...tour().flatMap(([number, text], k) => [k ? "; " : "", el("a", { href: `#step=${number + 1}` }, text)]), "."),
     el("p", { class: "note" }, "Cells and lines: ", ...[["now", "this step"], ["forward", "forward done"], ["backward", "gradient computed"], ["kept", "cached from forward"]]
       .flatMap(([name, text]) => [el("span", { class: `sample ${name}` }, text), " "]), "Numbers: orange is positive, blue negative in a gradient; grey is the size of any other number.")));
 }
 
-/** Some steps worth a visit, in order. */
+/** Some important steps, in order. */
 function tour() {
   const first = (test, from = 0) => steps.findIndex((step, number) => number >= from && !isBookkeeping(number) && test(step, number));
   const complete = (data.verifications ?? []).findLast((one) => one.lines && one.status === "verified");

@@ -44,7 +44,7 @@ function sentence(verification) {
   const name = el("code", {}, verification.name);
   if (verification.error === null || verification.error === undefined) return [name, `: ${verification.reason || "nothing is compared"}.`];
   return [name, " against the derivative of the loss for ", el("code", {}, verification.of_name || "its forward variable"),
-    `: ${verification.method === "differences" ? `relative error ${magnitude(verification.error)} by differences alone; a complex step says nothing of this function`
+    `: ${verification.method === "differences" ? `relative error ${magnitude(verification.error)} by differences alone; the complex step does not apply to this function`
     : `relative error ${magnitude(verification.error)} by complex step${verification.central ? `, ${magnitude(verification.central_error)} by central differences` : ""}`}.`,
   verification.status === "undecided" ? ` ${verification.reason}` : ""];
 }
@@ -73,7 +73,7 @@ function table(verification) {
   return el("div", { class: "scroll" }, el("table", { class: "compare" },
     el("thead", {}, el("tr", {}, ["entry", "analytic", verification.method === "differences" ? "differences" : "complex step", "central", "relative error"].map((text) => el("th", { scope: "col" }, text)))),
     el("tbody", {}, order.map(row))),
-  rest > 0 ? el("p", { class: "note" }, `${rest} more: choose a number in the tensor.`) : null);
+  rest > 0 ? el("p", { class: "note" }, `${rest} more: select a number in the tensor.`) : null);
 }
 
 const missing = (value) => value === undefined || value === null || value === "nan"; // not compared

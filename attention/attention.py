@@ -57,6 +57,16 @@ class Memory(NamedTuple):
     prefix: str  # of the weights' names
     W: Mapping[str, Array]  # the weights of score and position, by short name
 
+    @property
+    def sentences(self) -> int:
+        """B."""
+        return self.hbar.shape[0]
+
+    @property
+    def width(self) -> int:
+        """He."""
+        return self.hbar.shape[2]
+
     def matrix(self, one: Map | None) -> Array | None:
         """The matrix of a map; None is the identity."""
         return None if one is None else one.part(self.W[one.name], *self.hbar.shape[1:])

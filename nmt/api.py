@@ -113,7 +113,7 @@ class LoadedTranslator:
         it is
         smaller. Raises as `translate`."""
         search = chosen(self.recipe.search, beam, n, length_factor, length_normalisation)
-        (found,) = self.system.translate(self._sentences(_one(text)), search)
+        (found,) = self.system.translate(self._sentences(text), search)
         return [Candidate(self.system.text(one), one.log_probability, one.score, one.finished)
                 for one in found]
 
@@ -137,7 +137,7 @@ class LoadedTranslator:
         Raises UserError for a model without attention, and for an empty side.
         """
         if target is None:
-            target = self.translate(_one(source))
+            target = self.translate(source)
         words, forced = self._forced(source, target)
         if forced.alignment is None:
             raise UserError("attention: expected a model with attention, got one without")
@@ -146,19 +146,20 @@ class LoadedTranslator:
 
     def unknown(self, text: str) -> list[str]:
         """The words of a source sentence that the model's vocabulary does not have."""
-        (words,) = self._sentences(_one(text))
+        (words,) = self._sentences(text)
         return self.system.unknown_words(words)
 
     def _sentences(self, text: str | Sequence[str]) -> list[list[str]]:
         """Text as words; refused where it is too long to be translated."""
-        cut = tokenisers(self.recipe.data)[0].tokenise
-        sentences = [cut(_one(line)) for line in ([text] if isinstance(text, str) else text)]
+        one = _one if len(self.system.readers) == 1 else str  # a line of each source
+        cut = self.system.cut_source
+        sentences = [cut(one(line)) for line in ([text] if isinstance(text, str) else text)]
         check_lengths(sentences, self.recipe.data, "sentence")
         return sentences
 
     def _forced(self, source: str, target: str) -> tuple[list[str], Translation]:
         """The source's words, and the target as the model would have made it."""
-        (words,) = self._sentences(_one(source))
+        (words,) = self._sentences(source)
         target_words = tokenisers(self.recipe.data)[1].tokenise(_one(target))
         for name, side in (("source", words), ("target", target_words)):
             if not side:

@@ -20,7 +20,7 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.fixed_recipe import check_recipe, fixed_values
 from nmt.models.contract import Tables, character_tables
 from nmt.models.parametrization import Masked, Parametrized
-from nmt.models.registry import make_model
+from nmt.models.registry import architecture_of, make_model
 from nmt.recipe import AnyRecipe
 from nmt.recipe.file import load_recipe
 from nmt.recipe.parametrize import parametrized
@@ -35,6 +35,8 @@ from nmt.run_files import (
     vocabulary_file,
 )
 from nmt.training import checkpoint
+
+SECOND = ("second_source",)  # vocabularies of sources beside the first
 
 
 class Pruning(NamedTuple):
@@ -59,12 +61,19 @@ class BaseSystem:
 
     kind: ClassVar[str]  # its name in messages and checkpoints
     recipes: ClassVar[type[AnyRecipe]]
-    names: ClassVar[tuple[str, ...]]  # of the vocabularies: the sources' and, last, the target's
+    names: ClassVar[tuple[str, ...]]  # of the vocabularies: the source's and, last, the target's
+
+    @classmethod
+    def sides_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
+        """The vocabularies of what a recipe's model reads and, last, of what it predicts."""
+        more = SECOND[: max(0, architecture_of(recipe.model).sources - 1)]
+        return (*cls.names[:-1], *more, cls.names[-1])
 
     @classmethod
     def names_of(cls, recipe: AnyRecipe) -> tuple[str, ...]:
         """The vocabularies of a recipe's system, those of characters and factors too."""
-        return (*cls.names, *character_tables(recipe.model), *factor_tables(recipe.model))
+        model = recipe.model
+        return (*cls.sides_of(recipe), *character_tables(model), *factor_tables(model))
 
     @classmethod
     def create(
@@ -91,7 +100,7 @@ class BaseSystem:
         cls, recipe: Any, vocabularies: Mapping[str, Vocabulary]
     ) -> tuple[Any, Parametrized | None]:
         """The model, and where the recipe parametrizes, what is trained in its place."""
-        *sources, target = (len(vocabularies[name]) for name in cls.names)
+        *sources, target = (len(vocabularies[name]) for name in cls.sides_of(recipe))
         characters = {name: len(vocabularies[name]) for name in character_tables(recipe.model)}
         model = make_model(recipe.model, Tables(tuple(sources), target, recipe.reverse_source,
                                                 **characters,

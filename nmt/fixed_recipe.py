@@ -20,7 +20,7 @@ FREE = {"data.directory", "data.max_translate_length", "data.subwords.source_cod
         "data.subwords.target_codes", "data.subwords.more_text", "text.train", "text.dev",
         "text.vocabulary",
         *(f"data.{part}_{side}" for part in ("train", "dev", "test")
-          for side in ("source", "target"))}
+          for side in ("source", "second_source", "target"))}
 MADE_BY = ("data", "text", "model", "parametrize")  # sections that a model is made by
 MIXED_BY = (RATIOS, SHARE, VOCABULARIES, PRIVATE)  # keys that a mixture of tasks is made by
 RESUME = "resume"

@@ -20,18 +20,35 @@ def check_members(names: Sequence[str], systems: Sequence[Any]) -> None:
 
     names: the systems', for the error.
     """
-    first = _facts(systems[0])
-    for name, other in zip(names, systems, strict=True):
-        for what, fact in _facts(other).items():
-            if fact != first[what]:
+    _check_alike(names, [_facts(system) for system in systems])
+
+
+def check_source_members(names: Sequence[str], systems: Sequence[Any]) -> None:
+    """The same of systems that read a source each, whose words may differ, but not those that they
+    write; and each reads one source, as words or pieces."""
+    for name, system in zip(names, systems, strict=True):
+        if len(system.readers) > 1 or factor_tables(system.recipe.model) or system.spellings:
+            raise UserError(f"{name}: expected a model of one source, without characters and "
+                            "factors, among models that read a source each")
+    _check_alike(names, [{what: fact for what, fact in _facts(system).items()
+                          if what not in ("source vocabulary", "data.target_token", "codes")}
+                         | {"target codes": system.target.codes} for system in systems])
+
+
+def _check_alike(names: Sequence[str], facts: Sequence[dict[str, Any]]) -> None:
+    """Raise UserError for a member of whom something else is so than of the first."""
+    for name, other in zip(names, facts, strict=True):
+        for what, fact in other.items():
+            if fact != facts[0][what]:
                 raise UserError(f"{name}: expected the {what} of {names[0]} in one ensemble, got "
                                 "another")
 
 
 def _facts(system: Any) -> dict[str, Any]:
     """What members have alike, by its name."""
-    sides = (system.source, system.target)
-    return {"source vocabulary": system.source.words, "target vocabulary": system.target.words,
+    sides = [system.vocabularies[name] for name in system.sides_of(system.recipe)]
+    sources = [side.words for side in sides[:-1]]
+    return {"source vocabulary": sources, "target vocabulary": system.target.words,
             **{f"data.{key}": getattr(system.recipe.data, key) for key in ORDER},
             "characters": [system.vocabularies[name].words for name in CHARACTERS
                            if name in system.vocabularies],

@@ -125,7 +125,7 @@ def build_vocabularies(corpora: Corpora, recipe: TasksRecipe) -> dict[str, Vocab
     Raises UserError where tasks of a group have different options for their shared vocabulary.
     """
     found: dict[str, Vocabulary] = {}
-    for side, part in enumerate(PARTS):
+    for side, part in zip(System.names, PARTS, strict=True):
         for group in recipe.groups(part):
             _check_options(recipe, part, group)
             readers = group if recipe.vocabularies == JOINT else group[:1]

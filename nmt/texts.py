@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -13,13 +13,15 @@ from nmt.base_system import BaseSystem
 from nmt.data.batches import IdPair, Rare, TextBatches, lengths_of
 from nmt.data.bpe import Draw
 from nmt.data.characters import Spelling
+from nmt.data.corpora import tokenisers
 from nmt.data.corpus import Pair
 from nmt.data.drawn import DrawnBatches, DrawnPairs
 from nmt.data.factors import Factors
 from nmt.data.pieces import PieceVocabulary
-from nmt.data.reading import SourceReader
+from nmt.data.reading import SourceReader, SourcesReader
+from nmt.data.sources import longest
 from nmt.data.stored import Mapped
-from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
+from nmt.data.vocabulary import Vocabulary
 from nmt.models.contract import CHARACTERS, check_positions
 from nmt.recipe import Recipe
 
@@ -41,6 +43,11 @@ class Texts(BaseSystem):
     def target(self) -> Vocabulary:
         """The target's vocabulary."""
         return self.vocabularies["target"]
+
+    @cached_property
+    def cut_source(self) -> Callable[[str], list[str]]:
+        """The words of a source text: a line, or of several sources a line of each."""
+        return tokenisers(self.recipe.data)[0].tokenise
 
     def batches(
         self, pairs: Sequence[Pair], batch_size: int, budget: int | None = None
@@ -66,8 +73,12 @@ class Texts(BaseSystem):
 
     def _lengths(self, pairs: Sequence[Pair]) -> np.ndarray:
         """(N, 2) int, ids that are read and predicted of each pair."""
-        lengths = lengths_of(pairs if self.source.codes is None else [
-            (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
+        if len(self.readers) > 1:
+            lengths = np.array([(longest(self.reader.pieces(x)), len(self.target.pieces(y)))
+                                for x, y in pairs], dtype=np.int32)
+        else:
+            lengths = lengths_of(pairs if self.source.codes is None else [
+                (self.reader.pieces(x), self.target.pieces(y)) for x, y in pairs])
         if self.recipe.data.source_end:
             lengths[:, 0] += lengths[:, 0] > 0
         check_positions(self.recipe.model, lengths)
@@ -79,10 +90,10 @@ class Texts(BaseSystem):
 
     def _drawn_ids(self, pair: Pair, draw: Draw) -> IdPair:
         """The same with BPE dropout."""
-        dropout = self.recipe.data.subwords.dropout
-        sides = (self.reader.forms(pair[0]), pair[1])
-        read, predicted = (one.drawn(words, dropout, draw) for one, words in zip(
-            (self.source, self.target), sides, strict=True) if isinstance(one, PieceVocabulary))
+        dropout, target = self.recipe.data.subwords.dropout, self.target
+        assert isinstance(target, PieceVocabulary)
+        read = self.reader.drawn(pair[0], dropout, draw)
+        predicted = target.drawn(pair[1], dropout, draw)
         return (self.reader.numbers(pair[0], read),
                 self._from_start_or_end(self.target.ids(predicted)))
 
@@ -99,11 +110,16 @@ class Texts(BaseSystem):
                 if name in self.vocabularies}
 
     @cached_property
-    def reader(self) -> SourceReader:
-        """What the encoder reads of sentences."""
-        names = tuple(getattr(self.recipe.model, "factors", ()))
-        return SourceReader(self.source, Factors(names, self.vocabularies),
-                            self.recipe.data.source_end)
+    def readers(self) -> tuple[SourceReader, ...]:
+        """What each encoder reads of its source."""
+        factors = Factors(tuple(getattr(self.recipe.model, "factors", ())), self.vocabularies)
+        return tuple(SourceReader(self.vocabularies[name], factors, self.recipe.data.source_end)
+                     for name in self.sides_of(self.recipe)[:-1])
+
+    @property
+    def reader(self) -> SourceReader | SourcesReader:
+        """What is read of sentences."""
+        return self.readers[0] if len(self.readers) == 1 else SourcesReader(self.readers)
 
     def source_ids(self, words: Sequence[str]) -> list[int]:
         """The ids that the encoder reads of a sentence, in written order."""
@@ -119,13 +135,10 @@ class Texts(BaseSystem):
         return ids[::-1] if self.recipe.data.reverse_target else ids
 
     def unknown_words(self, words: Sequence[str]) -> list[str]:
-        """The words of a sentence, or pieces of words, that the source's vocabulary does not have,
+        """The words of a sentence, or pieces of words, that its source's vocabulary does not have,
         each once."""
-        pieces = self.reader.pieces(words)
-        ids = self.source.ids(pieces)
-        return list(dict.fromkeys(one for one, i in zip(pieces, ids, strict=True) if i == UNKNOWN))
+        return list(dict.fromkeys(self.reader.unknown(words)))
 
     def source_columns(self, words: Sequence[str]) -> list[str]:
         """What the columns of an alignment with a sentence are: its words, or their pieces."""
-        pieces = self.reader.pieces(words)
-        return [*pieces, SPECIALS[END]] if self.recipe.data.source_end else list(pieces)
+        return self.reader.columns(words)

@@ -13,6 +13,7 @@ import numpy as np
 
 from backend import Array
 from backend.errors import UserError
+from nmt.base_system import SECOND
 from nmt.data.annotation import is_symbol
 from nmt.data.bpe import Codes, learn
 from nmt.data.characters import character_vocabulary
@@ -20,8 +21,9 @@ from nmt.data.corpora import EvaluationSet, ParallelCorpus, load_corpus, tokenis
 from nmt.data.corpus import Pair, stream_lines
 from nmt.data.factors import Factors, factor_tables
 from nmt.data.pieces import PieceOptions, PieceVocabulary, build, stays_whole
+from nmt.data.sources import parts
 from nmt.data.vocabulary import SPECIALS, UNKNOWN, Vocabulary
-from nmt.models.contract import CHARACTERS, character_tables
+from nmt.models.contract import character_tables
 from nmt.recipe import CHARACTER_PERPLEXITY, DataConfig, Recipe
 from nmt.run_directory import RunDirectory, Training
 from nmt.system import System, score_bleu
@@ -40,8 +42,8 @@ def build_vocabularies(
     """
     if parent is not None and parent.words == SAME:
         return dict(parent.system.vocabularies)
-    sides = [side_vocabularies([corpus], recipe, side, parent)
-             for side in range(len(System.names))]
+    sides = [side_vocabularies([corpus], recipe, name, parent)
+             for name in System.sides_of(recipe)]
     found = {name: one for own in sides for name, one in own.items()}
     if recipe.shared_vocabulary:
         source, target = System.names
@@ -53,10 +55,10 @@ def build_vocabularies(
 
 
 def side_vocabularies(
-    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: int, parent: Parent | None = None
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: str, parent: Parent | None = None
 ) -> dict[str, Vocabulary]:
-    """The words of one side, 0 the source's, 1 the target's, of all pairs, by the recipe's options;
-    the characters too, where its model has them."""
+    """The words of one side, of `System.sides_of`, of all pairs, by the recipe's options; the
+    characters too, where its model has them."""
 
     data, factors = recipe.data, Factors(tuple(getattr(recipe.model, "factors", ())), {})
 
@@ -64,12 +66,12 @@ def side_vocabularies(
         return (_forms(pair, side, factors) for corpus in corpora for pair in corpus.train)
 
     if data.subwords.used:
-        words: Vocabulary = piece_vocabulary(corpora, data, side, factors, parent)
+        words: Vocabulary = piece_vocabulary(corpora, recipe, side, factors, parent)
     else:
         words = Vocabulary.build(sentences(), data.min_frequency, data.max_vocabulary,
                                  always=is_symbol)
-    found, characters = {System.names[side]: words}, CHARACTERS[side]
-    for place, name in enumerate(factor_tables(recipe.model) if side == 0 else (), 1):
+    found, characters = {side: words}, f"{side}_characters"
+    for place, name in enumerate(factor_tables(recipe.model) if side == "source" else (), 1):
         tags = ([factors.parts(word)[place] for word in pair[0]]
                 for corpus in corpora for pair in corpus.train)
         found[name] = Vocabulary.build(tags)
@@ -78,39 +80,44 @@ def side_vocabularies(
     return found
 
 
-def _forms(pair: Pair, side: int, factors: Factors) -> Sequence[str]:
+def _forms(pair: Pair, side: str, factors: Factors) -> Sequence[str]:
     """One side's words as a vocabulary has them: the source's without their factors."""
-    return list(map(factors.form, pair[0])) if side == 0 and factors.names else pair[side]
+    if side == "target":
+        return pair[1]
+    words = parts(pair[0])[SECOND.index(side) + 1 if side in SECOND else 0]
+    return list(map(factors.form, words)) if factors.names else words
 
 
 def piece_vocabulary(
-    corpora: Sequence[ParallelCorpus], data: DataConfig, side: int, factors: Factors,
+    corpora: Sequence[ParallelCorpus], recipe: Recipe, side: str, factors: Factors,
     parent: Parent | None = None,
 ) -> PieceVocabulary:
-    """The pieces of one side, by codes of a file or of the parent, or learned: joint, from both
+    """The pieces of one side, by codes of a file or of the parent, or learned: joint, from all
     sides of all pairs and of more files.
 
     Raises UserError for a file of codes that is none, a parent of words, and as `learn` and
     `nmt.data.pieces.build`.
     """
-    own, name = data.subwords, System.names[side]
-    counts = [Counter(word for corpus in corpora for pair in corpus.train
-                      for word in _forms(pair, place, factors)) for place in range(2)]
+    data, own = recipe.data, recipe.data.subwords
+    counts = {name: Counter(word for corpus in corpora for pair in corpus.train
+                            for word in _forms(pair, name, factors))
+              for name in System.sides_of(recipe)}
     if own.parent_codes:
-        codes = _codes_of(parent, name)
+        codes = _codes_of(parent, side)
     elif own.merges is None:
-        codes = Codes.read(Path(data.directory) / (own.source_codes, own.target_codes)[side])
+        codes = Codes.read(Path(data.directory) / getattr(own, f"{side}_codes"))
     else:
-        learned = counts[0] + counts[1] + _more_words(data) if own.joint else counts[side]
+        learned = sum(counts.values(), _more_words(data)) if own.joint else counts[side]
         codes = learn({word: n for word, n in learned.items() if not stays_whole(word)},
                       own.merges, "data.subwords.merges")
     return build(counts[side], codes, PieceOptions(own.threshold, own.dropout, data.min_frequency,
-                                                   data.max_vocabulary), name)
+                                                   data.max_vocabulary), side)
 
 
 def _codes_of(parent: Parent | None, name: str) -> Codes:
     """The codes of one side of a parent."""
-    codes: Codes | None = parent.system.vocabularies[name].codes if parent else None
+    words = parent.system.vocabularies.get(name) if parent else None
+    codes: Codes | None = words.codes if words else None
     if codes is None:
         raise UserError("data.subwords.parent_codes: expected --init and a run of pieces, got "
                         + (f"{parent.path}, which is one of words" if parent else "no --init"))

@@ -29,16 +29,16 @@ COLUMNS = ("v_a", "v_p")  # vectors among the parameters, columns in an equation
 # --- parameters ---------------------------------------------------------------------------------
 
 
-def weights_of(parameters: Mapping[str, Array]) -> dict[str, Array]:
+def weights_of(parameters: Mapping[str, Array], prefix: str = PREFIX) -> dict[str, Array]:
     """The weights of score and position by their names in the equations, vectors as columns."""
-    names = [name for name in ("W_a", "U_a", "v_a", "W_p", "v_p") if PREFIX + name in parameters]
-    return {name: parameters[PREFIX + name][:, None] if name in COLUMNS
-            else parameters[PREFIX + name] for name in names}
+    names = [name for name in ("W_a", "U_a", "v_a", "W_p", "v_p") if prefix + name in parameters]
+    return {name: parameters[prefix + name][:, None] if name in COLUMNS
+            else parameters[prefix + name] for name in names}
 
 
-def parameters_of(dw: Mapping[str, Array]) -> dict[str, Array]:
+def parameters_of(dw: Mapping[str, Array], prefix: str = PREFIX) -> dict[str, Array]:
     """Gradients by the parameters' names and in their shapes: `weights_of`, undone."""
-    return {PREFIX + name: d[:, 0] if name in COLUMNS else d for name, d in dw.items()}
+    return {prefix + name: d[:, 0] if name in COLUMNS else d for name, d in dw.items()}
 
 
 # --- a_t ----------------------------------------------------------------------------------------

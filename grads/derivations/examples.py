@@ -115,11 +115,17 @@ def pair_of(request: Request) -> tuple[list[list[int]], dict[str, list[str]]]:
 
 def sides_of(request: Request, default: str) -> list[list[str]]:
     """The words of source and target."""
+    return split_sides(request, default, ("source", "target"))
+
+
+def split_sides(request: Request, default: str, names: Sequence[str]) -> list[list[str]]:
+    """The words of each side of a sentence."""
     sides = (default if request.sentence is None else request.sentence).split("|||")
-    if len(sides) != 2:
-        raise UserError("sentence: expected a source and its translation around |||, got "
-                        f"{request.sentence!r}")
-    return list(map(split_words, sides, ("source", "target")))
+    if len(sides) != len(names):
+        what = "a source and its translation around |||" if len(names) == 2 else \
+            " ||| ".join(names)
+        raise UserError(f"sentence: expected {what}, got {request.sentence!r}")
+    return list(map(split_words, sides, names))
 
 
 # --- single steps -------------------------------------------------------------------------------

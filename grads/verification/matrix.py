@@ -86,12 +86,11 @@ def measure(entry: catalogue.Entry, seed: int = 0, device: Any = None) -> Line:
 
 
 def family_of(entry: catalogue.Entry) -> str:
-    """Architecture, tier, and the value of its first option, except for UNSPLIT ones, so that the
-    page
-    fits one screen."""
+    """Architecture, tier, and of tiny models the value of their first option, except for UNSPLIT
+    ones, so that the page fits one screen."""
     choices = catalogue.architectures()[entry.architecture].variants()["tiny"].choices
     option, values = next(iter(choices.items()), ("", ()))
-    split = option not in UNSPLIT and 1 < len(values) <= FAMILIES
+    split = entry.tier == "tiny" and option not in UNSPLIT and 1 < len(values) <= FAMILIES
     value = [f"{option} {entry.options[option]}"] if split else []
     names = PARTS if entry.architecture in PARTS else (entry.architecture,)
     return ", ".join([*names, *value, entry.tier])

@@ -74,9 +74,11 @@ def draw_parameters(rng: Rng, weights: Mapping[str, Weight]) -> dict[str, np.nda
 
 
 def draw_batch(rng: Rng, sources: int, shape: Shape) -> Batch:
-    """A batch of so many sources; without a source, of streams, which have no end."""
+    """A batch of so many sources, each of other lengths; without any, of streams, without an end.
+    """
     B, targets = shape.batch, shape.targets or tuple(np.roll(shape.lengths, 1).tolist())
-    sides = tuple(draw_side(rng, shape.lengths, shape.words) for _ in range(sources))
+    sides = tuple(draw_side(rng, np.roll(shape.lengths, -k).tolist(), shape.words)
+                  for k in range(sources))
     target = draw_side(rng, targets if sources else (max(shape.lengths),) * B, shape.words)
     before = np.full((1, B), END) if sources else draw_side(rng, (1,) * B, shape.words).ids
     return Batch(sides, Side(np.concatenate([before, target.ids]), target.lengths), np.arange(B))

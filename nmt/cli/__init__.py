@@ -43,6 +43,7 @@ from nmt.cli.ranks import launched
 from nmt.cli.redundancy import add_redundancy
 from nmt.cli.reranking import add_rerank
 from nmt.cli.serving import add_serve
+from nmt.cli.sources import add_second_source
 from nmt.cli.transferring import add_init
 from nmt.cli.translating import FREQUENT, translate
 from nmt.cli.trees import add_trees
@@ -86,6 +87,7 @@ def build_parser() -> Parser:
     perplexity = sub.add_parser("perplexity", help="perplexity of a translator on two files")
     perplexity.add_argument("source", type=Path)
     perplexity.add_argument("target", type=Path)
+    add_second_source(perplexity)
     add_model(perplexity)
     perplexity.set_defaults(run=commands.perplexity)
     add_commands(sub)
@@ -163,8 +165,12 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
-                        help="what to translate (default: stdin; at a terminal, what you type)")
+                        help="what to translate (default: stdin; at a terminal, what you type); "
+                             "for a model of two sources, a file of each")
     add_models(parser)
+    parser.add_argument("--sources", action="store_true",
+                        help="each model of --model reads a file of its own, in their order: the "
+                             "same sentences in another language")
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=positive, metavar="N",

@@ -14,6 +14,7 @@ from nmt.cli.aligning import ALIGNERS, SYMMETRISE
 from nmt.cli.alignment_error import add_drop_bad_links, run_aer
 from nmt.cli.rare_words import add_rare_words
 from nmt.cli.restoring import add_restore
+from nmt.cli.sources import add_second_source
 from nmt.cli.words import add_words
 from nmt.data.aligner.symmetrise import SYMMETRISATIONS
 from nmt.data.attention_links import ALIGNED_WORDS, DEFAULT
@@ -88,6 +89,7 @@ def _add_pairs(parser: argparse.ArgumentParser) -> None:
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_pairs(parser)
+    add_second_source(parser)
     parser.add_argument("--model", type=Path, required=True, nargs="+", metavar="DIR")
     add_checkpoint(parser, both=True)
     parser.add_argument("--ensemble", nargs="?", choices=AVERAGES, const=AVERAGES[0],
@@ -170,6 +172,7 @@ def _add_attention(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path, nargs="?",
                         help="translations to force-decode (default: the model's own)")
+    add_second_source(parser)
     add_model(parser)
     parser.add_argument("--line", type=positive, nargs="+", default=[1], metavar="N",
                         help="lines to draw (default: 1)")

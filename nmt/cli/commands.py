@@ -16,6 +16,7 @@ from nmt import language_models, multitask
 from nmt.cli import demo as demonstration
 from nmt.cli.own_files import DEFAULT, own_recipe, own_values
 from nmt.cli.ranks import among_ranks
+from nmt.cli.sources import check_second_source, source_texts
 from nmt.cli.transferring import transferred
 from nmt.cli.trees import score_trees
 from nmt.data.cldr import CldrOptions, generate, write
@@ -209,9 +210,10 @@ def _described(name: str, score: Score) -> str:
 def perplexity(options: argparse.Namespace) -> None:
     """`nmt perplexity`."""
     system = System.open(options.model, options.checkpoint)
-    lines = read_parallel(options.source, options.target)
-    cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
-    prepared = prepare_pairs(*lines, None, cut_source, cut_target)
+    check_second_source([system], options)
+    sources, targets = read_parallel(options.source, options.target)
+    texts, cut_target = source_texts(system, sources, options), tokenisers(system.recipe.data)[1]
+    prepared = prepare_pairs(texts, targets, None, system.cut_source, cut_target.tokenise)
     if not prepared.pairs:
         raise UserError(f"{options.source}, {options.target}: expected a pair of sentences, got "
                         "empty lines only")

@@ -15,6 +15,13 @@ from nmt.checkpoint_option import BOTH, CHECKPOINTS
 from nmt.cli.aligning import links_of_files
 from nmt.cli.alignment_error import file_links, gold_links, word_counts
 from nmt.cli.restoring import check_restore, copying_of
+from nmt.cli.sources import (
+    check_second_source,
+    need_one_source,
+    reads,
+    source_files,
+    source_texts,
+)
 from nmt.cli.trees import check_trees, tell_long_trees
 from nmt.data.align import Link, pharaoh_line
 from nmt.data.annotation import is_symbol
@@ -27,6 +34,7 @@ from nmt.data.rare_words import (
     read_dictionary,
     write_dictionary,
 )
+from nmt.data.sources import places
 from nmt.evaluation import alignment_map, report
 from nmt.evaluation.curves import read_curve
 from nmt.evaluation.evaluate import Questions, Subject, TestSet, evaluate
@@ -49,6 +57,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     check_restore(options)
     columns = _columns(options)
     _need_one_with_attention(columns, options)
+    _check_sources([system for _, system in columns], options)
     lines = read_parallel(options.source, options.target)
     gold = None if options.gold is None else gold_links(options, word_counts(*lines))
     dictionary = None if options.replace_unk is None else dictionary_option(options.replace_unk)
@@ -71,6 +80,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
                               dictionary_to_restore, options.trees)
         found.append(evaluate(system, subject, test, questions))
     print(report.as_text(found))
+    if options.second_source is not None:
+        lines = [" ||| ".join(pair) for pair in zip(lines[0], read_lines(options.second_source),
+                                                    strict=True)], lines[1]
     for line in report.write(found, curves, lines, options.output) if options.output else ():
         print(line)
 
@@ -126,6 +138,16 @@ def _need_one_with_attention(
         raise UserError(f"{wanted}: expected a model with attention in --model, got none")
 
 
+def _check_sources(systems: Sequence[System], options: argparse.Namespace) -> None:
+    """Raise UserError for a second source that is missing or too many, and for what is of the words
+    of one source beside a system that reads two."""
+    check_second_source(systems, options)
+    for name in ("gold", "replace_unk", "restore", "rarity", "trees"):
+        if getattr(options, name) not in (None, False):
+            for system in systems:
+                need_one_source(system, f"--{name.replace('_', '-')}")
+
+
 def run_align(options: argparse.Namespace) -> None:
     """`nmt align`: a line of links for each pair, from the corpus alone or by force-decoding."""
     if (options.method is None) == (options.model is None):
@@ -137,6 +159,7 @@ def run_align(options: argparse.Namespace) -> None:
     else:
         system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt align")
+        need_one_source(system, "nmt align")
         links = _forced_links(system, _pairs(system, options), options.aligned_word)
     lines = [pharaoh_line(sentence) for sentence in links]
     if options.output is not None:
@@ -149,12 +172,11 @@ def run_attention(options: argparse.Namespace) -> None:
     """`nmt attention`: maps of some lines, translated or force-decoded."""
     system = System.open(options.model, options.checkpoint)
     need_attention(system, "nmt attention")
+    check_second_source([system], options)
     if options.png is not None:
         require_drawing("--png")
     if options.target is None:
-        cut = tokenisers(system.recipe.data)[0].tokenise
-        sources = [cut(line) for line in read_lines(options.source)]
-        check_lengths(sources, system.recipe.data, str(options.source))
+        sources = _read_sources(system, read_lines(options.source), options)
         sources = _chosen(sources, options)
         found = [nbest[0] for nbest in system.translate(sources, _search(system, options))]
     else:
@@ -186,11 +208,13 @@ def _show(
     weights = system.word_weights(translation, options.aligned_word)
     columns = system.source_columns(source)
     print(f"{number}: {system.text(translation)}")
-    print(alignment_map.in_terminal(columns, translation.words, weights) + "\n")
-    if options.png is not None:
-        path = options.png / f"attention-{number}.png"
-        alignment_map.save_map(columns, translation.words, weights, path)
-        print(f"{path}\n")
+    for k, own in enumerate(places(columns), 1):
+        print(alignment_map.in_terminal(columns[own], translation.words, weights[:, own]) + "\n")
+        if options.png is not None:
+            which = f"-{k}" if reads(system) > 1 else ""  # a map of each source
+            path = options.png / f"attention-{number}{which}.png"
+            alignment_map.save_map(columns[own], translation.words, weights[:, own], path)
+            print(f"{path}\n")
 
 
 def run_dictionary(options: argparse.Namespace) -> None:
@@ -206,6 +230,7 @@ def run_dictionary(options: argparse.Namespace) -> None:
     else:
         system = System.open(options.model, options.checkpoint)
         need_attention(system, "nmt dictionary")
+        need_one_source(system, "nmt dictionary")
         pairs = _pairs(system, options)
         links = _forced_links(system, pairs, options.aligned_word)
     sources, targets = [x for x, _ in pairs], [y for _, y in pairs]
@@ -271,10 +296,8 @@ def _test_set(
     subject: Subject, system: System, lines: Lines, options: argparse.Namespace
 ) -> TestSet:
     """The files as this system reads them."""
-    cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
-    sources = [cut_source(line) for line in lines[0]]
-    check_lengths(sources, system.recipe.data, str(options.source))
-    targets = [cut_target(line) for line in lines[1]]
+    sources = _read_sources(system, lines[0], options)
+    targets = [tokenisers(system.recipe.data)[1].tokenise(line) for line in lines[1]]
     gold_pairs = [(split_words(x), split_words(y)) for x, y in zip(*lines, strict=True)]
     test = TestSet(sources, targets, lines[1], gold_pairs,
                    copying_of(subject.name, system, lines, options))
@@ -284,14 +307,23 @@ def _test_set(
     return test
 
 
+def _read_sources(
+    system: System, lines: Sequence[str], options: argparse.Namespace
+) -> list[list[str]]:
+    """The words that a system reads of the lines of `options.source`, and of a second source."""
+    sources = [system.cut_source(text) for text in source_texts(system, lines, options)]
+    files = [str(path) for path in source_files(system, options)]
+    check_lengths(sources, system.recipe.data, files)
+    return sources
+
+
 def _pairs(system: System, options: argparse.Namespace) -> list[Pair]:
-    """The pairs of two files as words, empty ones too, so that lines stay aligned."""
-    cut_source, cut_target = (t.tokenise for t in tokenisers(system.recipe.data))
+    """The pairs of the files as words, empty ones too, so that lines stay aligned."""
     lines = read_parallel(options.source, options.target)
-    pairs = [(cut_source(x), cut_target(y)) for x, y in zip(*lines, strict=True)]
-    for file, side in ((options.source, 0), (options.target, 1)):
-        check_lengths([pair[side] for pair in pairs], system.recipe.data, str(file))
-    return pairs
+    sources = _read_sources(system, lines[0], options)
+    targets = [tokenisers(system.recipe.data)[1].tokenise(line) for line in lines[1]]
+    check_lengths(targets, system.recipe.data, str(options.target))
+    return list(zip(sources, targets, strict=True))
 
 
 def _forced_links(system: System, pairs: Sequence[Pair], aligned_word: str) -> list[list[Link]]:

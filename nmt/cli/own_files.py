@@ -18,7 +18,7 @@ from nmt.recipe.file import load_recipe, packaged_recipe
 SETS = ("train", "dev", "test")
 SIDES = ("source", "target")
 DEFAULT = "own.yaml"  # of the recipes that come with the package
-NOTHING = {f"data.{name}_{side}": "" for name in SETS for side in SIDES}
+NOTHING = {f"data.{name}_{side}": "" for name in SETS for side in (*SIDES, "second_source")}
 
 
 def add_own_files(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backend.command import above_zero, at_least_zero, natural, positive
 from nmt.checkpoint_option import add_checkpoint
+from nmt.cli.sources import need_one_source
 from nmt.search.combine import AVERAGES
 from nmt.search.interface import chosen
 from nmt.serving.page import served_page
@@ -64,6 +65,7 @@ def serve(options: argparse.Namespace) -> None:
 def make_server(options: argparse.Namespace) -> Server:
     """The server of a command's options, listening."""
     system = System.open_all(options.model, options.average, options.checkpoint)
+    need_one_source(system, "nmt serve")
     search = chosen(system.recipe.search, options.beam, None, options.length_factor,
                     options.length_normalisation)
     limits = Limits(options.max_words, options.max_characters, options.waiting, options.nbest)

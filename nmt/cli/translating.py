@@ -15,14 +15,16 @@ from backend.files import check_writable
 from backend.host import cores, use_threads
 from nmt.cli.evaluation import need_attention, tell_precision, unk_replacement
 from nmt.cli.fusing import fused
+from nmt.cli.sources import need_one_source, reads, texts_of_files
 from nmt.data.align import pharaoh_line
 from nmt.data.annotation import is_language
-from nmt.data.corpora import EMBEDDED, check_lengths, examples, tokenisers
+from nmt.data.corpora import EMBEDDED, check_lengths, examples
 from nmt.data.corpus import plain_lines, split_words, stream_lines, write_lines
 from nmt.data.rare_words import read_dictionary
+from nmt.data.sources import parts, places
 from nmt.data.stored import StoredSentences
-from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.alignment_map import in_terminal
+from nmt.joint_sources import JointSources
 from nmt.pruning.inference import use_sparse_products
 from nmt.search.interface import SearchOptions, chosen
 from nmt.search.shortlist import Shortlist
@@ -40,7 +42,7 @@ def translate(options: argparse.Namespace) -> None:
     _check_models(options.model)
     _share_out(options)
     lines = Lines(options)
-    if not options.files and sys.stdin.isatty():
+    if not options.files and sys.stdin.isatty() and reads(lines.system) == 1:
         converse(lines, options)
         return
     sentences = StoredSentences(_sentences(lines.system, options.files))
@@ -80,25 +82,31 @@ def _share_out(options: argparse.Namespace) -> None:
 
 
 def _sentences(system: System, files: Sequence[Path]) -> Iterator[list[str]]:
-    """The words of each line of the files, or of stdin."""
-    cut, data = tokenisers(system.recipe.data)[0].tokenise, system.recipe.data
-    named = [(str(path), stream_lines(path)) for path in files] or \
-        [("<stdin>", plain_lines(sys.stdin.buffer, "<stdin>"))]
-    for name, lines in named:
-        for number, words in enumerate(map(cut, lines), 1):
-            check_lengths([words], data, name, [number])
-            check_tokens(system, words, f"{name}:{number}")
+    """The words of each line of the files, or of stdin; of several sources those of all."""
+    for names, lines in _named(system, files):
+        for number, words in enumerate(map(system.cut_source, lines), 1):
+            check_lengths([words], system.recipe.data, names, [number])
+            check_tokens(system, words, f"{names[0]}:{number}")
             yield words
+
+
+def _named(
+    system: System, files: Sequence[Path]
+) -> list[tuple[list[str], Iterator[str]]]:
+    """The texts to translate, with the names of the files that they stand in."""
+    if reads(system) > 1:
+        return [([str(path) for path in files], texts_of_files(system, files))]
+    return [([str(path)], stream_lines(path)) for path in files] or [
+        (["<stdin>"], plain_lines(sys.stdin.buffer, "<stdin>"))]
 
 
 def check_tokens(system: System, words: Sequence[str], where: str) -> None:
     """Raise UserError for a symbol of a language, such as <2de>, that the model never read."""
-    known = system.source.ids(words)
-    for word, number in zip(words, known, strict=True):
-        if number == UNKNOWN and is_language(word):
+    known = system.source.words
+    for word in parts(words)[0]:
+        if is_language(word) and word not in known:
             raise UserError(f"{where}: expected a language that the model was trained to write, "
-                            f"{', '.join(filter(is_language, system.source.words)) or 'none'}, got "
-                            f"{word}")
+                            f"{', '.join(filter(is_language, known)) or 'none'}, got {word}")
 
 
 def _towards(system: System, token: str | None) -> System:
@@ -112,16 +120,27 @@ def _towards(system: System, token: str | None) -> System:
     return replace(system, recipe=replace(recipe, data=replace(recipe.data, target_token=token)))
 
 
+def _opened(options: argparse.Namespace) -> System:
+    """The model, the ensemble, or with `--sources` models that read a file each."""
+    if not options.sources:
+        return System.open_all(options.model, options.average, options.checkpoint)
+    if len(options.model) < 2:
+        raise UserError("--sources: expected a model for each source in --model, got one")
+    return JointSources.open_each(options.model, options.average, options.checkpoint)
+
+
 class Lines:
     """Translates blocks of sentences by a command's options, and writes them as lines."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        opened = System.open_all(options.model, options.average, options.checkpoint)
-        self.system = fused(_towards(opened, options.target_token), options)
+        self.system = fused(_towards(_opened(options), options.target_token), options)
         self.search = _search_options(self.system.recipe.search, options)
         self._options = options
         if options.sparse:
             _use_sparse_products(self.system, options)
+        for name in ("alignments", "replace_unk", "shortlist", "target_token"):
+            if getattr(options, name) is not None:
+                need_one_source(self.system, f"--{name.replace('_', '-')}")
         _check_alignments(options.alignments, self.system)
         if options.show is not None:
             need_attention(self.system, "--show attention")
@@ -165,8 +184,9 @@ class Lines:
         """What `--show attention` draws, on stderr, so that the lines of stdout stay aligned."""
         if self._options.show is not None and translation.alignment is not None:
             columns = self.system.source_columns(words)
-            print(in_terminal(columns, translation.words, translation.alignment) + "\n",
-                  file=sys.stderr)
+            for own in places(columns):
+                print(in_terminal(columns[own], translation.words, translation.alignment[:, own])
+                      + "\n", file=sys.stderr)
 
     def close(self, sentences: int) -> None:
         """At the end: write the alignments, and print the counts on stderr."""
@@ -196,7 +216,7 @@ def converse(lines: Lines, options: argparse.Namespace) -> None:
     """A dialogue at a terminal: a sentence, its translation, its unknown words."""
     system, number = lines.system, 0
     print("\n".join(_greeting(system, options.model)), file=sys.stderr)
-    cut = tokenisers(system.recipe.data)[0].tokenise
+    cut = system.cut_source
     while (line := _asked()).strip():
         words = cut(line)
         try:

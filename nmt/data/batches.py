@@ -16,7 +16,15 @@ from nmt.data.vocabulary import END
 
 POOL = 64  # batches sorted together: little padding, yet batches differ between epochs
 
-IdPair = tuple[Sequence[int], Sequence[int]]  # source ids, target ids, neither with `</s>`
+
+
+class SourceIds(tuple[Sequence[int], ...]):
+    """The ids of a sentence in each of several sources."""
+
+    __slots__ = ()
+
+
+IdPair = tuple[Sequence[int] | SourceIds, Sequence[int]]  # of source and target, without `</s>`
 Indices = Sequence[int] | np.ndarray  # (B,) positions in the corpus
 Rare = Sequence[Sequence[Word]] | None  # for each sentence, the words whose id is `<unk>`
 
@@ -36,9 +44,9 @@ class Side:
 class Batch:
     """What a model is trained on: sources to read, a target to predict.
 
-    A translator has one source, a language model none. The target's ids (T + 1, B) begin with what
-    precedes the first prediction (`</s>`, or the last token of the piece before in a stream); its
-    lengths (B,) count predictions.
+    A translator has one source or two, a language model none. The target's ids (T + 1, B) begin
+    with what precedes the first prediction (`</s>`, or the last token of the piece before in a
+    stream); its lengths (B,) count predictions.
     """
 
     sources: tuple[Side, ...]
@@ -61,16 +69,19 @@ class Batch:
 
 
 def make_sources(
-    sentences: Sequence[Sequence[int]], reverse: bool, rare: Rare = None
+    sentences: Sequence[Any], reverse: bool, rare: Rare = None
 ) -> tuple[Side, ...]:
     """The source side of sentences side by side, reversed before padding if asked for.
 
-    sentences: ids without `</s>`. rare: their unknown words, for a model that reads characters,
-    which are not reversed. Returns the one side that a translator reads.
+    sentences: ids without `</s>`, or `SourceIds`. rare: their unknown words, for a model that
+    reads characters, which are not reversed. Returns a side of each source.
     Raises ValueError if there is no sentence or one is empty.
     """
     if not sentences:
         raise ValueError("sentences: expected at least one, got none")
+    if isinstance(sentences[0], SourceIds):
+        return tuple(side for one in zip(*sentences, strict=True)
+                     for side in make_sources(one, reverse))
     for place, sentence in enumerate(sentences):
         if len(sentence) == 0:
             raise ValueError(f"sentences: expected no empty sentence, got one at place {place}")

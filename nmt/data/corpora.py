@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from nmt.data.corpus import (
     stream_parallel,
 )
 from nmt.data.monolingual import PAIRINGS
+from nmt.data.sources import BOUNDARY, parts, tokenise_each
 from nmt.data.tokenise import Tokeniser, tokeniser
 from nmt.data.transliteration import latin
 from nmt.recipe import DataConfig
@@ -53,7 +54,10 @@ class ParallelCorpus:
 
 
 def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
-    """How source and target text become words and text again; a `target_token` comes first."""
+    """How source and target text become words and text again; a `target_token` comes first.
+
+    Of two sources the text is that of both, as `nmt.data.sources` has it.
+    """
     languages = [data.source_language, data.target_language]
     if data.corpus in PAIRINGS:
         languages[1] = data.source_language
@@ -61,6 +65,9 @@ def tokenisers(data: DataConfig) -> tuple[Tokeniser, Tokeniser]:
     source, target = (tokeniser(name, language) for language in languages)
     if data.transliterate:
         source = replace(source, tokenise=partial(_in_latin, source.tokenise))
+    if data.train_second_source:
+        cutters = [source.tokenise, tokeniser(name, data.second_source_language).tokenise]
+        source = replace(source, tokenise=partial(tokenise_each, cutters))
     if data.target_token:
         source = replace(source, tokenise=partial(_after_token, data.target_token, source.tokenise))
     return source, target
@@ -117,34 +124,48 @@ def _reversal(data: DataConfig) -> ParallelCorpus:
 
 def _from_files(data: DataConfig) -> ParallelCorpus:
     """Line-aligned text files; without dev files some of the pairs to train on are drawn for it."""
-    directory = Path(data.directory)
-    source, target = directory / data.train_source, directory / data.train_target
+    paths = _paths(data, "train")
     cut_source, cut_target = (t.tokenise for t in tokenisers(data))
-    places = [] if data.dev_source else _drawn_places(data, source, target)
+    places = [] if data.dev_source else _drawn_places(data, paths)
     drawn: list[tuple[str, str]] = []
-    lines = _without(stream_parallel(source, target), places, drawn)
+    lines = _without(_streamed(paths), places, drawn)
     pairs = ((cut_source(x), cut_target(y)) for x, y in lines)
     train = choose_pairs(pairs, data.max_length, data.cut_long)
-    _need_pairs(train, f"{source}, {target}", data)
-    test = None
-    if data.test_source:
-        test = _read_evaluation(data, directory / data.test_source, directory / data.test_target)
+    _need_pairs(train, _named(paths), data)
+    test = _read_evaluation(data, "test") if data.test_source else None
     if data.dev_source:
-        dev = _read_evaluation(data, directory / data.dev_source, directory / data.dev_target)
+        dev = _read_evaluation(data, "dev")
     else:
-        dev = _evaluation(data, drawn, source, target, [place + 1 for place in places])
+        dev = _evaluation(data, drawn, paths, [place + 1 for place in places])
     return ParallelCorpus(train.pairs, dev, test, train.empty, train.too_long)
 
 
-def _drawn_places(data: DataConfig, source: Path, target: Path) -> list[int]:
+def _paths(data: DataConfig, name: str) -> list[Path]:
+    """The files of the train, dev or test set: the sources', and last the target's."""
+    files = (getattr(data, f"{name}_{side}") for side in ("source", "second_source", "target"))
+    return [Path(data.directory) / file for file in files if file]
+
+
+def _named(paths: Sequence[Path]) -> str:
+    """Files in a message."""
+    return ", ".join(map(str, paths))
+
+
+def _streamed(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """The texts of the sources, and the lines of the target."""
+    for *sources, target in stream_parallel(*paths):
+        yield BOUNDARY.join(sources), target
+
+
+def _drawn_places(data: DataConfig, paths: Sequence[Path]) -> list[int]:
     """The lines, from 0, that are kept for validation: `dev_size` at random, a tenth at most."""
-    for path in (source, target):
+    for path in paths:
         if os.path.exists(path) and not os.path.isfile(path):
             raise UserError(f"{path}: expected a regular file, or dev files beside it: what is "
                             "drawn from it for validation has it read twice")
-    pairs = sum(1 for _ in stream_parallel(source, target))
+    pairs = sum(1 for _ in stream_parallel(*paths))
     if pairs < LEAST_TO_DRAW:
-        raise UserError(f"{source}, {target}: expected dev files, or at least {LEAST_TO_DRAW} "
+        raise UserError(f"{_named(paths)}: expected dev files, or at least {LEAST_TO_DRAW} "
                         f"pairs to draw some from for validation, got {pairs}")
     size = min(data.dev_size, pairs // LEAST_TO_DRAW)
     return sorted(np.random.default_rng(data.seed).choice(pairs, size, replace=False).tolist())
@@ -164,14 +185,15 @@ def _without(
             yield line
 
 
-def _read_evaluation(data: DataConfig, source: Path, target: Path) -> EvaluationSet:
-    """An evaluation set from two files."""
-    lines = list(stream_parallel(source, target))
-    return _evaluation(data, lines, source, target, range(1, len(lines) + 1))
+def _read_evaluation(data: DataConfig, name: str) -> EvaluationSet:
+    """The dev or the test set, from its files."""
+    paths = _paths(data, name)
+    lines = list(_streamed(paths))
+    return _evaluation(data, lines, paths, range(1, len(lines) + 1))
 
 
 def _evaluation(
-    data: DataConfig, lines: Sequence[tuple[str, str]], source: Path, target: Path,
+    data: DataConfig, lines: Sequence[tuple[str, str]], paths: Sequence[Path],
     numbers: Iterable[int],
 ) -> EvaluationSet:
     """An evaluation set of lines; numbers: their line numbers in the files, for errors."""
@@ -180,8 +202,8 @@ def _evaluation(
     targets = [cut_target(reference) for _, reference in lines]
     pairs = [(x, y) for x, y in zip(sources, targets, strict=True) if x and y]
     if not pairs:
-        raise UserError(f"{source}, {target}: expected at least one pair of sentences, got none")
-    check_lengths(sources, data, str(source), numbers)
+        raise UserError(f"{_named(paths)}: expected at least one pair of sentences, got none")
+    check_lengths(sources, data, [str(path) for path in paths[:-1]], numbers)
     return EvaluationSet(sources, [reference for _, reference in lines], pairs)
 
 
@@ -233,17 +255,20 @@ def examples(data: DataConfig) -> list[str]:
 
 
 def check_lengths(
-    sources: Iterable[Sequence[str]], data: DataConfig, name: str,
+    sources: Iterable[Sequence[str]], data: DataConfig, name: str | Sequence[str],
     numbers: Iterable[int] | None = None,
 ) -> None:
     """Raise UserError, naming `name` and the line, for a sentence too long to be translated.
 
-    numbers: of the sentences' lines, from 1; in their order where there are none.
+    name: of the file; of several sources those of their files. numbers: of the sentences' lines,
+    from 1; in their order where there are none.
     """
+    names = [name] if isinstance(name, str) else name
     for number, words in zip(numbers or count(1), sources, strict=False):
-        if len(words) > data.max_translate_length:
-            raise UserError(f"{name}:{number}: expected at most {data.max_translate_length} "
-                            f"words (data.max_translate_length), got {len(words)}")
+        for file, own in zip(cycle(names), parts(words), strict=False):
+            if len(own) > data.max_translate_length:
+                raise UserError(f"{file}:{number}: expected at most {data.max_translate_length} "
+                                f"words (data.max_translate_length), got {len(own)}")
 
 
 LOADERS = {"files": _from_files, "cldr": _from_cldr, "reverse": _reversal,

@@ -14,6 +14,7 @@ from pathlib import Path
 from backend.errors import UserError
 from backend.files import write_file
 from backend.progress import counted
+from nmt.data.sources import as_text, longest, shortened
 from nmt.data.stored import Pair, StoredPairs
 
 Reading = Callable[[Iterable[bytes], str | Path], Iterator[str]]
@@ -80,20 +81,30 @@ def read_lines(path: str | Path) -> list[str]:
     return list(stream_lines(path))
 
 
-def stream_parallel(source_path: str | Path, target_path: str | Path) -> Iterator[tuple[str, str]]:
-    """The lines of two files that translate each other line by line.
+def stream_parallel(*paths: str | Path) -> Iterator[tuple[str, ...]]:
+    """The lines of files, as a rule two, that translate each other line by line.
 
-    Raises UserError if a file cannot be read, and at the end of the shorter one if they do not have
-    the same number of lines.
+    Raises UserError if a file cannot be read, and at the end of the shortest one if they do not
+    have the same number of lines.
     """
-    sides = stream_lines(source_path), stream_lines(target_path)
-    for number, (source, target) in enumerate(zip_longest(*sides)):
-        if source is None or target is None:
-            sizes = [number + (line is not None) + sum(1 for _ in rest)
-                     for line, rest in zip((source, target), sides, strict=True)]
-            raise UserError(f"parallel files differ in length: {source_path} has {sizes[0]} lines, "
-                            f"{target_path} has {sizes[1]}")
-        yield source, target
+    sides = [stream_lines(path) for path in paths]
+    for number, lines in enumerate(zip_longest(*sides)):
+        if None in lines:
+            first, *others = (
+                f"{path} has {number + (line is not None) + sum(1 for _ in rest)}"
+                for path, line, rest in zip(paths, lines, sides, strict=True))
+            raise UserError(f"parallel files differ in length: "
+                            f"{', '.join([f'{first} lines', *others])}")
+        yield lines
+
+
+def stream_texts(paths: Sequence[str | Path]) -> Iterator[str]:
+    """The lines of a source file, or of several as texts that `nmt.data.sources` describes.
+
+    Errors as `stream_parallel`; UserError, too, for a line that is empty in one file only.
+    """
+    for number, lines in enumerate(stream_parallel(*paths), 1):
+        yield as_text(lines, paths, number)
 
 
 def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[list[str], list[str]]:
@@ -163,10 +174,10 @@ def choose_pairs(
     empty = too_long = 0
     for source, target in pairs:
         if cut:
-            source, target = source[:max_length], target[:max_length]
+            source, target = shortened(source, max_length), shortened(target, max_length)
         if not source or not target:
             empty += 1
-        elif max_length is not None and max(len(source), len(target)) > max_length:
+        elif max_length is not None and max(longest(source), len(target)) > max_length:
             too_long += 1
         else:
             chosen.append((source, target))

@@ -1,13 +1,16 @@
-"""What an encoder reads of a sentence: words, or pieces, `</s>`, and factors."""
+"""What encoders read of a sentence: words, or pieces, `</s>`, and factors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nmt.data.batches import Batch, Side
+from nmt.data.batches import Batch, Side, SourceIds
+from nmt.data.bpe import Draw
 from nmt.data.factors import Factors, packed, unpacked
-from nmt.data.vocabulary import END, Vocabulary
+from nmt.data.pieces import PieceVocabulary
+from nmt.data.sources import joined, parts
+from nmt.data.vocabulary import END, SPECIALS, UNKNOWN, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,29 @@ class SourceReader:
         """The pieces of the words; the forms themselves if the vocabulary is of words."""
         return self.vocabulary.pieces(self.forms(words))
 
+    def drawn(self, words: Sequence[str], dropout: float, draw: Draw) -> Sequence[str]:
+        """The pieces with BPE dropout, by the numbers of `draw`."""
+        assert isinstance(self.vocabulary, PieceVocabulary)
+        return self.vocabulary.drawn(self.forms(words), dropout, draw)
+
+    def unknown(self, words: Sequence[str]) -> list[str]:
+        """The words, or pieces of words, that the vocabulary does not have."""
+        cut = self.pieces(words)
+        return [one for one, i in zip(cut, self.vocabulary.ids(cut), strict=True) if i == UNKNOWN]
+
+    def columns(self, words: Sequence[str]) -> list[str]:
+        """What the columns of an alignment with a sentence are: its words, or their pieces."""
+        cut = self.pieces(words)
+        return [*cut, SPECIALS[END]] if self.ends else list(cut)
+
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces, and `</s>`."""
         ids = self.vocabulary.ids(pieces)
         return [*ids, END] if ids and self.ends else ids
 
-    def numbers(self, words: Sequence[str], pieces: Sequence[str] | None = None) -> list[int]:
+    def numbers(
+        self, words: Sequence[str], pieces: Sequence[str] | None = None
+    ) -> list[int] | SourceIds:
         """The ids of a sentence, each with its factors in one number where there are factors.
 
         pieces: of its words, if they are known already.
@@ -55,3 +75,50 @@ class SourceReader:
     def batch(self, batch: Batch) -> Batch:
         """Unpack a batch of packed numbers into words and factors."""
         return replace(batch, sources=self.sides(batch.sources))
+
+
+@dataclass(frozen=True)
+class SourcesReader:
+    """The same of a sentence in several sources (`nmt.data.sources`), each with a reader."""
+
+    readers: tuple[SourceReader, ...]
+
+    def pieces(self, words: Sequence[str]) -> Sequence[str]:
+        """The pieces of each source, with a boundary between them."""
+        return joined([own.pieces(one) for own, one in self._each(words)])
+
+    def drawn(self, words: Sequence[str], dropout: float, draw: Draw) -> Sequence[str]:
+        """As `SourceReader.drawn`."""
+        return joined([own.drawn(one, dropout, draw) for own, one in self._each(words)])
+
+    def unknown(self, words: Sequence[str]) -> list[str]:
+        """As `SourceReader.unknown`, of each."""
+        return [word for own, one in self._each(words) for word in own.unknown(one)]
+
+    def columns(self, words: Sequence[str]) -> list[str]:
+        """As `SourceReader.columns`, with a boundary between sources."""
+        return joined([own.columns(one) for own, one in self._each(words)])
+
+    def ids(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of pieces of each source, `</s>` at the boundary."""
+        return [i for own, one in self._each(pieces) for i in (END, *own.ids(one))][1:]
+
+    def numbers(
+        self, words: Sequence[str], pieces: Sequence[str] | None = None
+    ) -> SourceIds:
+        """The ids of a sentence in each source; pieces as in `SourceReader.numbers`."""
+        cut = self.pieces(words) if pieces is None else pieces
+        return SourceIds(own.ids(one) for own, one in self._each(cut))
+
+    def sides(self, sources: tuple[Side, ...]) -> tuple[Side, ...]:
+        """Without factors, the sides are as they are."""
+        return sources
+
+    def batch(self, batch: Batch) -> Batch:
+        """The batch as it is."""
+        return batch
+
+    def _each(self, words: Sequence[str]) -> list[tuple[SourceReader, Sequence[str]]]:
+        """Each reader with what it reads."""
+        return list(zip(self.readers, parts(words) if words else [[]] * len(self.readers),
+                        strict=True))

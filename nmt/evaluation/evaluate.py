@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from nmt.data.align import AlignmentScore, Gold, alignment_score
 from nmt.data.corpus import Pair
 from nmt.data.rare_words import UNK, Dictionary, UnkReplacement
+from nmt.data.sources import parts
 from nmt.data.vocabulary import UNKNOWN
 from nmt.evaluation.brackets import BracketBucket, Brackets, compare, f1_by_length, total
 from nmt.evaluation.lengths import EDGES, Bucket, bleu_by_length
@@ -188,7 +189,7 @@ def evaluate(
     texts = [system.detokenise(words) for words in output.before]
     rarity = questions.rarity
     perplexities = system.perplexities(test.pairs)
-    lengths = [len(words) for words in test.sources]
+    lengths = [len(parts(words)[0]) for words in test.sources]  # of the first source
     parses = _parses(system, test, best) if questions.trees else []
     return Evaluation(
         subject, perplexities["perplexity"], bleu(texts, test.references, tokenize),

@@ -14,17 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attention.attention import (
-    AttentionCache,
     Memory,
-    accumulators,
     alignment_of,
-    attention_backward,
-    attention_forward,
     attentional_backward,
     attentional_forward,
-    memory_backward,
 )
 from attention.scores import Variant, score_weights
+from attention.several import (
+    AnyMemory,
+    all_accumulators,
+    all_alignments,
+    contexts_backward,
+    contexts_forward,
+    memories_backward,
+)
 from backend import Array, array_module, matmul
 from backend.rows import row_index
 from backend.workspace import Workspace
@@ -62,7 +65,7 @@ class DecoderCache(NamedTuple):
     embedding: Any
     stack: StackCache
     h: Array  # (B, T, H), the top states
-    attention: AttentionCache | None  # of all steps
+    attention: Any  # of all steps
     joined: Array | None  # (B, T, He + H), after dropout
     h_tilde: Array | None  # (B, T, H)
     mask: Array | None  # of the joined vector, (T, B, He + H)
@@ -80,7 +83,8 @@ class DecoderCache(NamedTuple):
 
 def decoder_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise, workspace: Workspace,
+    initial: Sequence[State], memory: AnyMemory | None, unit: str, noise: Noise,
+    workspace: Workspace,
 ) -> tuple[Array, DecoderCache]:
     """The input of the output layer, for all steps of a teacher-forced batch.
 
@@ -103,7 +107,7 @@ def decoder_forward(
             prefix, embedding_cache, stack_cache, top, None, None, None, mask)
     T, B, H = top.shape
     h = xp.ascontiguousarray(top.transpose(1, 0, 2))                       # (B, T, H)
-    c, attention = attention_forward(h, memory)                            # (4.7)
+    c, attention = contexts_forward(h, memory)                            # (4.7)
     joined = xp.concatenate([c, h], axis=2)                                # (B, T, He + H)
     if mask is not None:
         joined *= mask.transpose(1, 0, 2)
@@ -115,15 +119,15 @@ def decoder_forward(
 
 
 def decoder_backward(
-    d_out: Array, memory: Memory | None, cache: DecoderCache, parameters: Mapping[str, Array],
+    d_out: Array, memory: AnyMemory | None, cache: DecoderCache, parameters: Mapping[str, Array],
     clip: float | None, d_joined: Array | None = None, da: Array | None = None,
-) -> tuple[list[State], Array | None, Parameters]:
+) -> tuple[list[State], Any, Parameters]:
     """Attention backward for all steps at once, then Algorithm 4 through the stack.
 
     Arguments: d_out (T, B, H), gradient of what `decoder_forward` returned; d_joined
     (T, B, He + H), of [c_t; h_t] where more than W_c reads it, or None; da (B, T, S), of the
     alignment where more than c_t reads it, or None. Returns the gradients of the initial states, of
-    the encoder's states (S, B, He) or None, and of the parameters.
+    the encoder's states (S, B, He), of several encoders a tuple, or None, and of the parameters.
     """
     gradients: Parameters = {}
     dstates = None
@@ -138,13 +142,12 @@ def decoder_backward(
 
 
 def _attention_backward(
-    d_out: Array, d_more: Array | None, da: Array | None, memory: Memory, cache: DecoderCache,
+    d_out: Array, d_more: Array | None, da: Array | None, memory: AnyMemory, cache: DecoderCache,
     parameters: Mapping[str, Array],
-) -> tuple[Array, Array, Parameters]:
+) -> tuple[Array, Any, Parameters]:
     """From dh~ (T, B, H) to dh (T, B, H), gradients of the encoder's states and of the weights."""
     xp = array_module(d_out)
     h = cache.h
-    attention: Any = cache.attention
     joined: Any = cache.joined
     h_tilde: Any = cache.h_tilde
     B, T, H = h.shape
@@ -158,16 +161,16 @@ def _attention_backward(
     if cache.mask is not None:
         d_joined = d_joined * cache.mask.transpose(1, 0, 2)
     dc, dh = d_joined[:, :, :-H], d_joined[:, :, -H:]
-    sums = accumulators(memory)
-    dh_attention, step = attention_backward(dc, attention, memory, sums, da)
-    dstates, gradients = memory_backward(dc, h, [attention], [step], memory, sums)
+    sums = all_accumulators(memory)
+    dh_attention, step = contexts_backward(dc, cache.attention, memory, sums, da)
+    dstates, gradients = memories_backward(dc, h, [cache.attention], [step], memory, sums)
     gradients[f"{memory.prefix}.W_c"] = dW_c
     return (dh + dh_attention).transpose(1, 0, 2), dstates, gradients
 
 
 def decoder_step(
     prefix: str, parameters: Mapping[str, Array], x: Array, states: Sequence[State],
-    h_tilde: Array | None, memory: Memory | None, unit: str, t: int = 1,
+    h_tilde: Array | None, memory: AnyMemory | None, unit: str, t: int = 1,
 ) -> tuple[list[State], Array, Array | None]:
     """One step for search (Algorithm 5, line 5), for any number of hypotheses per sentence.
 
@@ -181,9 +184,8 @@ def decoder_step(
     rows, after = stack_step(rows, states, parameters, prefix, unit)
     if memory is None:
         return after, rows, None
-    B, S, He = memory.hbar.shape
-    N, H = rows.shape
-    c, attention = attention_forward(rows.reshape(B, N // B, H), memory, t, together=True)
-    joined = xp.concatenate([c.reshape(N, He), rows], axis=1)
-    a = alignment_of(attention, memory).reshape(N, S)
+    B, (N, H) = memory.sentences, rows.shape
+    c, attention = contexts_forward(rows.reshape(B, N // B, H), memory, t, together=True)
+    joined = xp.concatenate([c.reshape(N, -1), rows], axis=1)
+    a = all_alignments(attention, memory).reshape(N, -1)
     return after, attentional_forward(joined, parameters[f"{memory.prefix}.W_c"]), a

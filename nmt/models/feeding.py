@@ -15,19 +15,20 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from attention.attention import (
-    AttentionCache,
     Memory,
-    ScoreGradients,
-    accumulators,
     alignment_of,
-    attention_backward,
-    attention_forward,
     attentional_backward,
     attentional_forward,
     join,
-    memory_backward,
 )
 from attention.blocks import joined as joined_parts
+from attention.several import (
+    AnyMemory,
+    all_accumulators,
+    contexts_backward,
+    contexts_forward,
+    memories_backward,
+)
 from backend import Array, array_module
 from backend.buffering import row_by_row
 from backend.rows import RowIndex, row_index
@@ -213,19 +214,19 @@ class AttentionalFeedback:
     """
 
     def __init__(
-        self, T: int, memory: Memory, W_c: Array, mask: Array | None, workspace: Workspace
+        self, T: int, memory: AnyMemory, W_c: Array, mask: Array | None, workspace: Workspace
     ) -> None:
         """mask (T, B, He + H), dropout of [c_t; h_t], or None."""
         self.width, self.first = W_c.shape[0], False  # H; h~_0 = 0        (4.2.3 feeding)
         self.memory, self.W_c, self.mask = memory, W_c, mask
-        self.joined = workspace.empty(array_module(W_c), (T, len(memory.hbar), W_c.shape[1]),
+        self.joined = workspace.empty(array_module(W_c), (T, memory.sentences, W_c.shape[1]),
                                       W_c.dtype)  # [c_t; h_t]
         self.h_tilde: list[Array] = []  # a step's each, (B, H)
-        self.caches: list[AttentionCache] = []
+        self.caches: list[Any] = []  # of attention
 
     def forward(self, t: int, h: Array, out: Array) -> None:
         """Write h~_t (B, H) from h_t (B, H)."""
-        c, cache = attention_forward(h[:, None], self.memory, t)
+        c, cache = contexts_forward(h[:, None], self.memory, t)
         joined = self.joined[t - 1]
         join(c[:, 0], h, None if self.mask is None else self.mask[t - 1], joined)
         attentional_forward(joined, self.W_c, out=out)     # h~_t            (4.5)
@@ -250,9 +251,9 @@ class AttentionalFeedbackGradient:
         xp, (T, B, _), dtype = array_module(of.W_c), of.joined.shape, of.W_c.dtype
         self._of, self._workspace, self._d_joined, self._da = of, workspace, d_joined, da
         self._dz = workspace.empty(xp, (T, B, of.width), dtype)  # at the pre-activation of h~
-        self._dc = workspace.empty(xp, (T, B, of.memory.hbar.shape[2]), dtype)
-        self._sums = accumulators(of.memory)
-        self._steps: list[ScoreGradients] = []  # the last step first
+        self._dc = workspace.empty(xp, (T, B, of.memory.width), dtype)
+        self._sums = all_accumulators(of.memory)
+        self._steps: list[Any] = []  # the last step first
 
     def backward(self, t: int, d_fed: Array) -> Array:
         """dh_t (B, H) from dh~_t (B, H)."""
@@ -265,20 +266,21 @@ class AttentionalFeedbackGradient:
             d_joined *= of.mask[t - 1]
         dc[...] = d_joined[:, :He]
         da = None if self._da is None else self._da[:, t - 1 : t]
-        dh, step = attention_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums, da)
+        dh, step = contexts_backward(dc[:, None], of.caches[t - 1], of.memory, self._sums, da)
         self._steps.append(step)
         d_joined[:, He:] += dh[:, 0]
         return d_joined[:, He:]
 
-    def gradients(self, h: Array) -> tuple[Array, Parameters]:
-        """Of the encoder's states (S, B, He), and of W_c and the score's weights, by name.
+    def gradients(self, h: Array) -> tuple[Any, Parameters]:
+        """Of the encoder's states (S, B, He), of several encoders a tuple, and of W_c and the
+        scores' weights, by name.
 
         Arguments: h (T, B, H), the top states.
         """
         of = self._of
         joined, dz = (one.reshape(-1, one.shape[2]) for one in (of.joined, self._dz))
         dW_c = self._workspace.product(dz.T, joined)       # (2.12)
-        dstates, gradients = memory_backward(
+        dstates, gradients = memories_backward(
             self._dc.transpose(1, 0, 2), h.transpose(1, 0, 2), of.caches, self._steps[::-1],
             of.memory, self._sums,
         )
@@ -332,7 +334,7 @@ class InputFeedingCache(NamedTuple):
 
 def input_feeding_forward(
     prefix: str, parameters: Mapping[str, Array], target_in: np.ndarray,
-    initial: Sequence[State], memory: Memory | None, unit: str, noise: Noise,
+    initial: Sequence[State], memory: AnyMemory | None, unit: str, noise: Noise,
     workspace: Workspace,
 ) -> tuple[Array, InputFeedingCache]:
     """As `nmt.models.decoder.decoder_forward`, with input feeding: h~ (T, B, H) and the cache.
@@ -353,7 +355,7 @@ def input_feeding_forward(
 
 
 def _feedback(
-    memory: Memory | None, initial: Sequence[State], parameters: Mapping[str, Array], T: int,
+    memory: AnyMemory | None, initial: Sequence[State], parameters: Mapping[str, Array], T: int,
     joined: Array | None, workspace: Workspace,
 ) -> AttentionalFeedback | StateFeedback:
     """What is fed: h~_t, or without attention h_t."""
@@ -366,13 +368,13 @@ def input_feeding_backward(
     d_out: Array, cache: InputFeedingCache, parameters: Mapping[str, Array], prefix: str,
     clip: float | None, workspace: Workspace, d_joined: Array | None = None,
     da: Array | None = None,
-) -> tuple[list[State], Array | None, Parameters]:
+) -> tuple[list[State], Any, Parameters]:
     """Algorithm 4 with attention and input feeding inside the loop.
 
     Arguments: d_out (T, B, H), gradient of the returned h~; d_joined (T, B, He + H), of [c_t; h_t]
     where more than W_c reads it, or None; da (B, T, S), of the alignment likewise. Returns the
-    gradients of the initial states, of the encoder's states (S, B, He) or None, and of the
-    parameters.
+    gradients of the initial states, of the encoder's states (S, B, He), of several encoders a
+    tuple, or None, and of the parameters.
     """
     xp, (T, B, H), feeding = array_module(d_out), d_out.shape, cache.feeding
     d_fed = workspace.empty(xp, (T + 1, B, H), d_out.dtype)

@@ -258,11 +258,13 @@ class Hybrid(Translator):
         d_joined[t, b] = d_rows
         return d_joined, gradients
 
-    def _read(self, parameters: Mapping[str, Array], source: Side, noise: Noise) -> Any:
+    def _read(
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
+    ) -> Any:
         """As the translator's, of a source that has the characters of its unknown words."""
         if self.characters is not None:
-            _check_characters("source", source.ids, source)
-        return super()._read(parameters, source, noise)
+            _check_characters("source", sources[0].ids, sources[0])
+        return super()._read(parameters, sources, noise)
 
     def word_vectors(self, parameters: Mapping[str, Array], source: Side) -> Array:
         """The encoder's input for each word, (S, B, E): see 5.3.2 for rare words."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmt.models import deep_fusion, hybrid, language_model, rnnsearch, transformer, translator
+from nmt.models import (
+    deep_fusion,
+    hybrid,
+    language_model,
+    rnnsearch,
+    transformer,
+    translator,
+    two_sources,
+)
 from nmt.models.contract import Architecture, Tables
 
 MODELS: dict[str, Architecture] = {
@@ -14,6 +22,7 @@ MODELS: dict[str, Architecture] = {
     "transformer": transformer.ARCHITECTURE,
     "language_model": language_model.ARCHITECTURE,
     "deep_fusion": deep_fusion.ARCHITECTURE,
+    "two_sources": two_sources.ARCHITECTURE,
 }
 
 

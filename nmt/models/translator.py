@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attention.attention import Memory, by_words, memory_forward, memory_select
+from attention.attention import Memory, by_words, memory_forward
 from attention.scores import CONTENT, SCORES, WINDOWS, Variant
+from attention.several import AnyMemory, memories_select
 from backend import Array, array_module, to_device
 from backend.rows import check_ids, gather_rows
 from backend.workspace import Workspace
@@ -42,7 +43,7 @@ from nmt.models.decoder import (
     decoder_step,
     decoder_weights,
 )
-from nmt.models.encoder import EncoderCache, encoder_backward, encoder_forward, encoder_weights
+from nmt.models.encoder import encoder_backward, encoder_forward, encoder_weights
 from nmt.models.feeding import input_feeding_backward, input_feeding_forward
 from nmt.models.fixnorm import brought_backward, brought_forward, check_length
 from nmt.models.lexical import SITE as LEXICAL_SITE
@@ -137,9 +138,9 @@ class ModelConfig:
 
 class TranslatorCache(NamedTuple):
     parameters: Mapping[str, Array]
-    encoder: EncoderCache
+    encoder: Any  # EncoderCache, of two encoders a tuple
     bridge: BridgeCache | None
-    memory: Memory | None
+    memory: AnyMemory | None
     decoder: Any
     output: Any = None  # OutputCache, once the words are predicted
     length: Any = None  # NormCache of h~, where it is brought to a length
@@ -152,7 +153,7 @@ class SearchState(NamedTuple):
 
     layers: list[State]  # per layer, rows (N, H)
     h_tilde: Array | None  # (N, H), what input feeding gives to the next step
-    memory: Memory | None  # of the B sentences
+    memory: AnyMemory | None  # of the B sentences
     t: int = 1  # the time step to come, of all hypotheses: local-m looks there
     words: Array | None = None  # (B, S, E), what the lexical module averages
 
@@ -212,12 +213,19 @@ class Translator(Model):
         top layer (erratum 29). `output.sample`: of `lstm.sampled`; `lexical.output`: of the lexical
         module's h^l.
         """
-        config, B = self.config, len(batch.indices)
+        config = self.config
         sample = sample_of(config, batch, self.target_size, rng, dtype)
         if config.dropout == 0.0:
             return sample or None
+        return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
+                         for site, shape in self._mask_shapes(batch).items()}
+
+    def _mask_shapes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
+        """The dropout masks' shapes, by site."""
+        config, B = self.config, len(batch.indices)
         E, H, He = config.embedding_size, config.hidden_size, self.source.width
         S, T = len(batch.sources[0].ids), len(batch.target_in)
+        shapes: dict[str, tuple[int, ...]]
         shapes = {f"encoder.{layer}": (S, B, He if layer else E) for layer in range(config.layers)}
         shapes |= {f"decoder.{layer}": (T, B, H if layer else E) for layer in range(config.layers)}
         if config.dropout_sites == "vertical":
@@ -226,8 +234,7 @@ class Translator(Model):
             shapes["decoder.fed"] = (T, B, H)
         if config.lexical:
             shapes[LEXICAL_SITE] = (T, B, E)
-        return sample | {site: dropout_mask(rng, shape, config.dropout, dtype)
-                         for site, shape in shapes.items()}
+        return shapes
 
     def loss(
         self, parameters: Mapping[str, Array], batch: Batch, noise: Noise | None = None
@@ -242,7 +249,7 @@ class Translator(Model):
         h, cache = self._decode(parameters, batch, noise)
         h, length = brought_forward(h, self.config.output_norm)
         lexical, memory, own = None, cache.memory, parameters
-        if self.config.lexical and memory is not None:
+        if self.config.lexical and isinstance(memory, Memory):
             h, own, lexical = lexical_forward(
                 "lexical", parameters, h, cache.encoder.x, cache.decoder.alignment(memory), memory,
                 self.config.output_norm, noise.get(LEXICAL_SITE))
@@ -258,7 +265,7 @@ class Translator(Model):
         """The output layer's input, h~ (T, B, H), and the cache of all below it."""
         config = self.config
         memory, initial, encoder_cache, bridge_cache = self._read(
-            parameters, batch.sources[0], noise)
+            parameters, batch.sources, noise)
         forward: Any = input_feeding_forward if config.input_feeding else decoder_forward
         h, decoder_cache = forward(
             "decoder", parameters, batch.target_in, initial, memory, config.unit, noise,
@@ -292,20 +299,26 @@ class Translator(Model):
             d_initial, dstates, gradients = decoder_backward(
                 dh, memory, cache.decoder, parameters, config.clip_elements, d_joined, da
             )
-        d_last = [[state] for state in d_initial]
-        if cache.bridge is not None:
-            d_last, more = bridge_backward(d_initial, cache.bridge)
-            gradients |= more
-        return gradients | encoder_backward(
-            dstates, d_last, cache.encoder, config.clip_elements, df)
+        return gradients | self._read_backward(dstates, d_initial, cache, df)
+
+    def _read_backward(
+        self, dstates: Any, d_initial: list[State], cache: TranslatorCache, df: Array | None
+    ) -> Gradients:
+        """From the gradients of the encoder's states, of the decoder's first ones, and where more
+        reads them of the source's embeddings df (S, B, E)."""
+        clip, d_last = self.config.clip_elements, [[state] for state in d_initial]
+        if cache.bridge is None:
+            return encoder_backward(dstates, d_last, cache.encoder, clip, df)
+        d_last, gradients = bridge_backward(d_initial, cache.bridge)
+        return gradients | encoder_backward(dstates, d_last, cache.encoder, clip, df)
 
     def _read(
-        self, parameters: Mapping[str, Array], source: Side, noise: Noise
-    ) -> tuple[Memory | None, list[State], EncoderCache, BridgeCache | None]:
+        self, parameters: Mapping[str, Array], sources: tuple[Side, ...], noise: Noise
+    ) -> tuple[AnyMemory | None, list[State], Any, BridgeCache | None]:
         """What the decoder attends to, where it starts, and the caches of encoder and bridge."""
         states, padding, last, encoder_cache = encoder_forward(
-            "encoder", parameters, source, self.source, noise, self.workspace, self.characters,
-            tuple(self.factors)
+            "encoder", parameters, sources[0], self.source, noise, self.workspace,
+            self.characters, tuple(self.factors)
         )
         memory = None if self.config.attention == "none" else memory_forward(
             states, padding, self.variant, parameters, "attention")
@@ -320,11 +333,11 @@ class Translator(Model):
         self, parameters: Mapping[str, Array], sources: tuple[Side, ...], rows: int
     ) -> SearchState:
         """Algorithm 5, line 1, for a batch of `rows` sentences."""
-        memory, layers, encoder, _ = self._read(parameters, sources[0], {})
+        memory, layers, encoder, _ = self._read(parameters, sources, {})
         h_tilde = words = None
         if self.config.input_feeding:
             h_tilde = array_module(layers[0][0]).zeros_like(layers[0][0])
-        if self.config.lexical and memory is not None:
+        if self.config.lexical and isinstance(memory, Memory):
             words = by_words(encoder.x, memory.rows)
         return SearchState(layers, h_tilde, memory, words=words)
 
@@ -363,9 +376,9 @@ class Translator(Model):
         layers = select_states(state.layers, on_device)
         h_tilde = None if state.h_tilde is None else state.h_tilde[on_device]
         memory, words = state.memory, state.words
-        if memory is not None and len(sentences) != memory.hbar.shape[0]:
+        if memory is not None and len(sentences) != memory.sentences:
             kept = to_device(sentences)
-            memory, words = memory_select(memory, kept), None if words is None else words[kept]
+            memory, words = memories_select(memory, kept), None if words is None else words[kept]
         return SearchState(layers, h_tilde, memory, state.t, words)
 
 

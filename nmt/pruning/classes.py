@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from lstm.parameters import Weight
 
-SIDES = {"encoder": "source", "decoder": "target"}
+SIDES = {"encoder": "source", "second_encoder": "second source", "decoder": "target"}
 LAST = ("attention", "softmax", "embedding")  # after the layers, in the order of Figure 6.7
 
 

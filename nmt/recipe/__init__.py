@@ -17,7 +17,7 @@ from nmt.data.tokenise import TOKENISERS
 from nmt.evaluation.scores import TOKENISATIONS
 from nmt.models.contract import CHARACTERS, character_tables
 from nmt.models.language_model import LanguageModelConfig
-from nmt.models.registry import MODELS
+from nmt.models.registry import MODELS, architecture_of
 from nmt.models.translator import ModelConfig
 from nmt.recipe.nearest import nearest
 from nmt.recipe.parametrize import ParametrizeConfig
@@ -98,12 +98,16 @@ class DataConfig:
     corpus: str = "files"  # files; one text: copy, halves, neighbours, dummy; or cldr, reverse
     directory: str = "."  # files, one text: where the files below are
     train_source: str = ""  # files, one text: the sources to train on, UTF-8, a sentence a line
+    train_second_source: str = ""  # files: the same in another language (two_sources), by line
     train_target: str = ""  # files: their translations, line by line
     dev_source: str = ""  # files, one text: validated on after each epoch; files: "" draws dev_size
+    dev_second_source: str = ""  # files: of two_sources; so also for the test set
     dev_target: str = ""  # files: their translations
     test_source: str = ""  # files, one text; optional: scored at the end of training
+    test_second_source: str = ""  # files: of two_sources
     test_target: str = ""  # files: their translations
     source_language: str = "en"  # language code, for the tokeniser; cldr: a locale
+    second_source_language: str = "fr"  # the same of the second source
     target_language: str = "fr"  # the same of the target
     tokenise: str = "moses"  # files, one text: moses, characters, natural (either), letters, none
     transliterate: bool = False  # the source's Arabic letters, of Uyghur, become Latin ones
@@ -152,6 +156,24 @@ class DataConfig:
             for name in ("dev", "test"):
                 if bool(getattr(self, f"{name}_source")) != bool(getattr(self, f"{name}_target")):
                     raise ValueError(f"{name}_source, {name}_target: expected both or neither")
+        self._check_second_source()
+
+    def _check_second_source(self) -> None:
+        """Raise ValueError unless every set has a second source, or none."""
+        for name in ("train", "dev", "test"):
+            here = bool(self.train_second_source and getattr(self, f"{name}_source"))
+            given = getattr(self, f"{name}_second_source")
+            if bool(given) != here:
+                what = "the name of a file, as train_second_source" if here else \
+                    f"none without {name}_source and train_second_source"
+                raise ValueError(f"{name}_second_source: expected {what}, got "
+                                 f"{repr(given) if given else 'nothing'}")
+        if self.train_second_source and self.corpus != "files":
+            raise ValueError(f"train_second_source: expected none of the corpus {self.corpus}, got "
+                             f"{self.train_second_source!r}")
+        if self.train_second_source and self.subwords.source_codes:
+            raise ValueError("subwords.source_codes: expected none of two sources, whose merges "
+                             f"are learned (subwords.merges), got {self.subwords.source_codes!r}")
 
 
 @dataclass(frozen=True)
@@ -182,6 +204,7 @@ class Recipe(TranslationRecipe):
 
     def __post_init__(self) -> None:
         tables = character_tables(self.model)
+        _check_sources(self.data, self.model)
         if self.data.subwords.used and tables:
             raise ValueError("data.subwords: expected none with a model of characters, which reads "
                              "whole words, got some")
@@ -270,6 +293,17 @@ def _check_least(section: Any, least: int, *names: str) -> None:
         value = getattr(section, name)
         if value is not None and value < least:
             raise ValueError(f"{name}: expected at least {least}, got {value}")
+
+
+def _check_sources(data: DataConfig, model: Any) -> None:
+    """Raise ValueError unless the data have as many sources as the model reads."""
+    reads, given = architecture_of(model).sources, data.train_second_source
+    if reads == 2 and not given:
+        raise ValueError("data.train_second_source: expected the name of a file, since the model "
+                         "reads two sources, got nothing")
+    if reads < 2 and given:
+        raise ValueError("data.train_second_source: expected none of a model of one source "
+                         f"(architecture two_sources reads two), got {given!r}")
 
 
 def _check_positions(data: DataConfig, model: Any) -> None:

@@ -52,6 +52,12 @@ class TasksRecipe(TranslationRecipe):
     vocabularies: str = JOINT  # of a shared side
     private: float = 0.0  # share of a shared layer's units that each task has for itself
 
+    def __post_init__(self) -> None:
+        for name, own in self.tasks.items():
+            if own.data.train_second_source:
+                raise UserError(f"{TASKS}.{name}: expected a model of one source among several "
+                                "tasks, got one of two (data.train_second_source)")
+
     @property
     def train(self) -> TrainOptions:  # type: ignore[override]
         """The train section of the reference task."""

@@ -20,7 +20,13 @@ from nmt.data.batches import Side
 from nmt.data.vocabulary import END
 from nmt.models.contract import Searchable
 from nmt.search.history import Ended, History
-from nmt.search.interface import Hypothesis, SearchOptions, check_limits, check_sources
+from nmt.search.interface import (
+    Hypothesis,
+    SearchOptions,
+    alignment_lengths,
+    check_limits,
+    check_sources,
+)
 from nmt.search.steps import Active, Candidates, SearchObserver, SearchStep
 from nmt.search.topk import best_candidates, without_unknown
 
@@ -38,7 +44,7 @@ def beam_search(model: Searchable, parameters: Mapping[str, Array], sources: tup
     Arguments:
         model: what is searched.
         parameters: the model's parameters.
-        sources: what it reads; of a translator one side, ids (S, B).
+        sources: what it reads; of a translator one side, ids (S, B), or two.
         options: beam size, limits, normalisation, whether `<unk>` may be produced.
         limits: (B,) the most steps of each sentence; None: those of `options.step_limits`.
         observer: called after each step; may ask for more candidates.
@@ -89,14 +95,15 @@ def greedy(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Si
 def from_sources(model: Searchable, parameters: Mapping[str, Array], sources: tuple[Side, ...],
                  options: SearchOptions, limits: np.ndarray | None, propose: Propose,
                  observer: SearchObserver | None = None) -> list[list[Hypothesis]]:
-    """`search` from the state after the sources; alignments are cut to the first one's lengths.
+    """`search` from the state after the sources, of which the longest limits the steps.
 
     Raises ValueError where the sources' shapes do not fit.
     """
     check_sources(sources)
-    lengths = sources[0].lengths
+    lengths = alignment_lengths(sources)
     B = len(lengths)
-    limits = options.step_limits(lengths) if limits is None else limits
+    if limits is None:
+        limits = options.step_limits(np.max([side.lengths for side in sources], axis=0))
     state = model.encode(parameters, sources, B) if B else None
     return search(model, parameters, state, limits, options, propose, lengths, observer)
 

@@ -9,11 +9,12 @@ ensemble like a model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import backend
+from attention.several import alignment_columns, side_by_side
 from backend import Array
 from nmt.data.batches import Batch, Side
 from nmt.models.contract import Searchable
@@ -62,12 +63,21 @@ class Ensemble:
     def step(self, parameters: Mapping[str, Array], state: list[Any],
              tokens: np.ndarray) -> tuple[Array, list[Any], Array | None]:
         """Logits (N, V) of the averaged prediction; the mean alignment of those who align."""
-        steps = [model.step(own, one, tokens)
-                 for (model, own), one in zip(self._with_own(parameters), state, strict=True)]
-        average = mean_of_probabilities if self.average == "probabilities" else mean_of_logs
+        steps = self._steps(parameters, state, tokens)
         aligned = [alignment for _, _, alignment in steps if alignment is not None]
-        return (average([logits for logits, _, _ in steps]), [one for _, one, _ in steps],
+        return (self._averaged(steps), [one for _, one, _ in steps],
                 mean_alignment(aligned) if aligned else None)
+
+    def _steps(self, parameters: Mapping[str, Array], state: list[Any],
+               tokens: np.ndarray) -> list[tuple[Array, Any, Array | None]]:
+        """Each member's step."""
+        return [model.step(own, one, tokens)
+                for (model, own), one in zip(self._with_own(parameters), state, strict=True)]
+
+    def _averaged(self, steps: Sequence[tuple[Array, Any, Array | None]]) -> Array:
+        """The mean of the members' predictions."""
+        average = mean_of_probabilities if self.average == "probabilities" else mean_of_logs
+        return average([logits for logits, _, _ in steps])
 
     def select(self, state: list[Any], rows: np.ndarray, sentences: np.ndarray) -> list[Any]:
         """Each member keeps the same rows and sentences."""
@@ -95,6 +105,46 @@ class Ensemble:
     ) -> list[tuple[Searchable, dict[str, Array]]]:
         """Each member with its own parameters."""
         return list(zip(self.members, self.divided(parameters, len(self.members)), strict=True))
+
+
+class SourcesState(NamedTuple):
+    """Where the members of a `SourcesEnsemble` stand."""
+
+    states: list[Any]
+    columns: Array  # (B, W), of joint alignments
+
+
+class SourcesEnsemble(Ensemble):
+    """Models that read a source each and predict the same words (Sennrich's slides and Zoph and
+    Knight, 2016: several sources without a model that was trained on them)."""
+
+    def encode(self, parameters: Mapping[str, Array], sources: tuple[Side, ...],
+               rows: int) -> Any:
+        """Each member's state of its source."""
+        states = [model.encode(own, (side,), rows) for (model, own), side in zip(
+            self._with_own(parameters), sources, strict=True)]
+        columns = alignment_columns([side.lengths for side in sources],
+                                    [len(side.ids) for side in sources])
+        return SourcesState(states, backend.to_device(columns))
+
+    def step(self, parameters: Mapping[str, Array], state: Any,
+             tokens: np.ndarray) -> tuple[Array, Any, Array | None]:
+        """As the ensemble's; the alignment is joint, of members who all align, or None."""
+        steps = self._steps(parameters, state.states, tokens)
+        aligned = [alignment for _, _, alignment in steps]
+        joint = None
+        if all(one is not None for one in aligned):
+            B, N = len(state.columns), len(tokens)
+            joint = side_by_side([one.reshape(B, N // B, -1)  # type: ignore[union-attr]
+                                  for one in aligned], state.columns).reshape(N, -1)
+        return (self._averaged(steps), state._replace(states=[one for _, one, _ in steps]), joint)
+
+    def select(self, state: Any, rows: np.ndarray, sentences: np.ndarray) -> Any:
+        """As the ensemble's."""
+        columns = state.columns
+        if len(sentences) != len(columns):
+            columns = columns[backend.to_device(sentences)]
+        return SourcesState(super().select(state.states, rows, sentences), columns)
 
 
 def mean_of_probabilities(logits: Sequence[Array]) -> Array:

@@ -10,7 +10,7 @@ import backend
 from backend import Array
 from nmt.data.batches import Batch
 from nmt.models.contract import Searchable
-from nmt.search.interface import Hypothesis
+from nmt.search.interface import Hypothesis, alignment_lengths
 from nmt.search.topk import log_sum_exp
 
 
@@ -25,7 +25,7 @@ def force_decode(
     Arguments: model, what search works with too, so an ensemble can be force-decoded; batch,
     padded pairs. Returns for each pair, in the batch's order, a finished hypothesis: the target's
     ids, their log-probability with that of the end marker, and the alignment of every step,
-    (m + 1, S_i), columns in the order of the source ids in the batch.
+    (m + 1, S_i), columns in the order of the source ids in the batch; of several sources joint.
     """
     T, B = batch.target_in.shape
     state = model.encode(parameters, batch.sources, B)
@@ -47,7 +47,7 @@ def _hypothesis(
     batch: Batch, nats: np.ndarray, alignment: np.ndarray | None, b: int
 ) -> Hypothesis:
     """One pair, without its padding."""
-    steps, S = int(batch.target.lengths[b]), int(batch.sources[0].lengths[b])
+    steps, S = int(batch.target.lengths[b]), int(alignment_lengths(batch.sources)[b])
     total = float(nats[:steps, b].sum())
     own = None if alignment is None else alignment[:steps, b, :S]
     return Hypothesis(batch.target_out[: steps - 1, b].tolist(), total, total, own, True,

@@ -97,7 +97,8 @@ class Hypothesis:
     score: log_probability / lp, what hypotheses are ranked by.
     alignment: (len(tokens) + 1, S_i), one row per step, the last one that of the end marker
         (absent where `finished` is False); columns in the order of the source's words as they are
-        written, also where the model reads them from the end. None if it has no attention.
+        written, also where the model reads them from the end; of several sources one after
+        another (`alignment_lengths`). None if it has no attention.
     finished: True if the end marker was produced, False if the step limit came first.
     steps: (len(tokens) + 1,) log p of each token and of the end marker, of force-decoding only.
     beam: the largest beam that found it, of a search with every beam only.
@@ -126,6 +127,12 @@ def check_sources(sources: tuple[Side, ...]) -> None:
             raise ValueError(f"source lengths: expected shape ({B},), got {lengths.shape}")
         if B and not (0 <= lengths.min() and lengths.max() <= S):
             raise ValueError(f"source lengths: expected values in 0 .. {S}, got {lengths}")
+
+
+def alignment_lengths(sources: tuple[Side, ...]) -> np.ndarray:
+    """Columns (B,) of each sentence's alignment: its words; of several sources the words of all,
+    with a column between two sources."""
+    return sum(side.lengths for side in sources) + len(sources) - 1  # type: ignore[return-value]
 
 
 def check_limits(limits: np.ndarray, B: int) -> None:

@@ -64,8 +64,8 @@ def test_the_architecture_says_which_keys_there_are(corpus) -> None:
                                         r"architecture rnnsearch, but to luong"):
         recipe_of(corpus, score="dot")
     with pytest.raises(UserError, match=r"r\.yaml:\d+: model.architecture: expected one of "
-                                        "luong, rnnsearch, hybrid, transformer, deep_fusion, got "
-                                        "'mamba'"):
+                                        "luong, rnnsearch, hybrid, transformer, deep_fusion, "
+                                        "two_sources, got 'mamba'"):
         recipe_of(corpus, architecture="mamba")
     with pytest.raises(UserError, match=r"r\.yaml:\d+: model\.deep_state: expected one of before"):
         recipe_of(corpus, deep_state="after")

@@ -253,8 +253,9 @@ def sizes_of(settings: Settings) -> Sizes:
 
 
 def sentence_of(derivation: Derivation, settings: Settings) -> str | None:
-    """The sentence as the derivation takes it: source ||| target for a translation."""
-    if derivation.sentence is None:
+    """The sentence as the derivation takes it: source ||| target for a translation; of two sources
+    all three, as it was given."""
+    if derivation.sentence is None or "target" not in derivation.settings:
         return settings.sentence
     source, target = settings.sentence, settings.target
     if source is not None and target is None and "|||" in source:

@@ -22,7 +22,8 @@ PARTS = {
     "unit": ("lstm", "lstm_grad", "rnn", "rnn_grad", "multi_layer_lstm", "multi_layer_lstm_grad",
              "gru", "gru_grad", "gru_context", "gru_context_grad", "rnn_step", "rnn_step_grad",
              "gru_step", "gru_step_grad", "deep_step", "deep_step_grad"),
-    "attention": ("attend", "attend_grad", "context", "context_grad", "the_last", "the_last_grad"),
+    "attention": ("attend", "attend_grad", "attend_both", "attend_both_grad", "context",
+                  "context_grad", "the_last", "the_last_grad"),
     "output": ("predict", "predict_grad", "deep", "deep_grad", "deep_output", "deep_output_grad",
                "tanh_output", "tanh_output_grad", "seed", "seed_grad", "spell", "spell_grad"),
 }
@@ -46,6 +47,9 @@ def network(run: Run) -> dict[str, Any]:
     name = run.derivation.name
     if "W_e" in words:
         columns = decoder_columns(arguments[1], arguments[2], words["W_e"])
+    elif "second_encoder.W_e" in words:  # the decoder alone: two encoders do not stand in a row
+        y = arguments[3]
+        columns = decoder_columns([END, *y], [*y, END], words["decoder.W_e"])
     elif words:
         x, y = arguments[1], arguments[2]
         shift = len(x) if name in COUNTING else 0
@@ -110,6 +114,8 @@ def cell(step: Step, trace: Trace, run: Run) -> dict[str, Any] | None:
     update, *inner = step.loops or [("", 0)]
     time = (inner or [("", 0)])[0] if update == (UPDATE, 1) else update
     if not run.example.words or not run.derivation.recurrent or time[0] not in TIME:
+        return None
+    if "second_encoder.W_e" in run.example.words and TIME[time[0]] == "encoder":
         return None
     found = part(step, trace)
     layer = next((value for name, value in step.loops if name == LAYER and found == "unit"), None)

@@ -22,6 +22,7 @@ from grads.verification.reference import (
     luong,
     rnnsearch,
     transformer,
+    two_sources,
 )
 from nmt.models.rnnsearch import RNNSearchConfig
 
@@ -46,6 +47,7 @@ REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
     "deep_fusion": rnnsearch.loss,
     "language_model": language_model.loss,
     "transformer": transformer.loss,
+    "two_sources": two_sources.loss,
 }
 
 

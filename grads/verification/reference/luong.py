@@ -22,6 +22,7 @@ from grads.verification.reference.tokens import (
     Parameters,
     Source,
     State,
+    Target,
     drop,
     negative_log_likelihood,
     read_masks,
@@ -50,8 +51,18 @@ def loss(
     hbar, first = encode(config, parameters, source, masks)
     f = drop(vectors(config, parameters, source), masks, "encoder.0") if config.lexical else None
     averages: list[Tensor] = []
-    attend = attention(config, parameters, hbar, source.lengths, reverse_source, f, averages)
-    x = F.embedding(target.inputs, W_e)                          # (T, B, E)
+    attend = attention(config, parameters, hbar, source.lengths, reverse_source, f=f,
+                       averages=averages)
+    return predict(config, parameters, target, first, masks, attend, averages)
+
+
+def predict(
+    config: Any, parameters: Parameters, target: Target, first: list[State], masks: Masks,
+    attend: Attend | None, averages: Sequence[Tensor] = (),
+) -> Tensor:
+    """The loss of a decoder that starts from `first`: a scalar. averages: what `attend` adds to
+    for the lexical module, (B, T, E) each."""
+    x = F.embedding(target.inputs, parameters["decoder.W_e"])    # (T, B, E)
     h_tilde, _ = decode(config, parameters, x, first, masks, attend)
     h, W = brought(config, h_tilde), parameters["output.W_hy"]
     if config.lexical:
@@ -111,18 +122,19 @@ def bridge(W: Tensor, state: State) -> State:
 
 def attention(
     config: Any, parameters: Parameters, hbar: Tensor, lengths: Tensor, reverse_source: bool,
-    f: Tensor | None = None, averages: list[Tensor] | None = None,
+    prefix: str = "attention", f: Tensor | None = None, averages: list[Tensor] | None = None,
 ) -> Attend | None:
     """c_t of h_t for this source; None for a model without attention.
 
-    f (S, B, E): what the lexical module averages; what it gets, (B, T, E), is added to `averages`.
+    prefix: of its weights. f (S, B, E): what the lexical module averages; what it gets, (B, T, E),
+    is added to `averages`.
     """
     if config.attention == "none":
         return None
     score = "concat-identity" if config.concat_identity else config.score
     how = Attention(score, config.attention, config.window, config.renormalise, reverse_source)
-    w = {name.removeprefix("attention."): W for name, W in parameters.items()
-         if name.startswith("attention.")}
+    w = {name.removeprefix(f"{prefix}."): W for name, W in parameters.items()
+         if name.startswith(f"{prefix}.")}
     memory = remember(how, w, hbar, lengths, config.hidden_size)
     if f is None or averages is None:
         return lambda h, t: context(how, w, memory, h, t)

@@ -44,9 +44,9 @@ class Spelled(NamedTuple):
     words: Tensor  # (M,) index of the word at each position
 
 
-def read_source(batch: Any, like: Tensor) -> Source:
-    """The batch's first source, on the device of `like`."""
-    (side, *_) = batch.sources
+def read_source(batch: Any, like: Tensor, number: int = 0) -> Source:
+    """A source of the batch, by default the first, on the device of `like`."""
+    side = batch.sources[number]
     return Source(torch.as_tensor(side.ids, device=like.device), torch.as_tensor(side.lengths),
                   tuple(torch.as_tensor(one, device=like.device)
                         for one in (() if side.factors is None else side.factors)))

@@ -28,6 +28,7 @@ MODELS = [
     ("hybrid", Sizes(layers=1, input_feeding=False, biases=False)),
     ("multitask", Sizes(layers=1)),
     ("lexical", Sizes(layers=1)),
+    ("two-sources", Sizes(layers=1, hidden=2)),
     ("attention", Sizes(score="general", window="local-p", layers=1)),
     *[("attention-step", Sizes(score=score)) for score in SCORES],
     *[("attention-step", Sizes(score=score, window=window))

@@ -1,0 +1,74 @@
+"""Commands that read two sources: `--second-source`, and the files of `nmt translate`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from backend.errors import UserError
+from nmt.data.corpus import read_lines, stream_texts
+from nmt.data.sources import as_text
+from nmt.system import System
+
+OPTION = "--second-source"
+
+
+def add_second_source(parser: argparse.ArgumentParser) -> None:
+    """`--second-source FILE`."""
+    parser.add_argument(OPTION, type=Path, metavar="FILE",
+                        help="the same sentences in another language, for models that read two "
+                             "sources")
+
+
+def reads(system: System) -> int:
+    """How many sources a system reads."""
+    return len(system.readers)
+
+
+def need_one_source(system: System, wanted: str) -> None:
+    """Raise UserError, naming what was asked for, for a system that reads several sources."""
+    if reads(system) > 1:
+        raise UserError(f"{wanted}: expected a model of one source, this one reads "
+                        f"{reads(system)}")
+
+
+def check_second_source(systems: Iterable[System], options: argparse.Namespace) -> None:
+    """Raise UserError for a second source that no system reads, or that one lacks."""
+    several = [system for system in systems if reads(system) > 1]
+    if several and options.second_source is None:
+        raise UserError(f"{OPTION}: expected a file, since the model reads two sources, got none")
+    if options.second_source is not None and not several:
+        raise UserError(f"{OPTION}: expected a model that reads two sources, got one of one source")
+
+
+def source_files(system: System, options: argparse.Namespace) -> list[Path]:
+    """The files that a system reads of a command's."""
+    return [options.source, *[options.second_source] * (reads(system) > 1)]
+
+
+def source_texts(
+    system: System, lines: Sequence[str], options: argparse.Namespace
+) -> list[str]:
+    """The texts that a system reads, of the lines of the first source.
+
+    Raises UserError for a second source of another length, or with an empty line that the first
+    does not have.
+    """
+    if reads(system) == 1:
+        return list(lines)
+    names, second = source_files(system, options), read_lines(options.second_source)
+    if len(second) != len(lines):
+        raise UserError(f"parallel files differ in length: {names[0]} has {len(lines)} lines, "
+                        f"{names[1]} has {len(second)}")
+    pairs = zip(lines, second, strict=True)
+    return [as_text(pair, names, number) for number, pair in enumerate(pairs, 1)]
+
+
+def texts_of_files(system: System, files: Sequence[Path]) -> Iterator[str]:
+    """What a system of several sources is to translate: a file of each. Raises UserError."""
+    if len(files) != reads(system):
+        found = str(len(files)) if files else "standard input"
+        raise UserError(f"FILE: expected {reads(system)} files, one of each source that is read, "
+                        f"got {found}")
+    return stream_texts(files)

@@ -1,0 +1,58 @@
+"""Translators of one source each that translate several together: their predictions are averaged.
+
+Nothing is trained: the models share the words that they write, and each reads its own source of the
+same sentence (Sennrich's slides; `SourcesEnsemble`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from nmt.data.reading import SourceReader
+from nmt.data.sources import tokenise_each
+from nmt.members import check_source_members
+from nmt.search.combine import Ensemble, SourcesEnsemble
+from nmt.system import System
+
+
+@dataclass
+class JointSources(System):
+    """The system of several translators, in the order of their sources."""
+
+    members: Sequence[System] = ()
+
+    @classmethod
+    def of(cls, names: Sequence[str], systems: Sequence[System], average: str) -> JointSources:
+        """Of systems that write the same words.
+
+        average: see `Ensemble`. Its recipe, for search, batches and scores, is that of the first
+        member without attention, or of the first, with the shortest of their longest sources.
+        Raises UserError naming a system that does not fit.
+        """
+        check_source_members(names, systems)
+        model = SourcesEnsemble([system.model for system in systems], average)
+        parameters = Ensemble.joined([system.parameters for system in systems])
+        recipes = [system.recipe for system in systems]
+        recipe = next((one for one in recipes if one.model.attention == "none"), recipes[0])
+        longest = min(one.data.max_translate_length for one in recipes)
+        recipe = replace(recipe, data=replace(recipe.data, max_translate_length=longest))
+        return cls(recipe, systems[0].vocabularies, model, parameters, members=tuple(systems))
+
+    @classmethod
+    def open_each(cls, directories: Sequence[Path], average: str, which: str) -> JointSources:
+        """Of run directories. Errors as `open`, `of`."""
+        systems = [System.open(directory, which) for directory in directories]
+        return cls.of([str(directory) for directory in directories], systems, average)
+
+    @cached_property
+    def readers(self) -> tuple[SourceReader, ...]:
+        """Each member's."""
+        return tuple(reader for member in self.members for reader in member.readers)
+
+    @cached_property
+    def cut_source(self) -> Callable[[str], list[str]]:
+        """The words of a text with a line of each source."""
+        return partial(tokenise_each, [member.cut_source for member in self.members])

@@ -165,12 +165,11 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE",
-                        help="what to translate (default: stdin; at a terminal, what you type); "
-                             "for a model of two sources, a file of each")
+                        help="what to translate (default: stdin, or what you type; of two "
+                             "sources a file of each)")
     add_models(parser)
     parser.add_argument("--sources", action="store_true",
-                        help="each model of --model reads a file of its own, in their order: the "
-                             "same sentences in another language")
+                        help="each model reads its own file, in order")
     parser.add_argument("--beam", type=positive,
                         help="hypotheses per sentence (default: the recipe's)")
     parser.add_argument("--nbest", type=positive, metavar="N",

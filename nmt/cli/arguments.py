@@ -68,8 +68,8 @@ def add_longest_word(parser: argparse.ArgumentParser) -> None:
 def add_replace_unk(parser: argparse.ArgumentParser) -> None:
     """`--replace-unk [DICTIONARY]`."""
     parser.add_argument("--replace-unk", nargs="?", const="", metavar="DICTIONARY",
-                        help="replace unknown words by the source words that they are aligned "
-                             "with, or their translations (word, tab, translation)")
+                        help="replace unknown words by their aligned source words, or these "
+                             "words' translations")
 
 
 def add_rarity(parser: argparse.ArgumentParser) -> None:

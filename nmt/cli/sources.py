@@ -17,8 +17,7 @@ OPTION = "--second-source"
 def add_second_source(parser: argparse.ArgumentParser) -> None:
     """`--second-source FILE`."""
     parser.add_argument(OPTION, type=Path, metavar="FILE",
-                        help="the same sentences in another language, for models that read two "
-                             "sources")
+                        help="the second source of models that read two")
 
 
 def reads(system: System) -> int:

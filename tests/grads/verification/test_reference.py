@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,10 +42,11 @@ def run(entry: Entry) -> Run:
     """The product's side."""
     made = random_model(entry)
     case = model_case(made)
-    more = {"reverse_source": made.tables.reverse_source} if made.tables.sources else {}
+    known = signature(REFERENCES[entry.architecture]).parameters
+    options = {name: value for name, value in made.tables._asdict().items() if name in known}
     return Run(made.model.config, made.parameters, made.batch, made.noise,
                float(case.outputs(case.inputs)["loss"]), gradients_of(case),
-               more if entry.architecture in ("luong", "hybrid", "factored", "lexical") else {})
+               options)
 
 
 def variant(architecture: str, shape: str = "ragged", **options: Any) -> Entry:

@@ -26,6 +26,10 @@ ATTENTION = {
     "attention_forward": "attention forward", "attention_backward": "attention backward",
     "accumulators": "attention backward", "memory_backward": "attention backward",
 }
+CONTEXTS = {
+    "contexts_forward": "attention forward", "contexts_backward": "attention backward",
+    "all_accumulators": "attention backward", "memories_backward": "attention backward",
+}
 VECTOR = {
     "attentional_forward": "attention forward", "attentional_backward": "attention backward",
 }
@@ -34,8 +38,7 @@ MODEL = {
     "memory_forward": "attention forward",
     "predicted_forward": "prediction forward", "predicted_backward": "prediction backward",
 }
-# Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
-# so
+# Module, then the functions it calls that belong to a part. The module's imported name is wrapped, so
 # that the same function can count for its caller elsewhere.
 TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | {
@@ -52,8 +55,8 @@ TIMED: dict[str, dict[str, str]] = {
     },
     "nmt.models.encoder": dict.fromkeys(
         ("row_index", "embedding_forward", "factored_forward", "factored_backward"), "embeddings"),
-    "nmt.models.decoder": EMBEDDINGS | ATTENTION | VECTOR,
-    "nmt.models.feeding": EMBEDDINGS | ATTENTION | VECTOR,
+    "nmt.models.decoder": EMBEDDINGS | CONTEXTS | VECTOR,
+    "nmt.models.feeding": EMBEDDINGS | CONTEXTS | VECTOR,
     "nmt.models.contextual": EMBEDDINGS | ATTENTION,
 }
 

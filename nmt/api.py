@@ -110,10 +110,9 @@ class LoadedTranslator:
         length_normalisation: float | None = None, length_factor: float | None = None,
     ) -> list[Candidate]:
         """The n best translations of a beam search, best first; the default beam is raised to n if
-        it is
-        smaller. Raises as `translate`."""
+        it is smaller. Raises as `translate`."""
         search = chosen(self.recipe.search, beam, n, length_factor, length_normalisation)
-        (found,) = self.system.translate(self._sentences(text), search)
+        (found,) = self.system.translate(self._sentences(self._one(text)), search)
         return [Candidate(self.system.text(one), one.log_probability, one.score, one.finished)
                 for one in found]
 
@@ -137,7 +136,7 @@ class LoadedTranslator:
         Raises UserError for a model without attention, and for an empty side.
         """
         if target is None:
-            target = self.translate(source)
+            target = self.translate(self._one(source))
         words, forced = self._forced(source, target)
         if forced.alignment is None:
             raise UserError("attention: expected a model with attention, got one without")
@@ -146,20 +145,23 @@ class LoadedTranslator:
 
     def unknown(self, text: str) -> list[str]:
         """The words of a source sentence that the model's vocabulary does not have."""
-        (words,) = self._sentences(text)
+        (words,) = self._sentences(self._one(text))
         return self.system.unknown_words(words)
 
     def _sentences(self, text: str | Sequence[str]) -> list[list[str]]:
         """Text as words; refused where it is too long to be translated."""
-        one = _one if len(self.system.readers) == 1 else str  # a line of each source
         cut = self.system.cut_source
-        sentences = [cut(one(line)) for line in ([text] if isinstance(text, str) else text)]
+        sentences = [cut(self._one(line)) for line in ([text] if isinstance(text, str) else text)]
         check_lengths(sentences, self.recipe.data, "sentence")
         return sentences
 
+    def _one(self, text: str) -> str:
+        """A sentence; for a model of several sources a line of each. Raises as `_one`."""
+        return _one(text, len(self.system.readers))
+
     def _forced(self, source: str, target: str) -> tuple[list[str], Translation]:
         """The source's words, and the target as the model would have made it."""
-        (words,) = self._sentences(source)
+        (words,) = self._sentences(self._one(source))
         target_words = tokenisers(self.recipe.data)[1].tokenise(_one(target))
         for name, side in (("source", words), ("target", target_words)):
             if not side:
@@ -214,10 +216,11 @@ def train(
                                          resume=resume))
 
 
-def _one(text: str) -> str:
-    """A sentence. Raises TypeError for what is not text, and UserError for several lines."""
+def _one(text: str, sources: int = 1) -> str:
+    """A sentence. Raises TypeError for what is not text, and UserError for several lines where one
+    source is read."""
     if not isinstance(text, str):
         raise TypeError(f"text: expected str, got {type(text).__name__}")
-    if "\n" in text.strip("\n"):
+    if sources == 1 and "\n" in text.strip("\n"):
         raise UserError("text: expected one sentence, got several lines; pass them as a list")
     return text

@@ -43,7 +43,7 @@ def check_second_source(systems: Iterable[System], options: argparse.Namespace) 
 
 def source_files(system: System, options: argparse.Namespace) -> list[Path]:
     """The files that a system reads of a command's."""
-    return [options.source, *[options.second_source] * (reads(system) > 1)]
+    return [options.source, *([options.second_source] if reads(system) > 1 else [])]
 
 
 def source_texts(

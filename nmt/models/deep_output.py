@@ -101,12 +101,12 @@ def deep_forward(
 ) -> tuple[Array, DeepCache]:
     """t_i (N, M) from rows of states s (N, H), words y (N, E) and contexts c (N, He), and of a
     fourth part, a language model's state, if there is one."""
-    s, y, c, *more = parts
+    s, y, c = parts[:3]
     t_tilde = matmul(s, parameters[f"{prefix}.U_o"].T)              # (N, 2M)
     t_tilde += matmul(y, parameters[f"{prefix}.V_o"].T)
     t_tilde += matmul(c, parameters[f"{prefix}.C_o"].T)             # (Bahdanau A.2.2 deep)
-    for part in more:
-        t_tilde += matmul(part, parameters[f"{prefix}.L_o"].T)      # (Sennrich fusion)
+    if len(parts) > 3:
+        t_tilde += matmul(parts[3], parameters[f"{prefix}.L_o"].T)  # (Sennrich fusion)
     if f"{prefix}.b_t" in parameters:
         t_tilde += parameters[f"{prefix}.b_t"]
     t, kept = LAYERS[layer].forward(t_tilde)

@@ -19,6 +19,7 @@ from tiny_run import nmt
 from backend.errors import UserError
 from nmt import language_models
 from nmt.data.corpora import EvaluationSet, ParallelCorpus
+from nmt.data.sources import joined
 from nmt.data.tokenise import TOKENISERS, tokeniser
 from nmt.data.vocabulary import Vocabulary
 from nmt.models.registry import MODELS
@@ -74,6 +75,8 @@ def recipe_of(architecture: str, given, directory: Path):
     sections = "text: {train: t, dev: d, streams: 2, length: 3, min_frequency: 2}" \
         if not MODELS[architecture].sources else (
             "data: {train_source: a, train_target: b, dev_source: c, dev_target: d, "
+            + ("train_second_source: e, dev_second_source: f, "
+               if MODELS[architecture].sources > 1 else "") +
             "tokenise: none, min_frequency: 2}\nevaluate: {bleu: false}\nsearch: {beam: 1}")
     path = directory / "r.yaml"
     path.write_text(f"{sections}\nmodel: {{architecture: {architecture}}}\n")
@@ -84,9 +87,12 @@ def recipe_of(architecture: str, given, directory: Path):
         return None
 
 
-def corpus_of(pairs) -> ParallelCorpus:
-    """The pairs to train and to validate on, after two of each word of the vocabularies."""
+def corpus_of(pairs, architecture: str) -> ParallelCorpus:
+    """The pairs to train and to validate on, after two of each word of the vocabularies; a second
+    source is the first backwards, and a word less."""
     pairs = [(list(x), list(y)) for x, y in pairs] + [(WORDS[:4], WORDS[:4])] * 2
+    if MODELS[architecture].sources > 1:
+        pairs = [(joined([x, x[:0:-1] or x]), y) for x, y in pairs]
     dev = EvaluationSet([x for x, _ in pairs], [" ".join(y) for _, y in pairs], pairs)
     return ParallelCorpus(pairs, dev, None, 0, 0)
 
@@ -111,7 +117,7 @@ def test_any_recipe_that_validates_trains_and_opens_as_it_was(architecture, data
         recipe = recipe_of(architecture, data.draw(overrides(architecture)), directory)
         assume(recipe is not None)
         assert_round_trip(recipe, directory)
-        corpus = corpus_of(data.draw(PAIRS))
+        corpus = corpus_of(data.draw(PAIRS), architecture)
         try:
             system = train(recipe, directory / "run", Observer(), corpus=corpus)
         except UserError as error:  # too large a step, or what no parameter is called
@@ -153,7 +159,7 @@ def test_a_batch_s_loss_and_gradients_are_those_of_its_sentences(architecture, d
     with TemporaryDirectory() as name:
         recipe = recipe_of(architecture, data.draw(overrides(architecture, ("model",))), Path(name))
     assume(recipe is not None)
-    corpus = corpus_of(data.draw(PAIRS))
+    corpus = corpus_of(data.draw(PAIRS), architecture)
     system = System.create(recipe, build_vocabularies(corpus, recipe))
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
     parameters = {name: rng.uniform(-0.8, 0.8, weight.shape)

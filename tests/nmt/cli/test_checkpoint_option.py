@@ -23,6 +23,7 @@ VERBS = [
     "align train.en train.de --model model",
     "dictionary test.en test.de out --model model --min-count 1",
     "back-translate test.en --model model --source out --target kept --sample 1",
+    "logits steps test.en --model model", "logits norms --model model",
     "lm sample --model lm", "lm perplexity test.de --model lm",
     "evaluate test.en test.de --model model",
     "evaluate test.en test.de --model model other --ensemble",
@@ -99,9 +100,9 @@ def test_no_command_with_a_model_lacks_it() -> None:
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 parsers += [(f"{name} {sub}", own) for sub, own in action.choices.items()]
-    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm )?[\w-]+", words)))
+    assert found == {*(" ".join(("nmt", *re.findall(r"^(?:lm |logits )?[\w-]+", words)))
                        for words in VERBS + OF_WEIGHTS),
-                     "nmt lm fuse", "nmt lm tune", "nmt serve", "nmt rerank", "grads walk",
+                     "nmt lm fuse", "nmt lm tune", "nmt logits lexicon", "nmt serve", "nmt rerank", "grads walk",
                      "grads explore"}
 
 

@@ -60,7 +60,8 @@ SHOWN: dict[str, tuple[tuple[object, ...], str]] = {  # by verb: a call, a bar t
 }
 OTHERS = {"nmt demo": "trains", "nmt init": "writes a file", "nmt recipe": "writes a page",
           "nmt serve": "waits", "nmt logits steps": "is one sentence",
-          "nmt logits lexicon": "is one product of tables", "nmt logits norms": "reads a table", "nmt lm fuse": "trains", "nmt trees": "reads many small files"}
+          "nmt logits lexicon": "is one product of tables", "nmt logits norms": "reads a table",
+          "nmt lm fuse": "trains", "nmt trees": "reads many small files"}
 OWN = "import numpy as np\n\ndef cube_inputs(rng):\n    return [rng.normal(size=3)]\n" \
     "\ndef cube(x):\n    return (x ** 3).sum()\n\ndef cube_gradient(x):\n    return 3 * x ** 2\n"
 

@@ -291,9 +291,9 @@ MISTAKES = {
     "cells halved": Mistake(
         f"{HERE}.combine_grad", "dc2 = dc_0", "dc2 = dc_0 / 2",
         "c_0 is the sum of both cells, not their mean: each gets the whole gradient."),
-    "sources of one step": Mistake(
-        f"{HERE}.two_decoder_grad", "add(dh_bar, d_source)", "d_source",
-        "Both sources are read at every t: what each step sends back is added."),
+    "W_c of one step": Mistake(
+        f"{HERE}.two_decoder_grad", "dW_c + dW", "dW",
+        "W_c serves at every t: what each step gives is added."),
 }
 DECLARATIONS = (Declaration(
     "two-sources", "Two encoders, one decoder, Zoph and Knight ({score}, {window}{feeding})",

@@ -38,8 +38,8 @@ MODEL = {
     "memory_forward": "attention forward",
     "predicted_forward": "prediction forward", "predicted_backward": "prediction backward",
 }
-# Module, then the functions it calls that belong to a part. The module's imported name is wrapped, so
-# that the same function can count for its caller elsewhere.
+# Module, then the functions it calls that belong to a part. The module's imported name is wrapped,
+# so that the same function can count for its caller elsewhere.
 TIMED: dict[str, dict[str, str]] = {
     "nmt.models.translator": MODEL | {
         "dropout_mask": "dropout masks", "bridge_forward": "bridge", "bridge_backward": "bridge",

@@ -66,6 +66,8 @@ def _tree(node: ast.expr, reads: Mapping[str, int]) -> Tree:
     written = ast.unparse(node)
     if isinstance(node, ast.Attribute) and node.attr == "T":
         return ["T", _tree(node.value, reads)]
+    if isinstance(node, ast.Attribute) and node.attr == "shape":
+        raise LookupError(written)  # a tensor's sizes are none of its numbers
     if written in reads:
         return ["t", reads[written], written]
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
